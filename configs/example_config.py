@@ -1,0 +1,18 @@
+"""The configuration that every part of the workshop uses; small enough to teach on a laptop without a GPU."""
+
+from pathlib import Path
+
+from workshop.experiment import ExperimentConfig
+
+config = ExperimentConfig(
+    batch_size=16,
+    max_epochs=2,
+    learning_rate=1e-3,
+    update_iterations=5,  # the progress bar shows the mean loss of so many batches
+    image_size=64,  # at 224 a CPU spends so long on the model that it hides half of the lesson
+    wasted_time=0.1,  # seconds that every item takes longer, as on slow storage
+    dataset="auto",  # the Oxford-IIIT Pet photos, or drawn stand-ins where they cannot be had
+    max_items=370,  # ten of each breed: an epoch of the slow script takes less than a minute
+    cache_dir=Path("cache"),
+    seed=0,
+)

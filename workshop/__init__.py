@@ -1,0 +1,1 @@
+"""A profiling workshop for PyTorch: a slow training script, exercises that make it fast, and the instruments."""

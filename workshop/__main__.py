@@ -1,0 +1,5 @@
+"""`python -m workshop` is `workshop`, also where the folder of installed commands is not on PATH."""
+
+from workshop.cli import main
+
+main()

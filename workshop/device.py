@@ -1,0 +1,30 @@
+"""Which device to compute on."""
+
+import torch
+
+from workshop.errors import DeviceError
+
+
+def choose_device(name: str | None = None) -> torch.device:
+    """The device of that name; without one, the best this machine has: cuda, then mps, then cpu.
+
+    Raises:
+        DeviceError: there is no such device here.
+    """
+    here = available_devices()
+    if name is None:
+        return torch.device(here[0])
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()  # torch finds out only at the first use
+    except Exception as error:  # RuntimeError, AssertionError, NotImplementedError: it depends on the device's kind
+        raise DeviceError(f"there is no device {name!r} here; this machine has {', '.join(here)}") from error
+    return device
+
+
+def available_devices() -> list[str]:
+    """Names of the devices that torch can use here, best first; "cpu" is always the last."""
+    devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    if torch.backends.mps.is_available():
+        devices.append("mps")
+    return [*devices, "cpu"]

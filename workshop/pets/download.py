@@ -1,0 +1,180 @@
+"""Fetch the Oxford-IIIT Pet set, resuming where an earlier try was cut off, and put it in place when it is whole."""
+
+import hashlib
+import http
+import http.client
+import os
+import shutil
+import tarfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import Timeout
+from tqdm import tqdm
+
+from workshop.errors import DownloadError
+from workshop.pets.layout import BASE_FOLDER, SOURCE, PetFolder
+from workshop.pets.staging import staging_folder
+
+OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
+"""Set in the environment, to anything but 0, it forbids the network."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A file at the source; `md5` as the set's authors and torchvision give it."""
+
+    name: str
+    md5: str
+
+
+ARCHIVES = (
+    Archive("annotations.tar.gz", "95a8c909bbe2e81eed6a22bccdf3f68f"),
+    Archive("images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c"),
+)
+SPACE_BYTES = 1_700_000_000
+"""The archives and what is unpacked from them, side by side for a moment."""
+
+_CHUNK_BYTES = 1 << 16
+_SILENCE_S = 10.0  # a connection that says nothing for so long is given up
+_TRIES = 3  # in a row that bring not one byte
+_PAUSE_S = 1.0  # between two of them
+
+
+def is_offline() -> bool:
+    """Whether the environment forbids the network."""
+    return os.environ.get(OFFLINE_VARIABLE, "0") not in ("", "0")
+
+
+def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = ARCHIVES) -> None:
+    """Fetch both archives from `source`, an address or a folder, and unpack them under `root`.
+
+    What has arrived stays in a hidden folder beside the set until the set is whole, so that a further try goes on from
+    there; the set itself appears in one step.
+
+    Raises:
+        DownloadError: with the reason; nothing that looks like a set is left behind.
+    """
+    local = Path(source).expanduser()
+    if local.is_dir():
+        source = local.resolve().as_uri()
+    elif is_offline():
+        raise DownloadError(f"the network is forbidden by {OFFLINE_VARIABLE}; unset it, or name a folder with --from")
+    try:
+        with staging_folder(root, BASE_FOLDER, wait=False) as staging:
+            _require_space(staging)
+            for archive in archives:
+                _fetch(f"{source.rstrip('/')}/{archive.name}", staging / archive.name)
+                _verify(staging / archive.name, archive)
+            _unpack(staging, archives)
+            PetFolder(staging, "workshop data download").require_complete()
+            os.rename(staging / BASE_FOLDER, root / BASE_FOLDER)
+            shutil.rmtree(staging)
+    except Timeout:
+        raise DownloadError(f"another process is downloading into {root}; wait for it to end") from None
+
+
+def answers(source: str = SOURCE, within_s: float = 4.0) -> bool:
+    """Whether `source` begins to send the archives within that many seconds.
+
+    A thread, because the look-up of a host's name takes no time limit.
+    """
+    heard: list[bool] = []
+
+    def ask() -> None:
+        try:
+            with _open(f"{source}/{ARCHIVES[0].name}", 0, within_s) as response:
+                # A wifi's login page answers, too, but not with an archive.
+                heard.append("html" not in (response.headers.get("Content-Type") or ""))
+        except (OSError, http.client.HTTPException):
+            pass
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(within_s)
+    return heard == [True]
+
+
+def _open(url: str, start: int, silence_s: float = _SILENCE_S) -> Any:  # the responses of http and file differ in type
+    headers = {"User-Agent": "profiling-workshop"} | ({"Range": f"bytes={start}-"} if start else {})
+    return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=silence_s)
+
+
+def _fetch(url: str, target: Path) -> None:
+    """Bring `target` to its full length, going on from what is there; it may have been whole before."""
+    fruitless = 0
+    while True:
+        before = _size(target)
+        try:
+            _fetch_rest(url, target)
+            return
+        except urllib.error.HTTPError as error:
+            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                return  # there is no more to come; the checksum tells whether it is right
+            raise DownloadError(f"{url} answers {error.code} {error.reason}") from error
+        except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
+            fruitless = 0 if _size(target) > before else fruitless + 1
+            if fruitless == _TRIES:
+                kept = f"; {_size(target) / 1e6:.1f} MB have arrived and are kept" if _size(target) else ""
+                raise DownloadError(f"{url} cannot be fetched ({_reason(error)}){kept}; try again later") from error
+            time.sleep(_PAUSE_S)
+
+
+def _fetch_rest(url: str, target: Path) -> None:
+    """Append what is still to come.
+
+    Raises:
+        ConnectionError: it ended early, of which the standard library says nothing.
+    """
+    start = _size(target)
+    with _open(url, start) as response:
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            start = 0  # the server, or a plain file, sends it from the beginning
+        length = response.headers.get("Content-Length")
+        total = start + int(length) if length else None
+        bar = tqdm(desc=target.name, initial=start, total=total, unit="B", unit_scale=True)
+        with open(target, "ab" if start else "wb") as file, bar:
+            while chunk := response.read(_CHUNK_BYTES):
+                file.write(chunk)
+                bar.update(len(chunk))
+    if total is not None and _size(target) < total:
+        raise ConnectionError("the connection was cut")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _reason(error: Exception) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+
+
+def _verify(path: Path, archive: Archive) -> None:
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != archive.md5:
+        path.unlink()  # there is nothing in it to go on from
+        raise DownloadError(f"{archive.name} arrived damaged (checksum {found}); it is deleted: try again")
+
+
+def _unpack(staging: Path, archives: tuple[Archive, ...]) -> None:
+    shutil.rmtree(staging / BASE_FOLDER, ignore_errors=True)  # an earlier try may have died half-way
+    for archive in archives:
+        with tarfile.open(staging / archive.name) as tar:
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it since 3.11.4
+            tar.extractall(staging / BASE_FOLDER, tqdm(tar, desc=f"Unpacking {archive.name}", unit=" files"))
+
+
+def _require_space(staging: Path) -> None:
+    arrived = sum(path.stat().st_size for path in staging.glob("*.tar.gz"))
+    free = shutil.disk_usage(staging).free
+    if free < SPACE_BYTES - arrived:
+        raise DownloadError(
+            f"the set needs {SPACE_BYTES / 1e9:.1f} GB, and {staging.parent} has {free / 1e9:.1f} GB free"
+        )

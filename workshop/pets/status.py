@@ -1,0 +1,38 @@
+"""Which sets of pictures lie on disk."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from workshop.errors import DataError
+from workshop.pets.layout import SPLITS, PetFolder, photos_folder, stand_in_folder
+
+
+@dataclass(frozen=True)
+class SetStatus:
+    """One set under the data folder; `found` says what is there, `remedy` what to do if that will not do."""
+
+    name: str
+    state: Literal["complete", "incomplete", "absent"]
+    found: str
+    remedy: str = ""
+
+
+def report(data: Path) -> list[SetStatus]:
+    """The state of the photos and of the stand-in under a data folder."""
+    return [
+        _status("photos", photos_folder(data), "fetched at the first run, or by: workshop data download"),
+        _status("stand-in", stand_in_folder(data), "drawn where it is needed, or by: workshop data make"),
+    ]
+
+
+def _status(name: str, folder: PetFolder, absent: str) -> SetStatus:
+    if not folder.exists():
+        return SetStatus(name, "absent", f"not in {folder.base}", absent)
+    try:
+        folder.require_complete()
+    except DataError as error:
+        found, _, remedy = str(error).partition("; ")
+        return SetStatus(name, "incomplete", found, remedy)
+    counts = ", ".join(f"{len(folder.image_ids(split))} {split}" for split in SPLITS)
+    return SetStatus(name, "complete", f"{counts} in {folder.base}")
