@@ -30,7 +30,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 def main() -> None:
     """The console script."""
     with plain_errors():
-        app()
+        app(prog_name="workshop")  # also when it is run as a module
 
 
 @app.command()

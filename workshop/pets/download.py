@@ -100,7 +100,7 @@ def answers(source: str = SOURCE, within_s: float = 4.0) -> bool:
     return heard == [True]
 
 
-def _open(url: str, start: int, silence_s: float = _SILENCE_S) -> Any:  # the responses of http and file differ in type
+def _open(url: str, start: int, silence_s: float) -> Any:  # the responses of http and file differ in type
     headers = {"User-Agent": "profiling-workshop"} | ({"Range": f"bytes={start}-"} if start else {})
     return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=silence_s)
 
@@ -132,7 +132,7 @@ def _fetch_rest(url: str, target: Path) -> None:
         ConnectionError: it ended early, of which the standard library says nothing.
     """
     start = _size(target)
-    with _open(url, start) as response:
+    with _open(url, start, _SILENCE_S) as response:
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
             start = 0  # the server, or a plain file, sends it from the beginning
         length = response.headers.get("Content-Length")

@@ -1,0 +1,71 @@
+"""What every test may ask for. No test uses the network: the loopback interface is as far as any goes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workshop.pets.ensure import ensure_stand_in
+
+PROJECT = Path(__file__).parents[1]
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a test that asks for the photos by mistake from downloading 0.8 GB."""
+    monkeypatch.setenv("WORKSHOP_OFFLINE", "1")
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The top folder of the project."""
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder that holds the stand-in. Tests read it and change nothing in it."""
+    folder = tmp_path_factory.mktemp("datasets")
+    ensure_stand_in(folder)
+    return folder
+
+
+@pytest.fixture
+def write_config(tmp_path: Path) -> Callable[..., Path]:
+    """Write a config file for a run of seconds; fields can be given another value."""
+
+    def write(name: str = "config.py", **fields: Any) -> Path:
+        small = {"batch_size": 8, "max_epochs": 2, "image_size": 48, "wasted_time": 0.0, "max_items": 20}
+        values = small | {"dataset": "stand-in"} | fields
+        arguments = ", ".join(f"{key}={value!r}" for key, value in values.items())
+        path = tmp_path / name
+        path.write_text(f"from workshop.experiment import ExperimentConfig\nconfig = ExperimentConfig({arguments})\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run this Python with some arguments in the test's own folder, and catch what it prints."""
+
+    def run_python(
+        *arguments: str | Path, environment: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=240,
+            **options,
+        )
+
+    return run_python

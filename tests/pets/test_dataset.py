@@ -1,0 +1,53 @@
+import pickle
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from workshop.errors import DataError
+from workshop.pets.dataset import OxfordPets, balanced_subset
+from workshop.pets.layout import stand_in_folder
+
+
+@pytest.mark.parametrize(("max_items", "most", "fewest"), [(37, 1, 1), (74, 2, 2), (50, 2, 1), (369, 10, 9)])
+def test_a_subset_is_as_equal_as_can_be_over_the_classes(data: Path, max_items: int, most: int, fewest: int) -> None:
+    whole = OxfordPets(data / "stand-in")
+    pets = OxfordPets(data / "stand-in", max_items=max_items)
+    assert len(pets) == max_items
+    counts = Counter(label for _, label in (pets[index] for index in range(len(pets))))
+    assert (len(counts), max(counts.values()), min(counts.values())) == (37, most, fewest)
+    assert pets.kept == OxfordPets(data / "stand-in", max_items=max_items).kept
+    assert len(whole) == 370
+
+
+def test_unequal_classes_give_what_they_have() -> None:
+    labels = [0, 0, 0, 0, 1, 2, 2]
+    assert balanced_subset(labels, 5) == [0, 1, 4, 5, 6]
+    assert balanced_subset(labels, 6) == [0, 1, 2, 4, 5, 6]
+    assert balanced_subset(labels, 2) == [0, 4]
+    assert balanced_subset(labels, 99) == balanced_subset(labels, None) == list(range(7))
+
+
+def test_it_pickles_for_spawned_workers(data: Path) -> None:
+    pets = OxfordPets(data / "stand-in", max_items=3)
+    again = pickle.loads(pickle.dumps(pets))
+    assert [label for _, label in (again[index] for index in range(3))] == [pets[index][1] for index in range(3)]
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture", None], ids=["empty", "text", "cut off"])
+def test_a_damaged_picture_is_named(data: Path, tmp_path: Path, content: bytes | None) -> None:
+    shutil.copytree(data / "stand-in", tmp_path / "stand-in")
+    path = stand_in_folder(tmp_path).images / "Abyssinian_1.jpg"
+    path.write_bytes(path.read_bytes()[:20_000] if content is None else content)
+    with pytest.raises(DataError, match=r"Abyssinian_1.jpg cannot be read as a picture"):
+        OxfordPets(tmp_path / "stand-in")[0]
+
+
+def test_an_error_of_the_transform_stays_what_it_is(data: Path) -> None:
+    def broken(image: Image.Image) -> None:
+        raise OSError("not the picture's fault")
+
+    with pytest.raises(OSError, match="not the picture's fault"):
+        OxfordPets(data / "stand-in", transform=broken)[0]

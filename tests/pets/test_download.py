@@ -1,0 +1,323 @@
+"""Downloads over a real connection, from a server on the loopback interface that misbehaves in every way it can."""
+
+import hashlib
+import http.server
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from torchvision.datasets import OxfordIIITPet
+
+from workshop.errors import DownloadError
+from workshop.pets import download as download_module
+from workshop.pets import ensure
+from workshop.pets.download import ARCHIVES, Archive, answers, download
+from workshop.pets.layout import SOURCE, PetFolder, photos_folder, stand_in_folder
+
+
+@dataclass
+class Server:
+    """Serves `files`; says in `requests` where each request for them began."""
+
+    files: dict[str, bytes]
+    cut_after: int | None = None  # bytes of one answer, after which the connection is dropped
+    answers_to_give: int | None = None  # after that many it drops every connection at once
+    ranges: bool = True
+    login_page: bool = False
+    delay_s: float = 0.0  # before each 4 KB
+    requests: list[tuple[str, int]] = field(default_factory=list)
+    address: str = ""
+
+    def archives(self) -> tuple[Archive, ...]:
+        return tuple(Archive(name, hashlib.md5(body).hexdigest()) for name, body in self.files.items())
+
+
+@pytest.fixture(scope="session")
+def archive_files(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A small set, packed as the real one is: two pictures of each split."""
+    folder = tmp_path_factory.mktemp("archives")
+    source = stand_in_folder(data)
+    (folder / "annotations").mkdir()
+    (folder / "images").mkdir()
+    for split in ("trainval", "test"):
+        lines = source.list_file(split).read_text().splitlines()[:2]
+        (folder / "annotations" / f"{split}.txt").write_text("\n".join(lines))
+        for line in lines:
+            shutil.copy(source.images / f"{line.split()[0]}.jpg", folder / "images")
+    files = {}
+    for name in ("annotations", "images"):
+        with tarfile.open(folder / f"{name}.tar.gz", "w:gz") as tar:
+            tar.add(folder / name, arcname=name)
+        files[f"{name}.tar.gz"] = (folder / f"{name}.tar.gz").read_bytes()
+    return files
+
+
+@pytest.fixture
+def server(archive_files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.delenv("WORKSHOP_OFFLINE")
+    monkeypatch.setattr(download_module, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(download_module, "_SILENCE_S", 1.0)
+    state = Server(dict(archive_files))
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.lstrip("/")
+            if state.answers_to_give is not None and len(state.requests) >= state.answers_to_give:
+                self.close_connection = True
+                return
+            body = b"<html>Welcome to the wifi</html>" if state.login_page else state.files.get(name)
+            if body is None:
+                self.send_error(404)
+                return
+            range_ = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
+            start = int(range_[1]) if range_ and state.ranges else 0
+            state.requests.append((name, start))
+            if start >= len(body):
+                self.send_error(416)
+                return
+            self.send_response(206 if start else 200)
+            self.send_header("Content-Type", "text/html" if state.login_page else "application/gzip")
+            self.send_header("Content-Length", str(len(body) - start))
+            self.end_headers()
+            end = len(body) if state.cut_after is None else min(len(body), start + state.cut_after)
+            for position in range(start, end, 4096):
+                time.sleep(state.delay_s)
+                try:
+                    self.wfile.write(body[position : min(position + 4096, end)])
+                except OSError:  # the client was killed
+                    return
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.address = f"http://127.0.0.1:{httpd.server_port}"
+    threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
+    yield state
+    httpd.shutdown()
+    httpd.server_close()
+
+
+def require_whole(root: Path) -> None:
+    photos_folder(root).require_complete()
+    pets = OxfordIIITPet(root)
+    assert len(pets) == 2
+    assert pets[1][0].mode == "RGB"
+    left = {path.name for path in root.iterdir()} - {".oxford-iiit-pet.lock"}
+    assert left == {"oxford-iiit-pet"}
+
+
+def test_the_archives_are_those_that_torchvision_knows() -> None:
+    ours = {(f"{SOURCE}/{archive.name}", archive.md5) for archive in ARCHIVES}
+    assert ours == set(OxfordIIITPet._RESOURCES)
+
+
+def test_a_download_ends_in_a_whole_set(server: Server, tmp_path: Path) -> None:
+    download(tmp_path, server.address, server.archives())
+    require_whole(tmp_path)
+
+
+def test_a_download_that_is_cut_again_and_again_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    server.cut_after = len(server.files["images.tar.gz"]) // 3
+    download(tmp_path, server.address, server.archives())
+    require_whole(tmp_path)
+    starts = [start for name, start in server.requests if name == "images.tar.gz"]
+    assert starts == sorted(set(starts))
+    assert len(starts) == 4
+
+
+def test_a_server_that_cannot_resume_is_asked_from_the_beginning(server: Server, tmp_path: Path) -> None:
+    server.ranges, server.cut_after, server.answers_to_give = False, 100, 1
+    with pytest.raises(DownloadError):
+        download(tmp_path, server.address, server.archives())
+    server.cut_after, server.answers_to_give = None, None
+    download(tmp_path, server.address, server.archives())
+    require_whole(tmp_path)
+
+
+def test_a_dead_connection_is_an_error_that_keeps_what_arrived(server: Server, tmp_path: Path) -> None:
+    server.cut_after, server.answers_to_give = 50_000, 2
+    with pytest.raises(DownloadError, match=r"images.tar.gz cannot be fetched .*; 0\.\d MB have arrived and are kept"):
+        download(tmp_path, server.address, server.archives())
+    assert not photos_folder(tmp_path).exists()
+
+    server.cut_after, server.answers_to_give = None, None
+    server.requests.clear()
+    download(tmp_path, server.address, server.archives())
+    require_whole(tmp_path)
+    assert ("images.tar.gz", 50_000) in server.requests
+
+
+def test_a_silent_server_is_given_up(server: Server, tmp_path: Path) -> None:
+    server.delay_s = 3.0
+    with pytest.raises(DownloadError, match="timed out"):
+        download(tmp_path, server.address, server.archives())
+
+
+def test_a_damaged_archive_is_deleted_and_nothing_is_left_in_place(server: Server, tmp_path: Path) -> None:
+    right = server.archives()
+    server.files["images.tar.gz"] = server.files["images.tar.gz"][:-1] + b"?"
+    with pytest.raises(DownloadError, match=r"images.tar.gz arrived damaged"):
+        download(tmp_path, server.address, right)
+    assert not photos_folder(tmp_path).exists()
+    assert not list(tmp_path.glob("**/images.tar.gz"))
+
+
+def test_archives_without_all_the_pictures_are_refused(server: Server, tmp_path: Path) -> None:
+    server.files["images.tar.gz"] = server.files["annotations.tar.gz"]
+    with pytest.raises(Exception, match="4 missing"):
+        download(tmp_path, server.address, server.archives())
+    assert not photos_folder(tmp_path).exists()
+
+
+def test_a_missing_archive_is_named(server: Server, tmp_path: Path) -> None:
+    archives = server.archives()
+    del server.files["annotations.tar.gz"]
+    with pytest.raises(DownloadError, match=r"annotations.tar.gz answers 404"):
+        download(tmp_path, server.address, archives)
+
+
+def test_too_little_room_is_said_before_anything_is_fetched(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download_module, "SPACE_BYTES", 10**18)
+    with pytest.raises(DownloadError, match=r"needs .* GB, and .* GB free"):
+        download(tmp_path, server.address, server.archives())
+    assert server.requests == []
+
+
+def test_a_killed_download_goes_on(server: Server, tmp_path: Path) -> None:
+    server.delay_s = 0.02
+    code = f"""
+from pathlib import Path
+from workshop.pets.download import Archive, download
+download(Path(), {server.address!r}, {server.archives()!r})
+"""
+    fetching = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    partial = tmp_path / ".oxford-iiit-pet.partial" / "images.tar.gz"
+    while not (partial.exists() and partial.stat().st_size > 20_000):
+        assert fetching.poll() is None
+        time.sleep(0.01)
+    fetching.send_signal(signal.SIGKILL)
+    fetching.wait()
+    assert not photos_folder(tmp_path).exists()
+
+    server.delay_s = 0.0
+    server.requests.clear()
+    download(tmp_path, server.address, server.archives())
+    require_whole(tmp_path)
+    assert server.requests[-1][1] >= 20_000
+
+
+def test_a_run_killed_while_it_unpacked_leaves_nothing_behind(server: Server, tmp_path: Path) -> None:
+    half = PetFolder(tmp_path / ".oxford-iiit-pet.partial", "")
+    half.images.mkdir(parents=True)
+    half.annotations.mkdir()
+    (half.images / "left_over_1.jpg").write_bytes(b"half a pict")
+    half.list_file("trainval").write_text("left_over_1 1 1")
+    download(tmp_path, server.address, server.archives())
+    require_whole(tmp_path)
+    assert not (photos_folder(tmp_path).images / "left_over_1.jpg").exists()
+
+
+def test_a_second_download_into_the_same_folder_is_refused(server: Server, tmp_path: Path) -> None:
+    server.delay_s = 0.05
+    first = threading.Thread(target=download, args=(tmp_path, server.address, server.archives()))
+    first.start()
+    while not server.requests:
+        time.sleep(0.01)
+    with pytest.raises(DownloadError, match="another process is downloading"):
+        download(tmp_path, server.address, server.archives())
+    first.join()
+    require_whole(tmp_path)
+
+
+def test_a_folder_will_do_also_where_the_network_is_forbidden(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKSHOP_OFFLINE", "1")
+    stick = tmp_path / "a stick"
+    stick.mkdir()
+    for name, body in server.files.items():
+        (stick / name).write_bytes(body)
+    download(tmp_path / "datasets", str(stick), server.archives())
+    require_whole(tmp_path / "datasets")
+    with pytest.raises(DownloadError, match="forbidden by WORKSHOP_OFFLINE"):
+        download(tmp_path / "elsewhere", server.address, server.archives())
+    assert server.requests == []
+
+
+def test_what_answers(server: Server) -> None:
+    assert answers(server.address, 5.0)
+    server.login_page = True
+    assert not answers(server.address, 5.0)
+    server.login_page, server.answers_to_give = False, 0
+    assert not answers(server.address, 5.0)
+
+
+class TestAuto:
+    """What `dataset="auto"` comes to."""
+
+    def test_the_photos_are_downloaded_if_they_can_be_had(
+        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ensure, "download", lambda data, source: download(data, source, server.archives()))
+        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path
+        require_whole(tmp_path)
+        asked = len(server.requests)
+        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path
+        assert len(server.requests) == asked
+
+    @pytest.mark.parametrize("trouble", ["offline", "login page", "dropped", "damaged"])
+    def test_else_the_stand_in_with_one_line(
+        self,
+        trouble: str,
+        server: Server,
+        data: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        shutil.copytree(data / "stand-in", tmp_path / "stand-in")  # drawing it anew would only take longer
+        match trouble:
+            case "offline":
+                monkeypatch.setenv("WORKSHOP_OFFLINE", "1")
+            case "login page":
+                server.login_page = True
+            case "dropped":
+                server.answers_to_give = 0
+        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path / "stand-in"
+        line = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
+        assert line.startswith("Using drawn stand-in pictures: ")
+        assert line.endswith("For the photos: workshop data download")
+        assert not photos_folder(tmp_path).exists()
+        with pytest.raises(DownloadError):
+            ensure.ensure_pets(tmp_path, "oxford-pets", server.address)
+
+    def test_an_incomplete_set_is_an_error_and_not_a_reason_for_the_stand_in(self, data: Path, tmp_path: Path) -> None:
+        shutil.copytree(stand_in_folder(data).annotations, photos_folder(tmp_path).annotations)
+        for dataset in ("auto", "oxford-pets"):
+            with pytest.raises(Exception, match="740 missing"):
+                ensure.ensure_pets(tmp_path, dataset)
+
+
+def test_the_command_takes_a_folder_and_checks_what_is_in_it(server: Server, run: Run, tmp_path: Path) -> None:
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    for name, body in server.files.items():
+        (stick / name).write_bytes(body)
+    fetched = run("-m", "workshop", "data", "download", "--from", "stick", environment={"COLUMNS": "80"})
+    assert fetched.returncode == 2
+    assert "annotations.tar.gz arrived damaged" in fetched.stderr
+    assert "Traceback" not in fetched.stderr
+    assert not (tmp_path / "datasets" / "oxford-iiit-pet").exists()

@@ -1,0 +1,59 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["data", "--help"], ["data", "status", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str], run: Run) -> None:
+    code = f"""
+import sys
+from workshop.cli import main
+sys.argv = ["workshop", *{arguments!r}]
+try:
+    main()
+except SystemExit as exit:
+    assert exit.code == 0
+print(sorted({{"torch", "torchvision", "numpy", "PIL", "nvitop", "rich"}} & set(sys.modules)))
+"""
+    printed = run("-c", code).stdout
+    assert "Usage: workshop" in printed
+    assert printed.splitlines()[-1] == "[]"
+
+
+def test_the_console_script_is_the_module(run: Run) -> None:
+    script = Path(sys.executable).with_name("workshop")
+    installed = subprocess.run([script, "--help"], capture_output=True, text=True).stdout
+    assert installed == run("-m", "workshop", "--help").stdout
+
+
+def test_data_status_of_nothing_and_of_the_stand_in(run: Run, data: Path) -> None:
+    nothing = run("-m", "workshop", "data", "status")
+    assert nothing.returncode == 1
+    assert "workshop data download" in nothing.stdout
+    assert "workshop data make" in nothing.stdout
+
+    drawn = run("-m", "workshop", "data", "status", "--data", data, "--json")
+    assert drawn.returncode == 0
+    report = json.loads(drawn.stdout)
+    assert report["schema_version"] == 1
+    assert [(each["name"], each["state"]) for each in report["sets"]] == [
+        ("photos", "absent"),
+        ("stand-in", "complete"),
+    ]
+
+
+def test_data_download_says_in_a_line_that_it_may_not(run: Run) -> None:
+    refused = run("-m", "workshop", "data", "download")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.count("\n") == 1
+    assert "WORKSHOP_OFFLINE" in refused.stderr
+
+
+def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
+    wrong = run("-m", "workshop", "dance")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr

@@ -1,0 +1,56 @@
+import errno
+import os
+
+import pytest
+from torch.utils.data import DataLoader, Dataset
+
+from workshop.errors import DataError, WorkshopError, plain_errors
+
+
+class Damaged(Dataset[int]):
+    """A data set in which nothing can be read."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        raise DataError("cat.jpg cannot be read: replace it")
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_mistake_is_one_line_also_out_of_a_worker(num_workers: int, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_, plain_errors():
+        next(iter(DataLoader(Damaged(), num_workers=num_workers)))
+    assert exit_.value.code == 2
+    assert capfd.readouterr().err == "cat.jpg cannot be read: replace it\n"
+
+
+def test_an_error_without_a_text_is_still_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), plain_errors():
+        raise WorkshopError
+    assert capsys.readouterr().err == "WorkshopError\n"
+
+
+def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_, plain_errors():
+        raise KeyboardInterrupt
+    assert (exit_.value.code, capsys.readouterr().err) == (130, "stopped by Ctrl-C\n")
+
+
+def test_a_full_disk_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_, plain_errors():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.csv")
+    assert exit_.value.code == 2
+    assert "cannot write metrics.csv: No space left on device; free some space" in capsys.readouterr().err
+
+
+def test_a_full_disk_without_a_file_names_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), plain_errors():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert f"({__file__}, line " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bug", [FileNotFoundError(errno.ENOENT, "no such file", "x"), ZeroDivisionError("bug")])
+def test_a_bug_keeps_its_traceback(bug: Exception) -> None:
+    with pytest.raises(type(bug)), plain_errors():
+        raise bug

@@ -1,0 +1,82 @@
+"""The line profile of the slow script, with the real kernprof."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import line_profiler
+import pytest
+from conftest import Run
+
+WAIT = "for images, targets in batches:"
+
+
+def hottest_line(table: str) -> str:
+    """The source of the line with the largest share of the time."""
+    # number, hits, time, time per hit, share in percent, source
+    rows = re.findall(r"^ *\d+ +\d+ +[\d.e+]+ +[\d.e+]+ +([\d.]+) +(\S.*)$", table, re.MULTILINE)
+    return max(rows, key=lambda row: float(row[0]))[1]
+
+
+@pytest.mark.parametrize("verbosity", ["-lv", "-l"])
+def test_the_wait_for_batches_is_the_hottest_line(
+    verbosity: str, project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
+) -> None:
+    config = write_config(wasted_time=0.1, max_items=24, max_epochs=1)
+    profiled = run("-m", "kernprof", verbosity, project / "train.py", config, "--data", data, "--device", "cpu")
+    assert profiled.returncode == 0, profiled.stderr
+    table = profiled.stdout
+    if verbosity == "-l":
+        table = run("-m", "line_profiler", "train.py.lprof").stdout
+    assert "Function: main at line" in table
+    assert hottest_line(table) == WAIT
+
+
+def wait_until_empty(process_group: int) -> None:
+    """Pass as soon as no process of the group is left; Python's resource tracker notices the end a moment later."""
+    deadline = time.monotonic() + 10
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(process_group, 0)
+            time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path) -> None:
+    """As the README has it, where only the stand-in can be had: it is drawn, and the table comes out."""
+    arguments = ("-m", "kernprof", "-lv", project / "train.py", project / "configs" / "example_config.py")
+    profiled = run(*arguments)
+    assert profiled.returncode == 0, profiled.stderr
+    assert profiled.stderr.count("Using drawn stand-in pictures") == 1
+    assert hottest_line(profiled.stdout) == WAIT
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups of POSIX")
+@pytest.mark.parametrize("workers", ["", ", num_workers=2", ", num_workers=2, multiprocessing_context='spawn'"])
+def test_ctrl_c_in_the_middle_of_an_epoch(
+    workers: str, project: Path, data: Path, write_config: Callable[..., Path], tmp_path: Path
+) -> None:
+    text = (project / "train.py").read_text()
+    (tmp_path / "train.py").write_text(text.replace("shuffle=True)", f"shuffle=True{workers})"))
+    config = write_config(wasted_time=0.05, batch_size=4, max_items=370, max_epochs=10)
+    command = [sys.executable, "-m", "kernprof", "-lv", "train.py", config, "--data", data, "--device", "cpu"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not any(path.read_text().count("\n") > 3 for path in tmp_path.glob("experiments/*/metrics.csv")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # what the terminal does: every process of the foreground gets it
+    printed, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert "Traceback" not in printed + errors
+    assert errors.replace("\r", "\n").splitlines()[-1] == "stopped by Ctrl-C"
+    assert "Function: main at line" in printed
+    assert "main" in {function for _, _, function in line_profiler.load_stats(tmp_path / "train.py.lprof").timings}
+    wait_until_empty(process.pid)

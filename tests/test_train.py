@@ -1,0 +1,240 @@
+"""The slow script does the right work: tested as a participant runs it, and from inside."""
+
+import csv
+import importlib.util
+import pickle
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from conftest import Run
+from PIL import Image
+from torchvision import tv_tensors
+
+from workshop.errors import plain_errors
+from workshop.experiment import ExperimentConfig
+from workshop.pets.dataset import OxfordPets
+from workshop.pets.layout import stand_in_folder
+
+WriteConfig = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def train(project: Path) -> ModuleType:
+    """The script as a module, as a spawned worker imports it."""
+    spec = importlib.util.spec_from_file_location("train", project / "train.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["train"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def read_metrics(experiments: Path) -> list[dict[str, str]]:
+    [path] = experiments.glob("*/metrics.csv")
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_writes_its_config_and_a_line_for_every_step(
+    project: Path, data: Path, write_config: WriteConfig, run: Run, tmp_path: Path
+) -> None:
+    config = write_config(max_items=20, batch_size=8, max_epochs=2)
+    done = run(project / "train.py", config, "--data", data, "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert "Epoch: 100%" in done.stderr
+    assert "Batch (loss " in done.stderr
+
+    [folder] = (tmp_path / "experiments").iterdir()
+    assert (folder / "config.py").read_text() == config.read_text()
+    rows = read_metrics(tmp_path / "experiments")
+    assert list(rows[0]) == ["epoch", "step", "loss", "samples_per_second"]
+    assert [(row["epoch"], row["step"]) for row in rows] == [
+        ("0", "0"), ("0", "1"), ("0", "2"), ("1", "3"), ("1", "4"), ("1", "5"),
+    ]  # fmt: skip
+    assert all(float(row["loss"]) > 0 and float(row["samples_per_second"]) > 0 for row in rows)
+
+
+def losses(train: ModuleType, config: ExperimentConfig, root: Path, folder: Path) -> list[str]:
+    (folder / "run").mkdir(parents=True)
+    train.main(config, root, torch.device("cpu"), folder / "run")
+    return [row["loss"] for row in read_metrics(folder)]
+
+
+def test_the_seed_decides_everything(train: ModuleType, data: Path, tmp_path: Path) -> None:
+    root = data / "stand-in"
+
+    def with_seed(seed: int, name: str) -> list[str]:
+        config = ExperimentConfig(batch_size=8, max_epochs=2, image_size=48, wasted_time=0, max_items=20, seed=seed)
+        return losses(train, config, root, tmp_path / name)
+
+    first = with_seed(0, "first")
+    assert first == with_seed(0, "again")
+    assert first != with_seed(1, "other")
+
+
+def test_every_item_once_an_epoch_in_another_order(
+    train: ModuleType, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Recorded(OxfordPets):
+        def __getitem__(self, index: int) -> tuple[object, object]:
+            asked.append(index)
+            return super().__getitem__(index)
+
+    monkeypatch.setattr(train, "OxfordPets", Recorded)
+    config = ExperimentConfig(batch_size=8, max_epochs=2, image_size=48, wasted_time=0, max_items=20)
+    losses(train, config, data / "stand-in", tmp_path)
+    first, second = asked[:20], asked[20:]
+    assert sorted(first) == sorted(second) == list(range(20))
+    assert len({tuple(first), tuple(second), tuple(range(20))}) == 3
+
+
+def test_it_sleeps_for_every_item(train: ModuleType, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(train.time, "sleep", slept.append)
+    dataset = train.CustomSlowDataset(data / "stand-in", train.decode(48), wasted_time=0.1, max_items=3)
+    assert len([dataset[index] for index in range(len(dataset))]) == 3
+    assert slept == [0.1, 0.1, 0.1]
+
+
+def test_decode_is_deterministic_and_augment_is_not(train: ModuleType, data: Path) -> None:
+    with Image.open(stand_in_folder(data).images / "pug_1.jpg") as image:
+        decoded, again = train.decode(64)(image), train.decode(64)(image)
+    assert isinstance(decoded, tv_tensors.Image)
+    assert (decoded.shape, decoded.dtype) == ((3, 73, 73), torch.uint8)
+    assert torch.equal(decoded, again)
+
+    augmented = [train.augment(64)(decoded) for _ in range(5)]
+    assert {(each.shape, each.dtype) for each in augmented} == {((3, 64, 64), torch.float32)}
+    assert not any(torch.equal(augmented[0], other) for other in augmented[1:])
+
+
+def test_the_dataset_pickles_with_its_transforms(train: ModuleType, data: Path) -> None:
+    transform = torch.nn.Sequential(train.decode(48), train.augment(48))
+    dataset = train.CustomSlowDataset(data / "stand-in", transform, wasted_time=0, max_items=2)
+    again = pickle.loads(pickle.dumps(dataset))
+    torch.manual_seed(0)
+    picture, label = dataset[1]
+    torch.manual_seed(0)
+    same_picture, same_label = again[1]
+    assert torch.equal(picture, same_picture)
+    assert label == same_label
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_may_start_by_any_method(
+    method: str, project: Path, data: Path, write_config: WriteConfig, run: Run, tmp_path: Path
+) -> None:
+    """The script with two workers, under kernprof, which puts a main module of its own in front of the workers."""
+    text = (project / "train.py").read_text()
+    workers = text.replace("shuffle=True)", f'shuffle=True, num_workers=2, multiprocessing_context="{method}")')
+    assert workers != text
+    (tmp_path / "train.py").write_text(workers)
+    done = run("-m", "kernprof", "-l", "train.py", write_config(max_epochs=1), "--data", data, "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    assert len(read_metrics(tmp_path / "experiments")) == 3
+
+
+def test_real_photos_with_few_classes_need_no_change(
+    train: ModuleType, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A set that holds some of the breeds only, under their own class numbers, has fewer classes than labels."""
+    folder = stand_in_folder(tmp_path)
+    shutil.copytree(stand_in_folder(data).base, folder.base)
+    lines = folder.list_file("trainval").read_text().splitlines()
+    folder.list_file("trainval").write_text("\n".join(lines[-20:]))
+    config = ExperimentConfig(batch_size=8, max_epochs=1, image_size=48, wasted_time=0)
+    assert len(losses(train, config, folder.root, tmp_path / "experiments")) == 3
+
+
+class TestMistakes:
+    """Each is one line on stderr that says what to do, and exit code 2."""
+
+    @pytest.fixture
+    def mistake(self, run: Run, project: Path, tmp_path: Path) -> Callable[..., str]:
+        def run_wrongly(*arguments: str | Path, **options: object) -> str:
+            done = run(project / "train.py", *arguments, **options)
+            assert done.returncode == 2
+            assert "Traceback" not in done.stderr
+            assert done.stdout == ""
+            lines = [line for line in done.stderr.replace("\r", "\n").splitlines() if line.strip()]
+            # Progress bars may stand above it; they are not words.
+            assert [line for line in lines[:-1] if "it/s" not in line and "s/it" not in line] == []
+            return lines[-1]
+
+        return run_wrongly
+
+    def test_config_missing(self, mistake: Callable[..., str]) -> None:
+        assert mistake("nowhere.py") == "nowhere.py: no such config file; try configs/example_config.py"
+
+    def test_config_with_batch_size_0(self, mistake: Callable[..., str], write_config: WriteConfig) -> None:
+        line = mistake(write_config(batch_size=0))
+        assert line.endswith("config.py, line 2: batch_size must be a whole number of at least 1, not 0")
+
+    def test_device_missing(self, mistake: Callable[..., str], write_config: WriteConfig) -> None:
+        line = mistake(write_config(), "--device", "cuda:99")
+        assert line.startswith("there is no device 'cuda:99' here; this machine has ")
+
+    def test_data_with_missing_images(
+        self, mistake: Callable[..., str], write_config: WriteConfig, data: Path, tmp_path: Path
+    ) -> None:
+        shutil.copytree(data / "stand-in", tmp_path / "datasets" / "stand-in")
+        (tmp_path / "datasets" / "stand-in" / "oxford-iiit-pet" / "images" / "pug_20.jpg").unlink()
+        line = mistake(write_config())
+        assert "1 missing (images/pug_20.jpg)" in line
+        assert line.endswith("then run `workshop data make`")
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_a_corrupt_jpeg(
+        self, workers: int, run: Run, project: Path, write_config: WriteConfig, data: Path, tmp_path: Path
+    ) -> None:
+        folder = stand_in_folder(tmp_path / "datasets")
+        shutil.copytree(data / "stand-in", folder.root)
+        (folder.images / "Abyssinian_1.jpg").write_bytes(b"\xff\xd8\xff")
+        text = (project / "train.py").read_text()
+        (tmp_path / "train.py").write_text(text.replace("shuffle=True)", f"shuffle=True, num_workers={workers})"))
+        done = run("train.py", write_config(max_items=1), "--device", "cpu")
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert done.stderr.replace("\r", "\n").splitlines()[-1] == (
+            "datasets/stand-in/oxford-iiit-pet/images/Abyssinian_1.jpg cannot be read as a picture; "
+            "replace it, or fetch the set again"
+        )
+
+    def test_no_permission_for_the_results(
+        self, mistake: Callable[..., str], write_config: WriteConfig, data: Path, tmp_path: Path
+    ) -> None:
+        # A file in the place of a folder is refused to everybody; missing permissions do not stop root.
+        (tmp_path / "taken").write_text("")
+        line = mistake(write_config(), "--data", data, "--experiments", "taken/experiments")
+        assert line == "cannot write to taken/experiments: Not a directory; name another folder with --experiments"
+
+    def test_no_permission_for_the_data(
+        self, mistake: Callable[..., str], write_config: WriteConfig, tmp_path: Path
+    ) -> None:
+        (tmp_path / "taken").write_text("")
+        line = mistake(write_config(), "--data", "taken/datasets")
+        assert line == "cannot write taken/datasets: Not a directory; free some space, or name another folder"
+
+    def test_no_space_for_the_metrics(
+        self, train: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        full = Path("/dev/full")
+        if not full.exists():
+            pytest.skip("there is no /dev/full to write to")
+        (tmp_path / "metrics.csv").symlink_to(full)
+        config = ExperimentConfig(batch_size=8, max_epochs=1, image_size=48, wasted_time=0, max_items=8)
+        with pytest.raises(SystemExit) as exit_, plain_errors():
+            train.main(config, data / "stand-in", torch.device("cpu"), tmp_path)
+        assert exit_.value.code == 2
+        last_line = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
+        assert last_line.startswith("cannot write a file (")
+        assert "train.py, line " in last_line
+        assert "No space left on device; free some space" in last_line
