@@ -221,7 +221,7 @@ class TestMistakes:
     ) -> None:
         (tmp_path / "taken").write_text("")
         line = mistake(write_config(), "--data", "taken/datasets")
-        assert line == "cannot write taken/datasets: Not a directory; free some space, or name another folder"
+        assert line == "cannot write taken/datasets: Not a directory; name a folder that you may write to"
 
     def test_no_space_for_the_metrics(
         self, train: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -62,11 +62,8 @@ def check_torch() -> Row:
         import torch
     except Exception as error:  # a broken installation fails in many ways
         return Row("torch", "fail", _first_line(error), "pip install torch torchvision")
-    return Row(
-        "torch",
-        "ok",
-        f"{torch.__version__}, built for {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'no CUDA'}",
-    )
+    built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+    return Row("torch", "ok", f"{torch.__version__}, built {built}")
 
 
 def check_torchvision() -> Row:

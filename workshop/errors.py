@@ -34,10 +34,14 @@ class DeviceError(WorkshopError):
 
 
 # What a full, write-protected or mistaken folder answers. Any other OSError may well be a bug and keeps its traceback.
-_STORAGE_ERRORS = {
-    getattr(errno, name)
-    for name in "ENOSPC EDQUOT EFBIG EROFS EACCES EPERM ENOTDIR".split()
-    if hasattr(errno, name)  # Windows has no EDQUOT in some versions
+_STORAGE_REMEDIES = {
+    errno.ENOSPC: "free some space, or name another folder",
+    errno.EDQUOT: "free some space, or name another folder",
+    errno.EFBIG: "raise the limit on the size of files, or name another folder",
+    errno.EROFS: "name a folder that you may write to",
+    errno.EACCES: "name a folder that you may write to",
+    errno.EPERM: "name a folder that you may write to",
+    errno.ENOTDIR: "name a folder that you may write to",
 }
 
 
@@ -54,18 +58,18 @@ def plain_errors() -> Iterator[None]:
     except WorkshopError as error:
         _stop(error, _one_line(error), EXIT_USAGE)
     except OSError as error:
-        if error.errno not in _STORAGE_ERRORS:
+        if error.errno not in _STORAGE_REMEDIES:
             raise
-        _stop(error, _storage_problem(error), EXIT_USAGE)
+        _stop(error, _storage_problem(error, _STORAGE_REMEDIES[error.errno]), EXIT_USAGE)
     except KeyboardInterrupt as interrupt:
         _stop(interrupt, "stopped by Ctrl-C", EXIT_INTERRUPTED)
 
 
-def _storage_problem(error: OSError) -> str:
+def _storage_problem(error: OSError, remedy: str) -> str:
     """Which file, or failing that which line, could not be written, and why."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = error.filename or f"a file ({frame.filename}, line {frame.lineno})"
-    return f"cannot write {place}: {error.strerror}; free some space, or name another folder"
+    return f"cannot write {place}: {error.strerror}; {remedy}"
 
 
 def _stop(error: BaseException, message: str, exit_code: int) -> None:

@@ -257,6 +257,11 @@ def test_a_folder_will_do_also_where_the_network_is_forbidden(
     assert server.requests == []
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="nowhere is neither an address nor a folder"):
+        download(tmp_path, str(tmp_path / "nowhere"))
+
+
 def test_what_answers(server: Server) -> None:
     assert answers(server.address, 5.0)
     server.login_page = True

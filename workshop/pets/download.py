@@ -5,6 +5,7 @@ import http
 import http.client
 import os
 import shutil
+import sys
 import tarfile
 import threading
 import time
@@ -45,6 +46,8 @@ _SILENCE_S = 10.0  # a connection that says nothing for so long is given up
 _TRIES = 3  # in a row that bring not one byte
 _PAUSE_S = 1.0  # between two of them
 
+_HOW_TO_STOP = f"Ctrl-C stops it, and the next try goes on from there; {OFFLINE_VARIABLE}=1 does without them."
+
 
 def is_offline() -> bool:
     """Whether the environment forbids the network."""
@@ -63,11 +66,14 @@ def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = A
     local = Path(source).expanduser()
     if local.is_dir():
         source = local.resolve().as_uri()
+    elif "://" not in source:
+        raise DownloadError(f"{source} is neither an address nor a folder that is there")
     elif is_offline():
         raise DownloadError(f"the network is forbidden by {OFFLINE_VARIABLE}; unset it, or name a folder with --from")
     try:
         with staging_folder(root, BASE_FOLDER, wait=False) as staging:
             _require_space(staging)
+            print(f"Fetching the Oxford-IIIT Pet photos (0.8 GB) into {root}. {_HOW_TO_STOP}", file=sys.stderr)
             for archive in archives:
                 _fetch(f"{source.rstrip('/')}/{archive.name}", staging / archive.name)
                 _verify(staging / archive.name, archive)

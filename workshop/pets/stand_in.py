@@ -1,7 +1,7 @@
 """Draw the stand-in: pictures that take the place of the Oxford-IIIT Pets where they cannot be downloaded.
 
-One picture is a cat or a dog on a lawn, in a coat that only its breed wears: two colours in a pattern. It is
-about as large and as much work to decode as a photo of the real set, and a small network can learn it.
+One picture is a cat or a dog in a coat that only its breed wears: two colours in a pattern. It is about as large and
+as much work to decode as a photo of the real set, and a small network can learn to tell the breeds apart.
 
 The pixels are the same on every machine: only integer arithmetic, and random numbers from NumPy's RandomState,
 whose stream is frozen for good. (Sines, exponentials and the newer Generator may differ between machines.)
@@ -52,9 +52,8 @@ def make(folder: PetFolder) -> None:
                 _draw_all(replace(folder, root=staging))
                 os.rename(staging, folder.root)
         except OSError as error:
-            error.filename = error.filename or str(
-                folder.root
-            )  # a full disk does not say which file it has no room for
+            # A full disk does not say which file it has no room for.
+            error.filename = error.filename or str(folder.root)
             raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -70,9 +69,8 @@ def _draw_all(folder: PetFolder) -> None:
     # Threads are enough: NumPy and the JPEG encoder let go of the interpreter lock while they compute.
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        jobs = [
-            pool.submit(save, breed, number) for numbers in NUMBERS.values() for breed in BREEDS for number in numbers
-        ]
+        pictures = [(breed, number) for numbers in NUMBERS.values() for breed in BREEDS for number in numbers]
+        jobs = [pool.submit(save, breed, number) for breed, number in pictures]
         for job in tqdm(jobs, desc="Drawing the stand-in", unit="picture"):
             job.result()
     finally:
