@@ -1,1 +1,1 @@
-"""train.py as it stands after each part, and the pieces that the parts add to it."""
+"""The training script as it stands after each part of the workshop."""

@@ -3,8 +3,11 @@
     python train.py configs/example_config.py
     kernprof -lv train.py configs/example_config.py
 
-This is the one file that you edit. It wastes most of its time; find out where, and make it fast without changing what
-it computes: every item once an epoch in random order, every augmentation at work, every step of the optimizer taken.
+This is the one file that you edit. It wastes most of its time: find out where, and make it fast.
+
+Yours to change is how the work is done: who loads the pictures, what is kept, in which order the transforms run, when
+and how things are copied. What is done stays: every item once an epoch in random order, each of the transforms, the
+size of pictures and batches, the model, the loss, one step of the optimizer for every batch - and the slow storage.
 """
 
 import argparse
@@ -15,7 +18,7 @@ from pathlib import Path
 from statistics import mean
 
 import torch
-from line_profiler import profile  # does nothing under plain python, so that it may stay
+from line_profiler import profile  # kernprof makes it measure; under plain python it does nothing
 from torch import nn
 from torch.optim import AdamW
 from torch.utils.data import DataLoader, Dataset
@@ -73,19 +76,26 @@ def augment(image_size: int) -> nn.Module:
 
 
 @profile
-def main(config: ExperimentConfig, root: Path, device: torch.device, run_folder: Path) -> None:
+def main(
+    config: ExperimentConfig,
+    root: Path,
+    device: torch.device,
+    run_folder: Path,
+) -> None:
     """Train, and write a line into metrics.csv for every step."""
     torch.manual_seed(config.seed)
-    transform = v2.Compose([decode(config.image_size), augment(config.image_size)])
+    size = config.image_size
+    transform = v2.Compose([decode(size), augment(size)])
     dataset = CustomSlowDataset(root, transform, config.wasted_time, config.max_items)
     loader = DataLoader(dataset, batch_size=config.batch_size, shuffle=True)
 
-    model = resnet18(num_classes=len(BREEDS)).to(device)  # from scratch: nothing to download
+    model = resnet18(num_classes=len(BREEDS)).to(device)
     loss_fn = nn.CrossEntropyLoss()
     optimizer = AdamW(model.parameters(), lr=config.learning_rate)
 
-    with open(run_folder / "metrics.csv", "w", newline="", buffering=1) as metrics_file:  # a line is written as it ends
-        metrics = csv.writer(metrics_file)
+    metrics_path = run_folder / "metrics.csv"
+    with open(metrics_path, "w", newline="", buffering=1) as file:  # a line at a time
+        metrics = csv.writer(file)
         metrics.writerow(["epoch", "step", "loss", "samples_per_second"])
         recent_losses: deque[float] = deque(maxlen=config.update_iterations)
         step = 0
@@ -104,11 +114,14 @@ def main(config: ExperimentConfig, root: Path, device: torch.device, run_folder:
 
                 recent_losses.append(loss.item())
                 if step % config.update_iterations == 0:
-                    batches.set_description(f"Batch (loss {mean(recent_losses):.3f})")
+                    mean_loss = mean(recent_losses)
+                    batches.set_description(f"Batch (loss {mean_loss:.3f})")
                 now = time.perf_counter()
-                metrics.writerow([epoch, step, recent_losses[-1], len(targets) / (now - step_start)])
+                rate = len(targets) / (now - step_start)
+                metrics.writerow([epoch, step, recent_losses[-1], rate])
                 step_start = now
                 step += 1
+    print(f"Loss {mean(recent_losses):.3f}; all steps: {metrics_path}")
 
 
 def prepare() -> tuple[ExperimentConfig, Path, torch.device, Path]:
@@ -116,15 +129,8 @@ def prepare() -> tuple[ExperimentConfig, Path, torch.device, Path]:
     parser = argparse.ArgumentParser(description="Train ResNet-18 on the Oxford-IIIT Pets, slowly.")
     parser.add_argument("config", type=Path, help="a config file, such as configs/example_config.py")
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder of the data (default: %(default)s)")
-    parser.add_argument(
-        "--experiments",
-        type=Path,
-        default=Path("experiments"),
-        help="folder of the results, one folder a run (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--device", help="such as cpu or cuda:1 (default: cuda, then mps, then cpu, whichever is there)"
-    )
+    parser.add_argument("--experiments", type=Path, default=Path("experiments"), help="folder of the results")
+    parser.add_argument("--device", help="such as cpu or cuda:1 (default: the first there is of cuda, mps, cpu)")
     args = parser.parse_args()
 
     config = load_config(args.config)

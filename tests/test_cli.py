@@ -53,6 +53,19 @@ def test_data_download_says_in_a_line_that_it_may_not(run: Run) -> None:
     assert "WORKSHOP_OFFLINE" in refused.stderr
 
 
+def test_the_tables_print_where_only_ascii_can_be_shown(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "däta").mkdir()
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    printed = run("-m", "workshop", "data", "status", "--data", "däta", environment=ascii_only)
+    assert (printed.returncode, printed.stderr) == (1, "")
+    assert "d\\xe4ta" in printed.stdout
+
+
+def test_a_pipe_gets_commands_in_one_piece(run: Run, tmp_path: Path) -> None:
+    printed = run("-m", "workshop", "data", "status", "--data", "a/long/path" * 20, environment={"COLUMNS": "80"})
+    assert "workshop data make --data " + "a/long/path" * 20 in printed.stdout
+
+
 def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
     wrong = run("-m", "workshop", "dance")
     assert wrong.returncode == 2

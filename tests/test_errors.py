@@ -2,6 +2,7 @@ import errno
 import os
 
 import pytest
+import torch
 from torch.utils.data import DataLoader, Dataset
 
 from workshop.errors import DataError, WorkshopError, plain_errors
@@ -41,16 +42,25 @@ def test_a_full_disk_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_, plain_errors():
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.csv")
     assert exit_.value.code == 2
-    assert "cannot write metrics.csv: No space left on device; free some space" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("no room for metrics.csv: No space left on device; free some space")
 
 
-def test_a_full_disk_without_a_file_names_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_that_ran_out_on_the_device_names_what_to_lower(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit), plain_errors():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert f"({__file__}, line " in capsys.readouterr().err
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB.\nSee the documentation")
+    assert capsys.readouterr().err == (
+        "CUDA out of memory. Tried to allocate 20 GiB. Try a smaller batch_size or image_size in the config.\n"
+    )
 
 
-@pytest.mark.parametrize("bug", [FileNotFoundError(errno.ENOENT, "no such file", "x"), ZeroDivisionError("bug")])
+@pytest.mark.parametrize(
+    "bug",
+    [
+        FileNotFoundError(errno.ENOENT, "no such file", "x"),
+        PermissionError(errno.EPERM, "a system call that names no file"),
+        ZeroDivisionError("bug"),
+    ],
+)
 def test_a_bug_keeps_its_traceback(bug: Exception) -> None:
     with pytest.raises(type(bug)), plain_errors():
         raise bug

@@ -49,6 +49,18 @@ def ends(process_group: int, within_s: float = 10.0) -> bool:
     return False
 
 
+@pytest.mark.parametrize("arguments", [["nowhere.py"], [], ["--help"]], ids=["mistake", "usage", "help"])
+def test_a_run_that_never_trained_leaves_the_last_profile_alone(
+    arguments: list[str], project: Path, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py.lprof").write_text("the last profile")
+    stopped = run("-m", "kernprof", "-lv", project / "train.py", *arguments)
+    assert stopped.returncode == (0 if arguments == ["--help"] else 2)
+    assert (tmp_path / "train.py.lprof").read_text() == "the last profile"
+    assert "Total time" not in stopped.stdout
+    assert "Traceback" not in stopped.stderr
+
+
 @pytest.mark.slow
 def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path) -> None:
     """As the README has it, where only the stand-in can be had: it is drawn, and the table comes out."""

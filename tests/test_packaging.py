@@ -1,7 +1,6 @@
 """The files that promise something about the project agree with each other."""
 
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -25,11 +24,20 @@ def test_readme_begins_with_the_two_commands_and_ci_runs_the_second(project: Pat
         "pip install -e . && kernprof -lv train.py configs/example_config.py",
         "pip install -e '.[test]' && pytest",
     ]
-    ci = (project / ".ci" / "run").read_text()
-    pattern = re.search(r"grep --max-count=1 '(.*)' README.md", ci)
+    pattern = re.search(r"grep --max-count=1 '(.*)' README.md", (project / ".ci" / "run").read_text())
     assert pattern
-    found = subprocess.run(["grep", "--max-count=1", pattern[1], project / "README.md"], capture_output=True, text=True)
-    assert found.stdout.strip() == first[1]
+    found = re.search(pattern[1], (project / "README.md").read_text(), re.MULTILINE)
+    assert found
+    assert found[0] == first[1]
+
+
+def test_the_table_in_the_readme_is_of_this_script(project: Path) -> None:
+    rows = re.findall(
+        r"^ +(\d+) +\d+ +[\d.]+ +[\d.e+]+ +[\d.]+ {2}( *\S.*)$", (project / "README.md").read_text(), re.M
+    )
+    source = (project / "train.py").read_text().splitlines()
+    assert len(rows) > 3
+    assert [source[int(number) - 1] for number, _ in rows] == [line for _, line in rows]
 
 
 def test_part1_is_the_untouched_script(project: Path) -> None:

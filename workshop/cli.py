@@ -1,7 +1,9 @@
 """The commands: parse, call, print. What they do is done elsewhere, and imported only by the command that needs it."""
 
 import dataclasses
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +31,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
     with plain_errors():
         app(prog_name="workshop")  # also when it is run as a module
 
@@ -69,7 +74,7 @@ def download(
         typer.Option("--from", help="Address or folder with images.tar.gz and annotations.tar.gz.", metavar="SOURCE"),
     ] = SOURCE,
 ) -> None:
-    """Fetch the photos (0.8 GB), going on where an earlier try was cut off."""
+    """Fetch the photos (0.8 GB), or the rest of them."""
     from workshop.pets.ensure import ensure_photos
 
     root = ensure_photos(data, source)
@@ -101,9 +106,10 @@ def _print_rows(rows: list[tuple[str, str, str, str]]) -> None:
     for state, name, found, remedy in rows:
         finding = Text(found)
         if remedy:
-            finding.append(f"\n→ {remedy}")
+            finding.append(f"\n-> {remedy}")
         table.add_row(Text(state, _STYLES[state]), name, finding)
-    Console(highlight=False).print(table)
+    # A pipe or a file has no width: what is cut into lines there can no longer be copied.
+    Console(highlight=False, width=None if sys.stdout.isatty() else 1000).print(table)
 
 
 def _print_json(**fields: Any) -> None:

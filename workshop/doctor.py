@@ -8,12 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from workshop.errors import first_line
 from workshop.pets.status import report
 
 OLDEST_PYTHON = (3, 11)
@@ -45,7 +47,7 @@ def examine(data: Path) -> list[Row]:
         check_py_spy,
         check_nvitop,
     ]
-    return [check() for check in checks] + check_data(data)
+    return [*(check() for check in checks), check_disk(data), *check_data(data)]
 
 
 def check_python() -> Row:
@@ -61,7 +63,7 @@ def check_torch() -> Row:
     try:
         import torch
     except Exception as error:  # a broken installation fails in many ways
-        return Row("torch", "fail", _first_line(error), "pip install torch torchvision")
+        return Row("torch", "fail", first_line(error), "pip install torch torchvision")
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     return Row("torch", "ok", f"{torch.__version__}, built {built}")
 
@@ -72,7 +74,7 @@ def check_torchvision() -> Row:
         import torchvision
     except Exception as error:
         remedy = "pip install --force-reinstall torch torchvision, both in one command"
-        return Row("torchvision", "fail", _first_line(error), remedy)
+        return Row("torchvision", "fail", first_line(error), remedy)
     return Row("torchvision", "ok", f"{torchvision.__version__}, fits torch")
 
 
@@ -80,13 +82,18 @@ def check_device() -> Row:
     """What training would run on."""
     try:
         from workshop.device import available_devices
+
+        devices = available_devices()
     except Exception as error:
-        return Row("device", "fail", _first_line(error), "see torch above")
-    devices = available_devices()
+        return Row("device", "fail", first_line(error), "see torch above")
     if devices == ["cpu"] and shutil.which("nvidia-smi"):
         remedy = "there is an NVIDIA driver: install a torch built for CUDA, or a newer driver"
         return Row("device", "warn", "cpu alone", remedy)
-    return Row("device", "ok", ", ".join(devices) + ("; part 6 shows less without CUDA" if devices == ["cpu"] else ""))
+    return Row(
+        "device",
+        "ok",
+        ", ".join(devices) + ("; no CUDA, so copies to a GPU cannot be timed" if devices == ["cpu"] else ""),
+    )
 
 
 def check_cores() -> Row:
@@ -123,10 +130,10 @@ def check_start_method() -> Row:
 
 def check_open_files() -> Row:
     """Every tensor that a worker hands over may hold a file open."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return Row("open files", "ok", "no limit to speak of")
+    if sys.platform != "linux":  # elsewhere torch shares tensors by name and keeps no file open
+        return Row("open files", "ok", f"not used up on {sys.platform}")
+    import resource  # Windows has none
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < 1024:
         return Row("open files", "warn", f"at most {soft}", "workers need many: ulimit -n 4096")
@@ -139,7 +146,7 @@ def check_kernprof() -> Row:
         version = importlib.metadata.version("line_profiler")
     except importlib.metadata.PackageNotFoundError:
         return Row("kernprof", "fail", "line_profiler is not installed", "pip install line_profiler")
-    first, own = shutil.which("kernprof"), _beside_python("kernprof")
+    first, own = shutil.which("kernprof"), _own_command("kernprof")
     if first and own and Path(first).samefile(own):
         return Row("kernprof", "ok", version)
     found = f"{version}, but the command kernprof is " + (f"another one, {first}" if first else "not on PATH")
@@ -148,21 +155,22 @@ def check_kernprof() -> Row:
 
 def check_py_spy() -> Row:
     """Let it record a process for half a second: whether it may attach depends on system, container and user."""
-    py_spy = _beside_python("py-spy") or shutil.which("py-spy")
+    py_spy = _own_command("py-spy") or shutil.which("py-spy")
     if py_spy is None:
-        return Row("py-spy", "warn", "not installed", "pip install py-spy (only part 7 needs it)")
+        return Row("py-spy", "warn", "not installed", "pip install py-spy")
     with tempfile.TemporaryDirectory() as folder:
         sleeper = [sys.executable, "-c", "import time; time.sleep(0.5)"]
         command = [py_spy, "record", "--format", "raw", "--output", f"{folder}/stacks", "--", *sleeper]
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=30)
         except (OSError, subprocess.TimeoutExpired) as error:
-            return Row("py-spy", "warn", f"does not run: {_first_line(error)}", "pip install --force-reinstall py-spy")
+            return Row("py-spy", "warn", f"does not run: {first_line(error)}", "pip install --force-reinstall py-spy")
     version = subprocess.run([py_spy, "--version"], capture_output=True, text=True).stdout.strip()
     if run.returncode == 0:
         return Row("py-spy", "ok", f"{version.removeprefix('py-spy ')}, may attach (ptrace)")
     remedy = "docker run --cap-add=SYS_PTRACE; on macOS, sudo" if sys.platform in ("linux", "darwin") else ""
-    return Row("py-spy", "warn", f"may not attach (ptrace): {run.stderr.strip().splitlines()[-1]}", remedy)
+    complaint = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+    return Row("py-spy", "warn", f"may not attach (ptrace): {complaint}", remedy)
 
 
 def check_nvitop() -> Row:
@@ -170,7 +178,7 @@ def check_nvitop() -> Row:
     try:
         import nvitop
     except ImportError as error:
-        return Row("nvitop", "warn", _first_line(error), "pip install nvitop")
+        return Row("nvitop", "warn", first_line(error), "pip install nvitop")
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # NVML's own complaint is longer than this table
             gpus = nvitop.Device.count()
@@ -180,9 +188,25 @@ def check_nvitop() -> Row:
 
 
 def check_data(data: Path) -> list[Row]:
-    """Pictures that are not there are fetched or drawn at the first use: only an incomplete set is a fault."""
-    sets = report(data)
-    return [Row(each.name, "fail" if each.state == "incomplete" else "ok", each.found, each.remedy) for each in sets]
+    """A set that is not there is fetched or drawn when it is needed: only an incomplete one is a fault."""
+    return [
+        Row(each.name, "fail", each.found, each.remedy)
+        if each.state == "incomplete"
+        else Row(each.name, "ok", each.found)
+        for each in report(data)
+    ]
+
+
+def check_disk(data: Path) -> Row:
+    """Whether the data folder, or the first one above it that is there, takes what may have to be written."""
+    folder = next(each for each in (data.absolute(), *data.absolute().parents) if each.exists())
+    free_bytes = shutil.disk_usage(folder).free
+    found = f"{free_bytes / 1e9:,.1f} GB free in {folder}"
+    if not os.access(folder, os.W_OK):
+        return Row("disk", "warn", f"{folder} may not be written", "name another data folder with --data")
+    if free_bytes < 2e9:
+        return Row("disk", "warn", found, "the photos need 1.7 GB, the stand-in 0.1 GB")
+    return Row("disk", "ok", found)
 
 
 def _usable_cores() -> int:
@@ -201,10 +225,6 @@ def _cpu_quota() -> float | None:
     return None if quota == "max" else int(quota) / int(period)
 
 
-def _beside_python(tool: str) -> str | None:
-    """The command of that name that was installed into this very environment."""
-    return shutil.which(tool, path=str(Path(sys.executable).parent))
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _own_command(tool: str) -> str | None:
+    """The command of that name that was installed for this very Python."""
+    return shutil.which(tool, path=sysconfig.get_path("scripts"))

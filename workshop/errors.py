@@ -3,7 +3,9 @@
 A traceback stays what it should be: the sign of a bug.
 """
 
+import builtins
 import errno
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -33,16 +35,8 @@ class DeviceError(WorkshopError):
     """A device that this machine does not have."""
 
 
-# What a full, write-protected or mistaken folder answers. Any other OSError may well be a bug and keeps its traceback.
-_STORAGE_REMEDIES = {
-    errno.ENOSPC: "free some space, or name another folder",
-    errno.EDQUOT: "free some space, or name another folder",
-    errno.EFBIG: "raise the limit on the size of files, or name another folder",
-    errno.EROFS: "name a folder that you may write to",
-    errno.EACCES: "name a folder that you may write to",
-    errno.EPERM: "name a folder that you may write to",
-    errno.ENOTDIR: "name a folder that you may write to",
-}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_ACCESS = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 
 
 @contextmanager
@@ -50,26 +44,42 @@ def plain_errors() -> Iterator[None]:
     """Turn a user's mistake into one line and exit code 2, and Ctrl-C into exit code 130.
 
     Raises:
-        SystemExit: instead of `WorkshopError`, of an `OSError` for want of space or permission, and of
-            `KeyboardInterrupt`. kernprof still writes and prints its profile on the way out.
+        SystemExit: instead of `WorkshopError`, of an `OSError` for want of room or access, of torch's
+            `OutOfMemoryError`, and of `KeyboardInterrupt`. kernprof still writes and prints its profile on the way
+            out, if there is one.
     """
+    try:
+        with _one_line_each():
+            yield
+    except SystemExit as stop:
+        if isinstance(stop.code, int | None) and _kernprof_has_nothing_to_say():
+            # It would write an empty profile over the last good one, and print a page of zeros below the message.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(stop.code or 0)
+        raise
+
+
+@contextmanager
+def _one_line_each() -> Iterator[None]:
     try:
         yield
     except WorkshopError as error:
         _stop(error, _one_line(error), EXIT_USAGE)
     except OSError as error:
-        if error.errno not in _STORAGE_REMEDIES:
+        if error.errno in _NO_ROOM:
+            place = error.filename or "what was being written"
+            _stop(error, f"no room for {place}: {error.strerror}; free some space, or name another folder", EXIT_USAGE)
+        elif error.errno in _NO_ACCESS and error.filename:
+            _stop(error, f"cannot use {error.filename}: {error.strerror}; name a folder of your own", EXIT_USAGE)
+        else:
+            raise  # it may well be a bug
+    except Exception as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which is not worth loading torch for
             raise
-        _stop(error, _storage_problem(error, _STORAGE_REMEDIES[error.errno]), EXIT_USAGE)
+        _stop(error, f"{first_line(error)} Try a smaller batch_size or image_size in the config.", EXIT_USAGE)
     except KeyboardInterrupt as interrupt:
         _stop(interrupt, "stopped by Ctrl-C", EXIT_INTERRUPTED)
-
-
-def _storage_problem(error: OSError, remedy: str) -> str:
-    """Which file, or failing that which line, could not be written, and why."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = error.filename or f"a file ({frame.filename}, line {frame.lineno})"
-    return f"cannot write {place}: {error.strerror}; {remedy}"
 
 
 def _stop(error: BaseException, message: str, exit_code: int) -> None:
@@ -77,6 +87,17 @@ def _stop(error: BaseException, message: str, exit_code: int) -> None:
     traceback.clear_frames(error.__traceback__)
     print(message, file=sys.stderr)
     raise SystemExit(exit_code) from None
+
+
+def _kernprof_has_nothing_to_say() -> bool:
+    """Whether `kernprof -l` runs this, which leaves its profiler among the builtins, and not a line was timed yet."""
+    get_stats = getattr(getattr(builtins, "profile", None), "get_stats", None)
+    return get_stats is not None and not any(get_stats().timings.values())
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its type's name."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _one_line(error: WorkshopError) -> str:

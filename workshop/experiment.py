@@ -1,7 +1,6 @@
 """One training run: its configuration, and the folder that keeps what it wrote."""
 
 import difflib
-import math
 import re
 import runpy
 import shutil
@@ -57,45 +56,47 @@ class ExperimentConfig:
         for name, least in {"batch_size": 1, "max_epochs": 1, "update_iterations": 1, "seed": 0}.items():
             self._check_whole(name, least)
         # ResNet-18 divides by 32, and its last batch norm needs more than one value a channel in a batch of one.
-        self._check_whole("image_size", 33)
+        self._check_whole("image_size", 33, 4096)
         if self.max_items is not None:
             self._check_whole("max_items", 1)
-        self._check_seconds_or_rate("learning_rate", zero_is_fine=False)
-        self._check_seconds_or_rate("wasted_time", zero_is_fine=True)
+        self._check_number("learning_rate", 1e-12, 1000)
+        self._check_number("wasted_time", 0, 3600)
         if self.dataset not in DATASETS:
             raise ConfigError(f"dataset must be one of {', '.join(DATASETS)}, not {self.dataset!r}")
         if not isinstance(self.cache_dir, str | Path):
             raise ConfigError(f"cache_dir must be a path, not {self.cache_dir!r}")
         object.__setattr__(self, "cache_dir", Path(self.cache_dir))
 
-    def _check_whole(self, name: str, least: int) -> None:
+    def _check_whole(self, name: str, least: int, most: int = 2**31 - 1) -> None:
         value = getattr(self, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise ConfigError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise ConfigError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
 
-    def _check_seconds_or_rate(self, name: str, *, zero_is_fine: bool) -> None:
+    def _check_number(self, name: str, least: float, most: float) -> None:
         value = getattr(self, name)
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not number or value < 0 or (value == 0 and not zero_is_fine):
-            raise ConfigError(f"{name} must be a number {'from' if zero_is_fine else 'above'} 0, not {value!r}")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+            raise ConfigError(f"{name} must be a number from {least:g} to {most:g}, not {value!r}")
 
 
 def load_config(path: Path) -> ExperimentConfig:
-    """Run a config file and return the one ExperimentConfig that it holds, under whatever name.
+    """Run a config file and return its only ExperimentConfig, or of several the one called `config`.
 
     Raises:
-        ConfigError: the file is missing, raises, or does not hold exactly one ExperimentConfig.
+        ConfigError: the file is missing, raises, or does not say which ExperimentConfig is meant.
     """
     if not path.is_file():
-        raise ConfigError(f"{path}: no such config file; try configs/example_config.py")
+        raise ConfigError(
+            f"{path}: no such config file in {Path.cwd()}; configs/example_config.py is in the workshop's folder"
+        )
     try:
         names = runpy.run_path(str(path))
     except Exception as error:
         raise ConfigError(f"{path}{_line_of(error, path)}: {_explain(error)}") from error
     configs = {id(value): value for value in names.values() if isinstance(value, ExperimentConfig)}
-    if len(configs) != 1:
-        raise ConfigError(f"{path} must hold exactly one ExperimentConfig(...), but holds {len(configs) or 'none'}")
-    return next(iter(configs.values()))
+    chosen = next(iter(configs.values())) if len(configs) == 1 else names.get("config")
+    if not isinstance(chosen, ExperimentConfig):
+        raise ConfigError(f"{path} holds {len(configs) or 'no'} ExperimentConfig; write config = ExperimentConfig(...)")
+    return chosen
 
 
 def _line_of(error: Exception, path: Path) -> str:

@@ -27,6 +27,7 @@ def test_unequal_classes_give_what_they_have() -> None:
     assert balanced_subset(labels, 5) == [0, 1, 4, 5, 6]
     assert balanced_subset(labels, 6) == [0, 1, 2, 4, 5, 6]
     assert balanced_subset(labels, 2) == [0, 4]
+    assert balanced_subset([1, 0, 1, 0], 1) == [1]  # the class with the lowest number comes first
     assert balanced_subset(labels, 99) == balanced_subset(labels, None) == list(range(7))
 
 

@@ -49,7 +49,14 @@ def test_nothing_is_not_a_set(tmp_path: Path) -> None:
         (lambda f: shutil.rmtree(f.annotations), r"2 missing \(annotations/trainval.txt, annotations/test.txt\)"),
         (lambda f: f.list_file("test").unlink(), r"1 missing \(annotations/test.txt\)"),
         (lambda f: f.list_file("trainval").write_text(""), r"trainval.txt names no picture"),
+        (
+            lambda f: shutil.rmtree(f.base) or f.base.mkdir(),
+            r"2 missing \(annotations/trainval.txt, annotations/test.txt\)",
+        ),
         (lambda f: f.list_file("test").write_text("pug_11 26 2 18\npug_12 26"), r"test.txt, line 2 is not 'image-id"),
+        (lambda f: f.list_file("test").write_text("pug_11 0 2 18"), r"test.txt, line 1 is not 'image-id"),
+        (lambda f: f.list_file("test").write_text("pug_11 38 2 18"), r"test.txt, line 1 is not 'image-id"),
+        (lambda f: f.list_file("test").write_bytes(b"pug_\xff 26 2 18"), r"test.txt cannot be read \('utf-8' codec"),
     ],
 )
 def test_what_is_missing_is_named_with_a_remedy(
@@ -57,5 +64,5 @@ def test_what_is_missing_is_named_with_a_remedy(
 ) -> None:
     damage(folder)
     assert folder.exists()
-    with pytest.raises(DataError, match=message + ".*; move .* away or delete it, then run `workshop data make`"):
+    with pytest.raises(DataError, match=message + ".*; put it back, or delete .* and run `workshop data make --data"):
         folder.require_complete()

@@ -83,9 +83,16 @@ def test_a_disk_without_room_is_a_line_and_leaves_nothing(run: Run, tmp_path: Pa
     made = run("-m", "workshop", "data", "make", preexec_fn=limit)
     assert made.returncode == 2
     last_line = made.stderr.replace("\r", "\n").splitlines()[-1]
-    assert last_line.startswith("cannot write datasets/stand-in: File too large; ")
+    assert last_line.startswith("no room for datasets/stand-in/oxford-iiit-pet: File too large; ")
     assert "Traceback" not in made.stderr
     assert [path.name for path in (tmp_path / "datasets").iterdir() if not path.name.endswith(".lock")] == []
+
+
+def test_it_is_drawn_also_where_something_else_was_left(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "datasets" / "stand-in").mkdir(parents=True)
+    (tmp_path / "datasets" / "stand-in" / ".DS_Store").write_text("")
+    assert run("-m", "workshop", "data", "make").returncode == 0
+    stand_in_folder(tmp_path / "datasets").require_complete()
 
 
 def test_an_incomplete_stand_in_is_never_mended_silently(data: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 from torchvision.datasets import OxfordIIITPet
 
-from workshop.errors import DataError
+from workshop.errors import DataError, first_line
 
 
 class OxfordPets(OxfordIIITPet):
@@ -67,4 +67,4 @@ def _require_readable(path: Path) -> None:
         with Image.open(path) as image:
             image.convert("RGB")
     except Exception as error:  # damaged files make Pillow raise OSError, SyntaxError, ValueError, struct.error, ...
-        raise DataError(f"{path} cannot be read as a picture; replace it, or fetch the set again") from error
+        raise DataError(f"{path} cannot be read as a picture ({first_line(error)}); put a good copy there") from error

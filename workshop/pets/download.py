@@ -11,15 +11,15 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from filelock import Timeout
 from tqdm import tqdm
 
 from workshop.errors import DownloadError
-from workshop.pets.layout import BASE_FOLDER, SOURCE, PetFolder
+from workshop.pets.layout import BASE_FOLDER, SOURCE
 from workshop.pets.staging import staging_folder
 
 OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
@@ -46,8 +46,6 @@ _SILENCE_S = 10.0  # a connection that says nothing for so long is given up
 _TRIES = 3  # in a row that bring not one byte
 _PAUSE_S = 1.0  # between two of them
 
-_HOW_TO_STOP = f"Ctrl-C stops it, and the next try goes on from there; {OFFLINE_VARIABLE}=1 does without them."
-
 
 def is_offline() -> bool:
     """Whether the environment forbids the network."""
@@ -62,23 +60,17 @@ def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = A
 
     Raises:
         DownloadError: with the reason; nothing that looks like a set is left behind.
+        OSError: `root` cannot be written.
     """
-    local = Path(source).expanduser()
-    if local.is_dir():
-        source = local.resolve().as_uri()
-    elif "://" not in source:
-        raise DownloadError(f"{source} is neither an address nor a folder that is there")
-    elif is_offline():
-        raise DownloadError(f"the network is forbidden by {OFFLINE_VARIABLE}; unset it, or name a folder with --from")
     try:
         with staging_folder(root, BASE_FOLDER, wait=False) as staging:
             _require_space(staging)
-            print(f"Fetching the Oxford-IIIT Pet photos (0.8 GB) into {root}. {_HOW_TO_STOP}", file=sys.stderr)
+            folder = staging if "://" in source else Path(source).expanduser()
+            if folder is staging:
+                _fetch_all(source, staging, archives)
             for archive in archives:
-                _fetch(f"{source.rstrip('/')}/{archive.name}", staging / archive.name)
-                _verify(staging / archive.name, archive)
-            _unpack(staging, archives)
-            PetFolder(staging, "workshop data download").require_complete()
+                _require_right(folder / archive.name, archive)
+            _unpack(folder, staging, archives)
             os.rename(staging / BASE_FOLDER, root / BASE_FOLDER)
             shutil.rmtree(staging)
     except Timeout:
@@ -93,12 +85,11 @@ def answers(source: str = SOURCE, within_s: float = 4.0) -> bool:
     heard: list[bool] = []
 
     def ask() -> None:
-        try:
-            with _open(f"{source}/{ARCHIVES[0].name}", 0, within_s) as response:
-                # A wifi's login page answers, too, but not with an archive.
-                heard.append("html" not in (response.headers.get("Content-Type") or ""))
-        except (OSError, http.client.HTTPException):
-            pass
+        with (
+            suppress(OSError, ValueError, http.client.HTTPException),
+            _open(f"{source}/{ARCHIVES[0].name}", 0, within_s),
+        ):
+            heard.append(True)
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
@@ -106,13 +97,21 @@ def answers(source: str = SOURCE, within_s: float = 4.0) -> bool:
     return heard == [True]
 
 
-def _open(url: str, start: int, silence_s: float) -> Any:  # the responses of http and file differ in type
-    headers = {"User-Agent": "profiling-workshop"} | ({"Range": f"bytes={start}-"} if start else {})
-    return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=silence_s)
+def _fetch_all(source: str, staging: Path, archives: tuple[Archive, ...]) -> None:
+    if is_offline():
+        raise DownloadError(f"the network is forbidden by {OFFLINE_VARIABLE}; unset it, or name a folder with --from")
+    print("Fetching the Oxford-IIIT Pet photos (0.8 GB). Ctrl-C stops it, the next try goes on.", file=sys.stderr)
+    for archive in archives:
+        target = staging / archive.name
+        if not _is_right(target, archive):
+            _fetch(f"{source.rstrip('/')}/{archive.name}", target)
+        if not _is_right(target, archive):
+            target.unlink()  # there is nothing in it to go on from
+            raise DownloadError(f"{archive.name} arrived damaged and is deleted; try again")
 
 
 def _fetch(url: str, target: Path) -> None:
-    """Bring `target` to its full length, going on from what is there; it may have been whole before."""
+    """Bring `target` to its full length, going on from what is there."""
     fruitless = 0
     while True:
         before = _size(target)
@@ -123,6 +122,8 @@ def _fetch(url: str, target: Path) -> None:
             if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 return  # there is no more to come; the checksum tells whether it is right
             raise DownloadError(f"{url} answers {error.code} {error.reason}") from error
+        except ValueError as error:  # http.client.InvalidURL and UnicodeError are of the kind
+            raise DownloadError(f"{url} is no address to fetch from ({error})") from error
         except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
             fruitless = 0 if _size(target) > before else fruitless + 1
             if fruitless == _TRIES:
@@ -140,16 +141,34 @@ def _fetch_rest(url: str, target: Path) -> None:
     start = _size(target)
     with _open(url, start, _SILENCE_S) as response:
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
-            start = 0  # the server, or a plain file, sends it from the beginning
+            start = 0  # the server cannot go on from there, and sends it from the beginning
         length = response.headers.get("Content-Length")
         total = start + int(length) if length else None
         bar = tqdm(desc=target.name, initial=start, total=total, unit="B", unit_scale=True)
         with open(target, "ab" if start else "wb") as file, bar:
-            while chunk := response.read(_CHUNK_BYTES):
+            while chunk := _read(response):
                 file.write(chunk)
                 bar.update(len(chunk))
     if total is not None and _size(target) < total:
         raise ConnectionError("the connection was cut")
+
+
+def _open(url: str, start: int, silence_s: float) -> http.client.HTTPResponse:
+    headers = {"User-Agent": "profiling-workshop"} | ({"Range": f"bytes={start}-"} if start else {})
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("it begins with neither http:// nor https://")
+    response: http.client.HTTPResponse
+    response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=silence_s)
+    if "html" in (response.headers.get("Content-Type") or ""):
+        raise ConnectionError("a web page came instead, perhaps a network's login page")
+    return response
+
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    try:
+        return response.read(_CHUNK_BYTES)
+    except OSError as error:  # a network may go in many ways; a full disk must not be taken for one of them
+        raise ConnectionError(_reason(error)) from error
 
 
 def _size(path: Path) -> int:
@@ -161,18 +180,24 @@ def _reason(error: Exception) -> str:
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
-def _verify(path: Path, archive: Archive) -> None:
+def _require_right(path: Path, archive: Archive) -> None:
+    if not path.is_file():
+        raise DownloadError(f"there is no {path}; name an address, or a folder that holds it")
+    if not _is_right(path, archive):
+        raise DownloadError(f"{path} is damaged: its MD5 checksum is not {archive.md5}")
+
+
+def _is_right(path: Path, archive: Archive) -> bool:
+    if not path.is_file():
+        return False
     with open(path, "rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != archive.md5:
-        path.unlink()  # there is nothing in it to go on from
-        raise DownloadError(f"{archive.name} arrived damaged (checksum {found}); it is deleted: try again")
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() == archive.md5
 
 
-def _unpack(staging: Path, archives: tuple[Archive, ...]) -> None:
+def _unpack(folder: Path, staging: Path, archives: tuple[Archive, ...]) -> None:
     shutil.rmtree(staging / BASE_FOLDER, ignore_errors=True)  # an earlier try may have died half-way
     for archive in archives:
-        with tarfile.open(staging / archive.name) as tar:
+        with tarfile.open(folder / archive.name) as tar:
             tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it since 3.11.4
             tar.extractall(staging / BASE_FOLDER, tqdm(tar, desc=f"Unpacking {archive.name}", unit=" files"))
 

@@ -4,9 +4,9 @@ import sys
 import urllib.parse
 from pathlib import Path
 
-from workshop.errors import DownloadError
+from workshop.errors import DataError, DownloadError
 from workshop.pets.download import OFFLINE_VARIABLE, answers, download, is_offline
-from workshop.pets.layout import SOURCE, photos_folder, stand_in_folder
+from workshop.pets.layout import BASE_FOLDER, SOURCE, photos_folder, stand_in_folder
 
 ANSWER_WITHIN_S = 4.0
 
@@ -21,9 +21,11 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
         source: where the photos come from, an address or a folder.
 
     Raises:
-        DataError: a set is in place but incomplete, or the photos were asked for by name and cannot be fetched.
+        DataError: a set is in place but incomplete, or the photos were asked for by name and cannot be fetched, or
+            `data` is a set itself.
         OSError: the data folder cannot be written.
     """
+    _require_data_folder(data)
     if dataset == "stand-in":
         return ensure_stand_in(data)
     if dataset == "oxford-pets":
@@ -32,9 +34,10 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
         if not photos_folder(data).exists():
             _require_answer(source)
         return ensure_photos(data, source)
-    except DownloadError as error:
+    except (DownloadError, OSError) as error:  # a folder that may not be written may still hold the stand-in
         root = ensure_stand_in(data)
-        print(f"Using drawn stand-in pictures: {error}. For the photos: workshop data download", file=sys.stderr)
+        how = photos_folder(data).command
+        print(f"Using drawn stand-in pictures: {error}. For the photos: {how}", file=sys.stderr)
         return root
 
 
@@ -65,6 +68,13 @@ def ensure_stand_in(data: Path) -> Path:
         stand_in.make(folder)
     folder.require_complete()
     return folder.root
+
+
+def _require_data_folder(data: Path) -> None:
+    """A set must not be drawn or fetched into another one."""
+    whole = data.resolve()
+    if whole.name == BASE_FOLDER or ((whole / "images").is_dir() and (whole / "annotations").is_dir()):
+        raise DataError(f"{data} is a set of pictures itself; name the folder that holds it: {whole.parent}")
 
 
 def _require_answer(source: str) -> None:

@@ -9,6 +9,7 @@ The columns of a line: image id, class (1 to 37), species (1 cat, 2 dog), breed 
 
 import enum
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,8 @@ def _breeds() -> tuple[Breed, ...]:
 BREEDS = _breeds()
 """The 37 breeds, in the order of their class numbers."""
 
+_CLASSES = {str(breed.number) for breed in BREEDS}
+
 
 @dataclass(frozen=True)
 class PetFolder:
@@ -92,28 +95,29 @@ class PetFolder:
 
     def exists(self) -> bool:
         """Whether anything of the set lies here, complete or not."""
-        return self.images.exists() or self.annotations.exists()
+        return self.base.exists()
 
     def image_ids(self, split: str) -> list[str]:
         """The pictures of a split, in the order of its list file.
 
         Raises:
-            DataError: there is no such list, or a line of it is not "image-id class species breed".
+            DataError: there is no such list, or a line of it is not "image-id class species breed", where the class
+                is 1 to 37 and the species 1 or 2.
         """
         path = self.list_file(split)
         try:
-            lines = path.read_text().splitlines()
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}); {self._remedy()}") from error
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeError) as error:
+            raise DataError(f"{path} cannot be read ({error}); {self._remedy()}") from error
         for number, line in enumerate(lines, start=1):
             columns = line.split()
-            if len(columns) != 4 or not all(column.isdigit() for column in columns[1:]):
+            if len(columns) != 4 or columns[1] not in _CLASSES or columns[2] not in ("1", "2"):
                 problem = f"is not 'image-id class species breed': {line[:60]!r}"
                 raise DataError(f"{path}, line {number} {problem}; {self._remedy()}")
         return [line.split()[0] for line in lines]
 
     def require_complete(self) -> None:
-        """Pass if every picture that the lists name is there.
+        """Pass if there is a file for every picture that the lists name. What is in the files is not looked at.
 
         Raises:
             DataError: names what is missing, and what to do about it.
@@ -136,14 +140,19 @@ class PetFolder:
         return [f"images/{name}" for name in names if name not in there]
 
     def _remedy(self) -> str:
-        return f"move {self.base} away or delete it, then run `{self.command}`"
+        return f"put it back, or delete {self.base} and run `{self.command}`"
 
 
 def photos_folder(data: Path) -> PetFolder:
     """Where the real set lies in a data folder."""
-    return PetFolder(data, "workshop data download")
+    return PetFolder(data, _command("download", data))
 
 
 def stand_in_folder(data: Path) -> PetFolder:
     """Where the stand-in lies in a data folder."""
-    return PetFolder(data / "stand-in", "workshop data make")
+    return PetFolder(data / "stand-in", _command("make", data))
+
+
+def _command(name: str, data: Path) -> str:
+    where = "" if data == DEFAULT_DATA else f" --data {shlex.quote(str(data))}"
+    return f"workshop data {name}{where}"

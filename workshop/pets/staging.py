@@ -1,7 +1,7 @@
 """A hidden folder in which a set grows, so that it appears under its own name only when it is whole."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -22,4 +22,8 @@ def staging_folder(root: Path, name: str, *, wait: bool) -> Iterator[Path]:
     with FileLock(root / f".{name}.lock", timeout=-1 if wait else 0):
         folder = root / f".{name}.partial"
         folder.mkdir(exist_ok=True)
-        yield folder
+        try:
+            yield folder
+        finally:
+            with suppress(OSError):  # gone, or there is something in it to go on from
+                folder.rmdir()

@@ -7,6 +7,7 @@ The pixels are the same on every machine: only integer arithmetic, and random nu
 whose stream is frozen for good. (Sines, exponentials and the newer Generator may differ between machines.)
 """
 
+import errno
 import os
 import shutil
 import zlib
@@ -50,10 +51,12 @@ def make(folder: PetFolder) -> None:
             if not folder.exists():
                 shutil.rmtree(staging)  # a killed run may have left some
                 _draw_all(replace(folder, root=staging))
-                os.rename(staging, folder.root)
+                folder.root.mkdir(exist_ok=True)
+                os.rename(staging / folder.base.name, folder.base)
         except OSError as error:
             # A full disk does not say which file it has no room for.
-            error.filename = error.filename or str(folder.root)
+            if error.errno in (errno.ENOSPC, errno.EFBIG):
+                error.filename = str(folder.base)
             raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)

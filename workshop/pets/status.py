@@ -21,14 +21,16 @@ class SetStatus:
 def report(data: Path) -> list[SetStatus]:
     """The state of the photos and of the stand-in under a data folder."""
     return [
-        _status("photos", photos_folder(data), "fetched at the first run, or by: workshop data download"),
-        _status("stand-in", stand_in_folder(data), "drawn where it is needed, or by: workshop data make"),
+        _status("photos", photos_folder(data)),
+        _status("stand-in", stand_in_folder(data)),
     ]
 
 
-def _status(name: str, folder: PetFolder, absent: str) -> SetStatus:
+def _status(name: str, folder: PetFolder) -> SetStatus:
     if not folder.exists():
-        return SetStatus(name, "absent", f"not in {folder.base}", absent)
+        return SetStatus(
+            name, "absent", f"not yet in {folder.base}", f"made when it is needed, or by: {folder.command}"
+        )
     try:
         folder.require_complete()
     except DataError as error:
