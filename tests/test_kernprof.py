@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import line_profiler
@@ -81,17 +82,28 @@ def test_ctrl_c_in_the_middle_of_an_epoch(
     config = write_config(wasted_time=0.05, batch_size=4, max_items=370, max_epochs=10)
     command = [sys.executable, "-m", "kernprof", "-lv", "train.py", config, "--data", data, "--device", "cpu"]
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell starts what it puts in the background deaf to Ctrl-C, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    while not any(path.read_text().count("\n") > 3 for path in tmp_path.glob("experiments/*/metrics.csv")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # what the terminal does: every process of the foreground gets it
-    printed, errors = process.communicate(timeout=60)
+    try:
+        while not any(path.read_text().count("\n") > 3 for path in tmp_path.glob("experiments/*/metrics.csv")):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # what the terminal does: every process of the foreground gets it
+        printed, errors = process.communicate(timeout=60)
+        assert ends(process.pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     assert process.returncode == 130
     assert "Traceback" not in printed + errors
     assert errors.replace("\r", "\n").splitlines()[-1] == "stopped by Ctrl-C"
     assert "Function: main at line" in printed
     assert "main" in {function for _, _, function in line_profiler.load_stats(tmp_path / "train.py.lprof").timings}
-    assert ends(process.pid)

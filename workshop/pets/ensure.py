@@ -21,11 +21,10 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
         source: where the photos come from, an address or a folder.
 
     Raises:
-        DataError: a set is in place but incomplete, or the photos were asked for by name and cannot be fetched, or
-            `data` is a set itself.
+        DataError: a set is in place but incomplete; the photos were asked for by name and cannot be fetched; `data`
+            is a set itself.
         OSError: the data folder cannot be written.
     """
-    _require_data_folder(data)
     if dataset == "stand-in":
         return ensure_stand_in(data)
     if dataset == "oxford-pets":
@@ -45,8 +44,10 @@ def ensure_photos(data: Path, source: str = SOURCE) -> Path:
     """The root of the real set, downloaded if nothing of it is there.
 
     Raises:
-        DataError: the set in place is incomplete, or cannot be fetched.
+        DataError: the set in place is incomplete or cannot be fetched, or `data` is a set itself.
+        OSError: the data folder cannot be written.
     """
+    _require_data_folder(data)
     folder = photos_folder(data)
     if not folder.exists():
         download(data, source)
@@ -58,9 +59,10 @@ def ensure_stand_in(data: Path) -> Path:
     """The root of the stand-in, drawn if nothing of it is there.
 
     Raises:
-        DataError: the stand-in in place is incomplete.
+        DataError: the stand-in in place is incomplete, or `data` is a set itself.
         OSError: the data folder cannot be written.
     """
+    _require_data_folder(data)
     folder = stand_in_folder(data)
     if not folder.exists():
         from workshop.pets import stand_in  # NumPy and Pillow are loaded only to draw
