@@ -31,6 +31,20 @@ def test_unequal_classes_give_what_they_have() -> None:
     assert balanced_subset(labels, 99) == balanced_subset(labels, None) == list(range(7))
 
 
+def test_the_files_are_named_without_the_place_they_lie_in(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "stand-in", tmp_path / "elsewhere")
+    here, there = (OxfordPets(root, max_items=3) for root in (data / "stand-in", tmp_path / "elsewhere"))
+    assert here.files() == there.files()
+    assert [name for name, _ in here.files()] == [
+        "Abyssinian_1.jpg",
+        "american_bulldog_1.jpg",
+        "american_pit_bull_terrier_1.jpg",
+    ]
+    path = stand_in_folder(tmp_path).root.parent / "elsewhere" / "oxford-iiit-pet" / "images" / "Abyssinian_1.jpg"
+    path.write_bytes(path.read_bytes() + b" ")
+    assert here.files() != there.files()
+
+
 def test_it_pickles_for_spawned_workers(data: Path) -> None:
     pets = OxfordPets(data / "stand-in", max_items=3)
     again = pickle.loads(pickle.dumps(pets))

@@ -1,0 +1,39 @@
+"""The solutions are whole scripts that run as train.py does."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from workshop.pets.layout import stand_in_folder
+
+
+@pytest.mark.parametrize("part", ["part3", "part5"])
+def test_a_solution_runs_under_kernprof(
+    part: str, project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
+) -> None:
+    config = write_config(max_items=20, batch_size=8, max_epochs=2)
+    script = project / "solutions" / f"{part}.py"
+    done = run("-m", "kernprof", "-l", script, config, "--data", data, "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    [metrics] = (tmp_path / "experiments").glob("*/metrics.csv")
+    assert len(metrics.read_text().splitlines()) == 1 + 2 * 3
+
+
+def test_part5_reads_nothing_slow_that_it_has_read_before(
+    project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
+) -> None:
+    folder = stand_in_folder(tmp_path / "datasets")
+    shutil.copytree(data / "stand-in", folder.root)
+    command = (project / "solutions" / "part5.py", write_config(max_items=20, max_epochs=1), "--device", "cpu")
+    assert run(*command).returncode == 0
+    for path in folder.images.iterdir():
+        path.write_bytes(b"?" * path.stat().st_size)  # of the same size, and no picture any more
+    warm = run(*command)
+    assert warm.returncode == 0, warm.stderr
+    [cache] = (tmp_path / "cache").iterdir()
+
+    cache.unlink()
+    assert "cannot be read as a picture" in run(*command).stderr
