@@ -1,6 +1,8 @@
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from conftest import Run
 def test_help_loads_nothing_heavy(arguments: list[str], run: Run) -> None:
     code = f"""
 import sys
+import time
 from workshop.cli import main
 sys.argv = ["workshop", *{arguments!r}]
 try:
@@ -70,3 +73,24 @@ def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
     wrong = run("-m", "workshop", "dance")
     assert wrong.returncode == 2
     assert "Traceback" not in wrong.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
+    drawing = subprocess.Popen(
+        [sys.executable, "-m", "workshop", "data", "make"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts what it puts in the background deaf to Ctrl-C, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while not list(tmp_path.glob("datasets/.stand-in.partial/oxford-iiit-pet/images/*.jpg")):
+        assert drawing.poll() is None
+        time.sleep(0.01)
+    drawing.send_signal(signal.SIGINT)
+    _, errors = drawing.communicate(timeout=60)
+    assert drawing.returncode == 130
+    assert errors.replace("\r", "\n").splitlines()[-1] == "stopped by Ctrl-C"
+    assert "Traceback" not in errors
+    assert not list(tmp_path.glob("datasets/*stand-in*/*"))

@@ -67,7 +67,7 @@ def test_an_incomplete_set_is_a_failure_with_its_remedy(run: Run, data: Path, tm
     words = " ".join(checked.stdout.split())
     folder = Path("datasets", "stand-in", "oxford-iiit-pet")
     assert f"fail stand-in {folder} is incomplete: 1 missing (images/pug_3.jpg)" in words
-    assert f"-> put it back, or delete {folder} and run `workshop data make`" in words
+    assert f"-> restore it, or delete {folder} and run `workshop data make`" in words
 
 
 def test_a_torchvision_that_does_not_fit_is_a_failure(run: Run, tmp_path: Path) -> None:

@@ -47,10 +47,16 @@ def test_a_full_disk_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_memory_that_ran_out_on_the_device_names_what_to_lower(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit), plain_errors():
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB.\nSee the documentation")
+        raise torch.OutOfMemoryError("CUDA out of memory.\nSee the documentation")
     assert capsys.readouterr().err == (
-        "CUDA out of memory. Tried to allocate 20 GiB. Try a smaller batch_size or image_size in the config.\n"
+        "out of memory (CUDA out of memory.); try a smaller batch_size or image_size in the config\n"
     )
+
+
+def test_memory_that_ran_out_on_the_cpu_does_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), plain_errors():
+        torch.empty(10**15)
+    assert capsys.readouterr().err == "out of memory; try a smaller batch_size or image_size in the config\n"
 
 
 @pytest.mark.parametrize(

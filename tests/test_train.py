@@ -206,7 +206,7 @@ class TestMistakes:
     def test_config_missing(self, mistake: Callable[..., str], tmp_path: Path) -> None:
         assert (
             mistake("nowhere.py")
-            == f"nowhere.py: no such config file in {tmp_path}; configs/example_config.py is in the workshop's folder"
+            == f"there is no file {tmp_path / 'nowhere.py'}; the workshop's folder has configs/example_config.py"
         )
 
     def test_config_with_batch_size_0(self, mistake: Callable[..., str], write_config: WriteConfig) -> None:

@@ -1,7 +1,6 @@
 """The commands: parse, call, print. What they do is done elsewhere, and imported only by the command that needs it."""
 
 import dataclasses
-import io
 import json
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from workshop.errors import plain_errors
+from workshop.errors import EXIT_INTERRUPTED, plain_errors
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
 
 EXIT_NOT_READY = 1
@@ -31,11 +30,13 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 
 def main() -> None:
     """The console script."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
     with plain_errors():
-        app(prog_name="workshop")  # also when it is run as a module
+        try:
+            app(prog_name="workshop")  # also when it is run as a module
+        except SystemExit as stop:
+            if stop.code == EXIT_INTERRUPTED:  # typer ends without a word
+                raise KeyboardInterrupt from None
+            raise
 
 
 @app.command()
@@ -74,7 +75,7 @@ def download(
         typer.Option("--from", help="Address or folder with images.tar.gz and annotations.tar.gz.", metavar="SOURCE"),
     ] = SOURCE,
 ) -> None:
-    """Fetch the photos (0.8 GB), or the rest of them."""
+    """Fetch the photos (0.8 GB), or go on fetching."""
     from workshop.pets.ensure import ensure_photos
 
     root = ensure_photos(data, source)

@@ -199,13 +199,17 @@ def check_data(data: Path) -> list[Row]:
 
 def check_disk(data: Path) -> Row:
     """Whether the data folder, or the first one above it that is there, takes what may have to be written."""
-    folder = next(each for each in (data.absolute(), *data.absolute().parents) if each.exists())
+    folder = next(each for each in (data.absolute(), *data.absolute().parents) if os.path.lexists(each))
+    if not folder.is_dir():
+        return Row("disk", "fail", f"{folder} is not a folder", "name another data folder with --data")
     free_bytes = shutil.disk_usage(folder).free
     found = f"{free_bytes / 1e9:,.1f} GB free in {folder}"
-    if not os.access(folder, os.W_OK):
+    if not os.access(folder, os.W_OK | os.X_OK):
         return Row("disk", "warn", f"{folder} may not be written", "name another data folder with --data")
     if free_bytes < 2e9:
-        return Row("disk", "warn", found, "the photos need 1.7 GB, the stand-in 0.1 GB")
+        return Row(
+            "disk", "warn", found, "free some space: the photos need 1.7 GB as they are fetched, the stand-in 0.1 GB"
+        )
     return Row("disk", "ok", found)
 
 

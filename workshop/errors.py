@@ -5,6 +5,7 @@ A traceback stays what it should be: the sign of a bug.
 
 import builtins
 import errno
+import io
 import os
 import sys
 import traceback
@@ -35,8 +36,11 @@ class DeviceError(WorkshopError):
     """A device that this machine does not have."""
 
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""What a full disk answers."""
+
 _NO_ACCESS = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+_NO_ACCESS |= {errno.ENAMETOOLONG, errno.ELOOP}
 
 
 @contextmanager
@@ -48,6 +52,9 @@ def plain_errors() -> Iterator[None]:
             `OutOfMemoryError`, and of `KeyboardInterrupt`. kernprof still writes and prints its profile on the way
             out, if there is one.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
     try:
         with _one_line_each():
             yield
@@ -67,17 +74,20 @@ def _one_line_each() -> Iterator[None]:
     except WorkshopError as error:
         _stop(error, _one_line(error), EXIT_USAGE)
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             place = error.filename or "what was being written"
             _stop(error, f"no room for {place}: {error.strerror}; free some space, or name another folder", EXIT_USAGE)
         elif error.errno in _NO_ACCESS and error.filename:
             _stop(error, f"cannot use {error.filename}: {error.strerror}; name a folder of your own", EXIT_USAGE)
         else:
             raise  # it may well be a bug
-    except Exception as error:
-        if type(error).__name__ != "OutOfMemoryError":  # torch's, which is not worth loading torch for
+    except (MemoryError, RuntimeError) as error:
+        # torch's OutOfMemoryError on a device, and what it says on a CPU; neither is worth loading torch for.
+        on_cpu = "DefaultCPUAllocator: can't allocate" in str(error)
+        if not (on_cpu or isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"):
             raise
-        _stop(error, f"{first_line(error)} Try a smaller batch_size or image_size in the config.", EXIT_USAGE)
+        where = "" if on_cpu else f" ({first_line(error)})"
+        _stop(error, f"out of memory{where}; try a smaller batch_size or image_size in the config", EXIT_USAGE)
     except KeyboardInterrupt as interrupt:
         _stop(interrupt, "stopped by Ctrl-C", EXIT_INTERRUPTED)
 

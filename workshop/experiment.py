@@ -85,9 +85,7 @@ def load_config(path: Path) -> ExperimentConfig:
         ConfigError: the file is missing, raises, or does not say which ExperimentConfig is meant.
     """
     if not path.is_file():
-        raise ConfigError(
-            f"{path}: no such config file in {Path.cwd()}; configs/example_config.py is in the workshop's folder"
-        )
+        raise ConfigError(f"there is no file {path.absolute()}; the workshop's folder has configs/example_config.py")
     try:
         names = runpy.run_path(str(path))
     except Exception as error:
@@ -95,7 +93,7 @@ def load_config(path: Path) -> ExperimentConfig:
     configs = {id(value): value for value in names.values() if isinstance(value, ExperimentConfig)}
     chosen = next(iter(configs.values())) if len(configs) == 1 else names.get("config")
     if not isinstance(chosen, ExperimentConfig):
-        raise ConfigError(f"{path} holds {len(configs) or 'no'} ExperimentConfig; write config = ExperimentConfig(...)")
+        raise ConfigError(f"{path} must say config = ExperimentConfig(...); it holds {len(configs) or 'none'}")
     return chosen
 
 

@@ -23,7 +23,7 @@ from torchvision.datasets import OxfordIIITPet
 from workshop.errors import DataError, DownloadError
 from workshop.pets import download as download_module
 from workshop.pets import ensure
-from workshop.pets.download import ARCHIVES, Archive, answers, download
+from workshop.pets.download import ARCHIVES, Archive, download, why_unreachable
 from workshop.pets.layout import SOURCE, PetFolder, photos_folder, stand_in_folder
 
 
@@ -37,6 +37,7 @@ class Server:
     ranges: bool = True
     login_page: bool = False
     delay_s: float = 0.0  # before each 4 KB
+    silent_s: float = 0.0  # before an answer begins
     dropped: int = 0
     requests: list[tuple[str, int]] = field(default_factory=list)
     address: str = ""
@@ -75,6 +76,7 @@ def server(archive_files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = self.path.lstrip("/")
+            time.sleep(state.silent_s)
             if state.answers_to_give is not None and len(state.requests) >= state.answers_to_give:
                 self.close_connection = True
                 state.dropped += 1
@@ -140,11 +142,16 @@ def test_a_download_that_is_cut_again_and_again_goes_on_where_it_was(server: Ser
     assert len(starts) > 2
 
 
-def test_a_server_that_cannot_resume_is_asked_from_the_beginning(server: Server, tmp_path: Path) -> None:
-    server.ranges, server.cut_after, server.answers_to_give = False, 100, 1
-    with pytest.raises(DownloadError):
-        download(tmp_path, server.address, server.archives())
-    server.cut_after, server.answers_to_give = None, None
+def test_a_server_that_cannot_resume_takes_nothing_away(server: Server, tmp_path: Path) -> None:
+    """It sends all from the beginning each time, and may be cut earlier than the last time."""
+    partial = tmp_path / ".oxford-iiit-pet.partial" / "images.tar.gz"
+    server.ranges = False
+    for cut_after in (100_000, 30_000):
+        server.cut_after = cut_after
+        with pytest.raises(DownloadError, match=r"; 0\.1 MB have arrived and are kept"):
+            download(tmp_path, server.address, server.archives())
+        assert partial.read_bytes() == server.files["images.tar.gz"][:100_000]
+    server.cut_after = None
     download(tmp_path, server.address, server.archives())
     require_whole(tmp_path)
 
@@ -172,7 +179,7 @@ def test_a_silent_server_is_given_up(server: Server, tmp_path: Path) -> None:
 def test_a_damaged_archive_is_deleted_and_nothing_is_left_in_place(server: Server, tmp_path: Path) -> None:
     right = server.archives()
     server.files["images.tar.gz"] = server.files["images.tar.gz"][:-1] + b"?"
-    with pytest.raises(DownloadError, match=r"images.tar.gz arrived damaged"):
+    with pytest.raises(DownloadError, match=r"images.tar.gz is not the archive it should be, or was damaged"):
         download(tmp_path, server.address, right)
     assert not photos_folder(tmp_path).exists()
     assert not list(tmp_path.glob("**/images.tar.gz"))
@@ -301,16 +308,19 @@ def test_a_folder_will_do_also_where_the_network_is_forbidden(
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match=r"there is no .*nowhere/annotations.tar.gz; name an address, or a folder"):
+    with pytest.raises(DownloadError, match=r"there is no .*nowhere/annotations.tar.gz; name a folder that holds it"):
         download(tmp_path, str(tmp_path / "nowhere"))
 
 
-def test_what_answers(server: Server) -> None:
-    assert answers(server.address, 5.0)
+def test_why_a_source_is_out_of_reach(server: Server) -> None:
+    assert why_unreachable(server.address, 5.0) is None
     server.login_page = True
-    assert not answers(server.address, 5.0)
+    assert "a web page came instead" in str(why_unreachable(server.address, 5.0))
     server.login_page, server.answers_to_give = False, 0
-    assert not answers(server.address, 5.0)
+    assert "closed connection" in str(why_unreachable(server.address, 5.0))
+    assert why_unreachable("http://127.0.0.1:9", 5.0) == "Connection refused"
+    server.answers_to_give, server.silent_s = None, 2.0
+    assert why_unreachable(server.address, 0.2) == "no answer within 0.2 s"
 
 
 class TestAuto:
@@ -358,6 +368,20 @@ class TestAuto:
             with pytest.raises(DataError, match="740 missing"):
                 ensure.ensure_pets(tmp_path, dataset)
 
+    def test_photos_that_are_there_but_out_of_order_are_no_reason_either(self, data: Path, tmp_path: Path) -> None:
+        shutil.copytree(stand_in_folder(data).annotations, photos_folder(tmp_path).annotations)
+        photos_folder(tmp_path).images.write_text("a file in the place of a folder")
+        with pytest.raises(DataError, match="740 missing"):
+            ensure.ensure_pets(tmp_path, "auto")
+
+    def test_a_folder_that_may_not_be_written_may_hold_the_stand_in(
+        self, server: Server, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        shutil.copytree(data / "stand-in", tmp_path / "stand-in")
+        (tmp_path / ".oxford-iiit-pet.partial").write_text("a file where the download needs a folder")
+        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path / "stand-in"
+        assert ".oxford-iiit-pet.partial: File exists" in capsys.readouterr().err
+
     def test_a_set_in_the_place_of_the_data_folder_is_not_drawn_into(self, data: Path) -> None:
         for dataset in ("auto", "oxford-pets", "stand-in"):
             with pytest.raises(DataError, match="is a set of pictures itself; name the folder that holds it: "):
@@ -371,7 +395,7 @@ def test_the_command_takes_a_folder_and_checks_what_is_in_it(server: Server, run
         (stick / name).write_bytes(body)
     fetched = run("-m", "workshop", "data", "download", "--from", "stick", environment={"COLUMNS": "80"})
     assert fetched.returncode == 2
-    assert "annotations.tar.gz is damaged: its MD5 checksum is not 95a8c9" in fetched.stderr
+    assert "annotations.tar.gz is damaged, its MD5 checksum is not 95a8c9" in fetched.stderr
     assert (stick / "annotations.tar.gz").exists()
     assert "Traceback" not in fetched.stderr
     assert not (tmp_path / "datasets" / "oxford-iiit-pet").exists()

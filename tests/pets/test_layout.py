@@ -64,5 +64,5 @@ def test_what_is_missing_is_named_with_a_remedy(
 ) -> None:
     damage(folder)
     assert folder.exists()
-    with pytest.raises(DataError, match=message + ".*; put it back, or delete .* and run `workshop data make --data"):
+    with pytest.raises(DataError, match=message + ".*; restore it, or delete .* and run `workshop data make --data"):
         folder.require_complete()

@@ -11,7 +11,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +64,13 @@ def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = A
     try:
         with staging_folder(root, BASE_FOLDER, wait=False) as staging:
             _require_space(staging)
-            folder = staging if "://" in source else Path(source).expanduser()
-            if folder is staging:
+            if "://" in source:
+                folder = staging
                 _fetch_all(source, staging, archives)
-            for archive in archives:
-                _require_right(folder / archive.name, archive)
+            else:
+                folder = Path(os.path.expanduser(source))
+                for archive in archives:
+                    _require_right(folder / archive.name, archive)
             _unpack(folder, staging, archives)
             os.rename(staging / BASE_FOLDER, root / BASE_FOLDER)
             shutil.rmtree(staging)
@@ -77,24 +78,25 @@ def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = A
         raise DownloadError(f"another process is downloading into {root}; wait for it to end") from None
 
 
-def answers(source: str = SOURCE, within_s: float = 4.0) -> bool:
-    """Whether `source` begins to send the archives within that many seconds.
+def why_unreachable(source: str, within_s: float) -> str | None:
+    """Why `source` does not begin to send the archives within that many seconds; None if it does.
 
     A thread, because the look-up of a host's name takes no time limit.
     """
-    heard: list[bool] = []
+    reasons: list[str | None] = []
 
     def ask() -> None:
-        with (
-            suppress(OSError, ValueError, http.client.HTTPException),
-            _open(f"{source}/{ARCHIVES[0].name}", 0, within_s),
-        ):
-            heard.append(True)
+        try:
+            _open(f"{source}/{ARCHIVES[0].name}", 0, within_s).close()
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reasons.append(_reason(error))
+        else:
+            reasons.append(None)
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(within_s)
-    return heard == [True]
+    return reasons[0] if reasons else f"no answer within {within_s:g} s"
 
 
 def _fetch_all(source: str, staging: Path, archives: tuple[Archive, ...]) -> None:
@@ -107,7 +109,8 @@ def _fetch_all(source: str, staging: Path, archives: tuple[Archive, ...]) -> Non
             _fetch(f"{source.rstrip('/')}/{archive.name}", target)
         if not _is_right(target, archive):
             target.unlink()  # there is nothing in it to go on from
-            raise DownloadError(f"{archive.name} arrived damaged and is deleted; try again")
+            problem = "is not the archive it should be, or was damaged on the way, and is deleted"
+            raise DownloadError(f"{source}/{archive.name} {problem}; try again, or another source with --from")
 
 
 def _fetch(url: str, target: Path) -> None:
@@ -140,22 +143,24 @@ def _fetch_rest(url: str, target: Path) -> None:
     """
     start = _size(target)
     with _open(url, start, _SILENCE_S) as response:
-        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
-            start = 0  # the server cannot go on from there, and sends it from the beginning
+        # A server that cannot go on from there sends all from the beginning: what is here already is passed over.
+        here_already = 0 if response.status == http.HTTPStatus.PARTIAL_CONTENT else start
         length = response.headers.get("Content-Length")
-        total = start + int(length) if length else None
+        total = start - here_already + int(length) if length else None
         bar = tqdm(desc=target.name, initial=start, total=total, unit="B", unit_scale=True)
-        with open(target, "ab" if start else "wb") as file, bar:
+        with open(target, "ab") as file, bar:
             while chunk := _read(response):
-                file.write(chunk)
-                bar.update(len(chunk))
+                new = chunk[here_already:]
+                here_already -= len(chunk) - len(new)
+                file.write(new)
+                bar.update(len(new))
     if total is not None and _size(target) < total:
         raise ConnectionError("the connection was cut")
 
 
 def _open(url: str, start: int, silence_s: float) -> http.client.HTTPResponse:
     headers = {"User-Agent": "profiling-workshop"} | ({"Range": f"bytes={start}-"} if start else {})
-    if not url.startswith(("http://", "https://")):
+    if not url.lower().startswith(("http://", "https://")):
         raise ValueError("it begins with neither http:// nor https://")
     response: http.client.HTTPResponse
     response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=silence_s)
@@ -182,9 +187,9 @@ def _reason(error: Exception) -> str:
 
 def _require_right(path: Path, archive: Archive) -> None:
     if not path.is_file():
-        raise DownloadError(f"there is no {path}; name an address, or a folder that holds it")
+        raise DownloadError(f"there is no {path}; name a folder that holds it, or an address (http://...)")
     if not _is_right(path, archive):
-        raise DownloadError(f"{path} is damaged: its MD5 checksum is not {archive.md5}")
+        raise DownloadError(f"{path} is damaged, its MD5 checksum is not {archive.md5}; copy it again")
 
 
 def _is_right(path: Path, archive: Archive) -> bool:

@@ -1,12 +1,12 @@
 """Have a complete set of pictures on disk before the training starts: find it, else fetch it, else draw it."""
 
+import os
 import sys
-import urllib.parse
 from pathlib import Path
 
 from workshop.errors import DataError, DownloadError
-from workshop.pets.download import OFFLINE_VARIABLE, answers, download, is_offline
-from workshop.pets.layout import BASE_FOLDER, SOURCE, photos_folder, stand_in_folder
+from workshop.pets.download import OFFLINE_VARIABLE, download, is_offline, why_unreachable
+from workshop.pets.layout import SOURCE, photos_folder, stand_in_folder
 
 ANSWER_WITHIN_S = 4.0
 
@@ -18,7 +18,7 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
         data: the data folder.
         dataset: "oxford-pets" for the photos, downloaded if they are not there; "stand-in" for the stand-in, drawn if
             it is not there; "auto" for the photos, or the stand-in where they cannot be had.
-        source: where the photos come from, an address or a folder.
+        source: the address that the photos come from.
 
     Raises:
         DataError: a set is in place but incomplete; the photos were asked for by name and cannot be fetched; `data`
@@ -33,11 +33,16 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
         if not photos_folder(data).exists():
             _require_answer(source)
         return ensure_photos(data, source)
-    except (DownloadError, OSError) as error:  # a folder that may not be written may still hold the stand-in
-        root = ensure_stand_in(data)
-        how = photos_folder(data).command
-        print(f"Using drawn stand-in pictures: {error}. For the photos: {how}", file=sys.stderr)
-        return root
+    except DownloadError as error:
+        reason = str(error)
+    except OSError as error:
+        if photos_folder(data).exists():
+            raise
+        reason = f"{error.filename}: {error.strerror}"  # a folder that may not be written may still hold the stand-in
+    root = ensure_stand_in(data)
+    how = photos_folder(data).command
+    print(f"Using drawn stand-in pictures: {reason}. For the photos: {how}", file=sys.stderr)
+    return root
 
 
 def ensure_photos(data: Path, source: str = SOURCE) -> Path:
@@ -74,14 +79,13 @@ def ensure_stand_in(data: Path) -> Path:
 
 def _require_data_folder(data: Path) -> None:
     """A set must not be drawn or fetched into another one."""
-    whole = data.resolve()
-    if whole.name == BASE_FOLDER or ((whole / "images").is_dir() and (whole / "annotations").is_dir()):
-        raise DataError(f"{data} is a set of pictures itself; name the folder that holds it: {whole.parent}")
+    if (data / "annotations" / "trainval.txt").is_file():
+        parent = Path(os.path.realpath(data)).parent
+        raise DataError(f"{data} is a set of pictures itself; name the folder that holds it: {parent}")
 
 
 def _require_answer(source: str) -> None:
     if is_offline():
         raise DownloadError(f"{OFFLINE_VARIABLE} forbids the network")
-    if not answers(source, ANSWER_WITHIN_S):
-        host = urllib.parse.urlsplit(source).hostname
-        raise DownloadError(f"no answer from {host} within {ANSWER_WITHIN_S:.0f} s")
+    if reason := why_unreachable(source, ANSWER_WITHIN_S):
+        raise DownloadError(f"{source} cannot be reached ({reason})")

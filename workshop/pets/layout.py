@@ -140,7 +140,7 @@ class PetFolder:
         return [f"images/{name}" for name in names if name not in there]
 
     def _remedy(self) -> str:
-        return f"put it back, or delete {self.base} and run `{self.command}`"
+        return f"restore it, or delete {self.base} and run `{self.command}`"
 
 
 def photos_folder(data: Path) -> PetFolder:

@@ -7,7 +7,6 @@ The pixels are the same on every machine: only integer arithmetic, and random nu
 whose stream is frozen for good. (Sines, exponentials and the newer Generator may differ between machines.)
 """
 
-import errno
 import os
 import shutil
 import zlib
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from tqdm import tqdm
 
+from workshop.errors import NO_ROOM
 from workshop.pets.layout import BREEDS, Breed, PetFolder, Species
 from workshop.pets.staging import staging_folder
 
@@ -55,7 +55,7 @@ def make(folder: PetFolder) -> None:
                 os.rename(staging / folder.base.name, folder.base)
         except OSError as error:
             # A full disk does not say which file it has no room for.
-            if error.errno in (errno.ENOSPC, errno.EFBIG):
+            if error.errno in NO_ROOM:
                 error.filename = str(folder.base)
             raise
         finally:

@@ -21,16 +21,14 @@ class SetStatus:
 def report(data: Path) -> list[SetStatus]:
     """The state of the photos and of the stand-in under a data folder."""
     return [
-        _status("photos", photos_folder(data)),
-        _status("stand-in", stand_in_folder(data)),
+        _status("photos", photos_folder(data), "fetched by a run that wants them"),
+        _status("stand-in", stand_in_folder(data), "drawn by a run that wants it"),
     ]
 
 
-def _status(name: str, folder: PetFolder) -> SetStatus:
+def _status(name: str, folder: PetFolder, otherwise: str) -> SetStatus:
     if not folder.exists():
-        return SetStatus(
-            name, "absent", f"not yet in {folder.base}", f"made when it is needed, or by: {folder.command}"
-        )
+        return SetStatus(name, "absent", f"not yet in {folder.base}", f"{otherwise}, or by: {folder.command}")
     try:
         folder.require_complete()
     except DataError as error:
