@@ -1,5 +1,7 @@
 """The line profile of the slow script, with the real kernprof."""
 
+import csv
+import math
 import os
 import re
 import signal
@@ -9,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from statistics import mean
 
 import line_profiler
 import pytest
@@ -64,12 +67,17 @@ def test_a_run_that_never_trained_leaves_the_last_profile_alone(
 
 @pytest.mark.slow
 def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path) -> None:
-    """As the README has it, where only the stand-in can be had: it is drawn, and the table comes out."""
+    """As the README has it, where only the stand-in can be had: it is drawn, it is learned, the table comes out."""
     arguments = ("-m", "kernprof", "-lv", project / "train.py", project / "configs" / "example_config.py")
     profiled = run(*arguments)
     assert profiled.returncode == 0, profiled.stderr
     assert profiled.stderr.count("Using drawn stand-in pictures") == 1
     assert hottest_line(profiled.stdout) == WAIT
+    [metrics] = tmp_path.glob("experiments/*/metrics.csv")
+    with open(metrics, newline="") as file:
+        second_epoch = [float(row["loss"]) for row in csv.DictReader(file) if row["epoch"] == "1"]
+    assert len(second_epoch) == 24
+    assert mean(second_epoch) < math.log(37)  # better than a guess among the breeds
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups of POSIX")
