@@ -11,6 +11,8 @@ import pytest
 
 from workshop.pets.ensure import ensure_stand_in
 
+pytest_plugins = ["archive_server"]
+
 PROJECT = Path(__file__).parents[1]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -89,11 +89,8 @@ def check_device() -> Row:
     if devices == ["cpu"] and shutil.which("nvidia-smi"):
         remedy = "there is an NVIDIA driver: install a torch built for CUDA, or a newer driver"
         return Row("device", "warn", "cpu alone", remedy)
-    return Row(
-        "device",
-        "ok",
-        ", ".join(devices) + ("; no CUDA, so copies to a GPU cannot be timed" if devices == ["cpu"] else ""),
-    )
+    note = "; no CUDA, so copies to a GPU cannot be timed" if devices == ["cpu"] else ""
+    return Row("device", "ok", ", ".join(devices) + note)
 
 
 def check_cores() -> Row:
@@ -207,9 +204,8 @@ def check_disk(data: Path) -> Row:
     if not os.access(folder, os.W_OK | os.X_OK):
         return Row("disk", "warn", f"{folder} may not be written", "name another data folder with --data")
     if free_bytes < 2e9:
-        return Row(
-            "disk", "warn", found, "free some space: the photos need 1.7 GB as they are fetched, the stand-in 0.1 GB"
-        )
+        remedy = "free some space: the photos need 1.7 GB as they are fetched, the stand-in 0.1 GB"
+        return Row("disk", "warn", found, remedy)
     return Row("disk", "ok", found)
 
 

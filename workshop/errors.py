@@ -39,8 +39,8 @@ class DeviceError(WorkshopError):
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """What a full disk answers."""
 
-_NO_ACCESS = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
-_NO_ACCESS |= {errno.ENAMETOOLONG, errno.ELOOP}
+_NO_ACCESS = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_FOLDER = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _one_line_each() -> Iterator[None]:
         if error.errno in NO_ROOM:
             place = error.filename or "what was being written"
             _stop(error, f"no room for {place}: {error.strerror}; free some space, or name another folder", EXIT_USAGE)
-        elif error.errno in _NO_ACCESS and error.filename:
+        elif error.errno in _NO_ACCESS | _NO_FOLDER and error.filename:
             _stop(error, f"cannot use {error.filename}: {error.strerror}; name a folder of your own", EXIT_USAGE)
         else:
             raise  # it may well be a bug

@@ -1,126 +1,24 @@
-"""Downloads over a real connection, from a server on the loopback interface that misbehaves in every way it can."""
+"""Downloads over a real connection, from a server that misbehaves."""
 
 import errno
-import hashlib
 import http.client
 import http.server
-import re
-import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from archive_server import Server, require_whole
 from conftest import Run
 from torchvision.datasets import OxfordIIITPet
 
-from workshop.errors import DataError, DownloadError
+from workshop.errors import DownloadError
 from workshop.pets import download as download_module
-from workshop.pets import ensure
-from workshop.pets.download import ARCHIVES, Archive, download, why_unreachable
-from workshop.pets.layout import SOURCE, PetFolder, photos_folder, stand_in_folder
-
-
-@dataclass
-class Server:
-    """Serves `files`; says in `requests` where each request for them began."""
-
-    files: dict[str, bytes]
-    cut_after: int | None = None  # bytes of one answer, after which the connection is dropped
-    answers_to_give: int | None = None  # after that many it drops every connection at once
-    ranges: bool = True
-    login_page: bool = False
-    delay_s: float = 0.0  # before each 4 KB
-    silent_s: float = 0.0  # before an answer begins
-    dropped: int = 0
-    requests: list[tuple[str, int]] = field(default_factory=list)
-    address: str = ""
-
-    def archives(self) -> tuple[Archive, ...]:
-        return tuple(Archive(name, hashlib.md5(body).hexdigest()) for name, body in self.files.items())
-
-
-@pytest.fixture(scope="session")
-def archive_files(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A small set, packed as the real one is: two pictures of each split."""
-    folder = tmp_path_factory.mktemp("archives")
-    source = stand_in_folder(data)
-    (folder / "annotations").mkdir()
-    (folder / "images").mkdir()
-    for split in ("trainval", "test"):
-        lines = source.list_file(split).read_text().splitlines()[:2]
-        (folder / "annotations" / f"{split}.txt").write_text("\n".join(lines))
-        for line in lines:
-            shutil.copy(source.images / f"{line.split()[0]}.jpg", folder / "images")
-    files = {}
-    for name in ("annotations", "images"):
-        with tarfile.open(folder / f"{name}.tar.gz", "w:gz") as tar:
-            tar.add(folder / name, arcname=name)
-        files[f"{name}.tar.gz"] = (folder / f"{name}.tar.gz").read_bytes()
-    return files
-
-
-@pytest.fixture
-def server(archive_files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.delenv("WORKSHOP_OFFLINE")
-    monkeypatch.setattr(download_module, "_PAUSE_S", 0.0)
-    monkeypatch.setattr(download_module, "_SILENCE_S", 1.0)
-    state = Server(dict(archive_files))
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            name = self.path.lstrip("/")
-            time.sleep(state.silent_s)
-            if state.answers_to_give is not None and len(state.requests) >= state.answers_to_give:
-                self.close_connection = True
-                state.dropped += 1
-                return
-            body = b"<html>Welcome to the wifi</html>" if state.login_page else state.files.get(name)
-            if body is None:
-                self.send_error(404)
-                return
-            range_ = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
-            start = int(range_[1]) if range_ and state.ranges else 0
-            state.requests.append((name, start))
-            if start >= len(body):
-                self.send_error(416)
-                return
-            self.send_response(206 if start else 200)
-            self.send_header("Content-Type", "text/html" if state.login_page else "application/gzip")
-            self.send_header("Content-Length", str(len(body) - start))
-            self.end_headers()
-            end = len(body) if state.cut_after is None else min(len(body), start + state.cut_after)
-            for position in range(start, end, 4096):
-                time.sleep(state.delay_s)
-                try:
-                    self.wfile.write(body[position : min(position + 4096, end)])
-                except OSError:  # the client was killed
-                    return
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.address = f"http://127.0.0.1:{httpd.server_port}"
-    threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
-    yield state
-    httpd.shutdown()
-    httpd.server_close()
-
-
-def require_whole(root: Path) -> None:
-    photos_folder(root).require_complete()
-    pets = OxfordIIITPet(root)
-    assert len(pets) == 2
-    assert pets[1][0].mode == "RGB"
-    left = {path.name for path in root.iterdir()} - {".oxford-iiit-pet.lock"}
-    assert left == {"oxford-iiit-pet"}
+from workshop.pets.download import ARCHIVES, download, why_unreachable
+from workshop.pets.layout import SOURCE, PetFolder, photos_folder
 
 
 def test_the_archives_are_those_that_torchvision_knows() -> None:
@@ -321,71 +219,6 @@ def test_why_a_source_is_out_of_reach(server: Server) -> None:
     assert why_unreachable("http://127.0.0.1:9", 5.0) == "Connection refused"
     server.answers_to_give, server.silent_s = None, 2.0
     assert why_unreachable(server.address, 0.2) == "no answer within 0.2 s"
-
-
-class TestAuto:
-    """What `dataset="auto"` comes to."""
-
-    def test_the_photos_are_downloaded_if_they_can_be_had(
-        self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(ensure, "download", lambda data, source: download(data, source, server.archives()))
-        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path
-        require_whole(tmp_path)
-        asked = len(server.requests)
-        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path
-        assert len(server.requests) == asked
-
-    @pytest.mark.parametrize("trouble", ["offline", "login page", "dropped", "damaged"])
-    def test_else_the_stand_in_with_one_line(
-        self,
-        trouble: str,
-        server: Server,
-        data: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        shutil.copytree(data / "stand-in", tmp_path / "stand-in")  # drawing it anew would only take longer
-        match trouble:
-            case "offline":
-                monkeypatch.setenv("WORKSHOP_OFFLINE", "1")
-            case "login page":
-                server.login_page = True
-            case "dropped":
-                server.answers_to_give = 0
-        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path / "stand-in"
-        line = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
-        assert line.startswith("Using drawn stand-in pictures: ")
-        assert line.endswith(f"For the photos: workshop data download --data {tmp_path}")
-        assert not photos_folder(tmp_path).exists()
-        with pytest.raises(DownloadError):
-            ensure.ensure_pets(tmp_path, "oxford-pets", server.address)
-
-    def test_an_incomplete_set_is_an_error_and_not_a_reason_for_the_stand_in(self, data: Path, tmp_path: Path) -> None:
-        shutil.copytree(stand_in_folder(data).annotations, photos_folder(tmp_path).annotations)
-        for dataset in ("auto", "oxford-pets"):
-            with pytest.raises(DataError, match="740 missing"):
-                ensure.ensure_pets(tmp_path, dataset)
-
-    def test_photos_that_are_there_but_out_of_order_are_no_reason_either(self, data: Path, tmp_path: Path) -> None:
-        shutil.copytree(stand_in_folder(data).annotations, photos_folder(tmp_path).annotations)
-        photos_folder(tmp_path).images.write_text("a file in the place of a folder")
-        with pytest.raises(DataError, match="740 missing"):
-            ensure.ensure_pets(tmp_path, "auto")
-
-    def test_a_folder_that_may_not_be_written_may_hold_the_stand_in(
-        self, server: Server, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        shutil.copytree(data / "stand-in", tmp_path / "stand-in")
-        (tmp_path / ".oxford-iiit-pet.partial").write_text("a file where the download needs a folder")
-        assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path / "stand-in"
-        assert ".oxford-iiit-pet.partial: File exists" in capsys.readouterr().err
-
-    def test_a_set_in_the_place_of_the_data_folder_is_not_drawn_into(self, data: Path) -> None:
-        for dataset in ("auto", "oxford-pets", "stand-in"):
-            with pytest.raises(DataError, match="is a set of pictures itself; name the folder that holds it: "):
-                ensure.ensure_pets(stand_in_folder(data).base, dataset)
 
 
 def test_the_command_takes_a_folder_and_checks_what_is_in_it(server: Server, run: Run, tmp_path: Path) -> None:

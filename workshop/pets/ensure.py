@@ -38,7 +38,8 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
     except OSError as error:
         if photos_folder(data).exists():
             raise
-        reason = f"{error.filename}: {error.strerror}"  # a folder that may not be written may still hold the stand-in
+        # A folder that may not be written may still hold the stand-in.
+        reason = f"{error.filename or data}: {error.strerror}"
     root = ensure_stand_in(data)
     how = photos_folder(data).command
     print(f"Using drawn stand-in pictures: {reason}. For the photos: {how}", file=sys.stderr)
