@@ -49,9 +49,9 @@ class CachedDataset(Dataset[Item]):
         return len(self.ready)
 
     def __getitem__(self, index: int) -> Item:
-        if self.ready[index]:
+        if self.ready.item(index):
             # A copy: what is done to it in place must not reach the file.
-            image, label = self.images[index].clone(), int(self.labels[index])
+            image, label = self.images[index].clone(), self.labels.item(index)
         else:
             image, label = self.dataset[index]
             self.images[index] = image

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from workshop.errors import ConfigError, WorkshopError
 
+STAMP = "%Y-%m-%dT%H.%M.%S"
+"""Date and time in a file's name. Dots, not colons: Windows forbids colons there."""
+
 DATASETS = ("auto", "oxford-pets", "stand-in")
 
 
@@ -66,6 +69,13 @@ class ExperimentConfig:
         if not isinstance(self.cache_dir, str | Path):
             raise ConfigError(f"cache_dir must be a path, not {self.cache_dir!r}")
         object.__setattr__(self, "cache_dir", Path(self.cache_dir))
+
+    def to_source(self) -> str:
+        """A config file that holds this."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["cache_dir"] = str(self.cache_dir)
+        arguments = "".join(f"    {name}={value!r},\n" for name, value in values.items())
+        return f"from workshop.experiment import ExperimentConfig\n\nconfig = ExperimentConfig(\n{arguments})\n"
 
     def _check_whole(self, name: str, least: int, most: int = 2**31 - 1) -> None:
         value = getattr(self, name)
@@ -124,8 +134,7 @@ def new_run_folder(experiments: Path, config_file: Path) -> Path:
     Raises:
         WorkshopError: the folder cannot be written.
     """
-    # Dots, not colons: Windows forbids colons in file names.
-    stamp = datetime.now().strftime("%Y-%m-%dT%H.%M.%S")
+    stamp = datetime.now().strftime(STAMP)
     try:
         experiments.mkdir(parents=True, exist_ok=True)
         folder = _first_free(experiments / stamp)
