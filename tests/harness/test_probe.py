@@ -1,0 +1,38 @@
+"""The file of events."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from workshop.harness.probe import Events, events_in
+
+THREADS = 8
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("restless")
+def test_threads_that_begin_at_once_lose_no_event(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(THREADS) as pool:
+        for turn in range(50):
+            folder = tmp_path / str(turn)
+            folder.mkdir()
+            events, together = Events(str(folder)), Barrier(THREADS)
+
+            def write(thread: int, events: Events = events, together: Barrier = together) -> None:
+                together.wait()
+                events("read", number=thread)
+
+            list(pool.map(write, range(THREADS)))
+            assert sorted(event["number"] for event in events_in(folder)) == list(range(THREADS))

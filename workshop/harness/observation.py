@@ -1,0 +1,162 @@
+"""What the check of a part with a question works with: the answer, the line profile, a few watched steps."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from linecache import getline
+from pathlib import Path
+
+import psutil
+from nvitop import ResourceMetricCollector
+
+from workshop import nvidia
+from workshop.errors import WorkshopError
+from workshop.harness.trial import Trial
+from workshop.harness.verdict import Outcome, Verdict
+from workshop.profiles import lines
+
+AS_HOT = 0.9
+"""A line that takes so large a part of the hottest one's time is as good an answer."""
+
+EPOCHS = 2
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a run made of the machine. All are shares, from 0 to 1."""
+
+    cpu: float
+    """Of all cores' time, by the processes of the run."""
+    host_cpu: float
+    """The same, by all processes of the machine."""
+    memory: float
+    """Of the machine's."""
+    gpu: float | None
+    """Of the busiest GPU's time; None where there is none."""
+    data_wait: float
+    """Of the training loop's time."""
+
+
+class Observation:
+    """One check of a part with a question.
+
+    Args:
+        trial: the part and the script.
+        ask: puts the question to the participant and returns the answer; None if nobody is there to answer.
+        say: told of the progress.
+    """
+
+    def __init__(self, trial: Trial, ask: Callable[[str], str] | None, say: Say) -> None:
+        self.trial, self.say = trial, say
+        self.ask = ask
+        self.said = ""
+
+    def answer(self, *choices: str) -> str:
+        """The participant's answer.
+
+        Raises:
+            WorkshopError: it is none of the choices, where there are some, or there is nobody to ask.
+        """
+        part = self.trial.part
+        if self.ask is None:
+            raise WorkshopError(f"{part.name} asks a question: {part.question}")
+        self.said = self.ask(part.question).strip().lower()
+        if choices and self.said not in choices:
+            raise WorkshopError(f"{self.said!r} is no answer to this; choose of {', '.join(choices)}")
+        return self.said
+
+    def verdict(self, outcome: Outcome, *reasons: str, next: str = "") -> Verdict:
+        """On this part."""
+        return Verdict(self.trial.part.name, outcome, reasons, next=next)
+
+    def judge_line(self) -> Verdict:
+        """Ask for the line in which the part's function spends its time, and look into the script's line profile."""
+        script, name = self.trial.candidate, self.trial.part.profiled
+        path = self.profile()
+        run_again = f"run kernprof -lv {script.name} with its config once more"
+        if path is None:
+            return self.verdict(Outcome.NOT_YET, f"there is no {script.name}.lprof here", next=run_again)
+        function = lines.find(path, script, name)
+        if function is None:
+            others = {each.file.resolve() for each in lines.read(path)} - {script.resolve()}
+            of = f"; it was taken of {min(others)}" if others else ""
+            hint = f"put @profile above def {name}, and {run_again}"
+            return self.verdict(Outcome.NOT_YET, f"{path.name} does not cover {name} of {script}{of}", next=hint)
+        main = lines.find(path, script, "main")
+        if stale := lines.why_stale(path, function, script, ran_s=main.seconds if main else 0.0):
+            return self.verdict(Outcome.NOT_YET, f"the profile is stale: {stale}", next=run_again)
+        if function.hottest is None:
+            return self.verdict(
+                Outcome.NOT_YET,
+                f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it",
+                next="profile with num_workers=0, or with worker_init_fn=profile_worker: workshop show part4",
+            )
+        return self.compare(function)
+
+    def compare(self, function: lines.Function) -> Verdict:
+        """Hold the answer against a function's lines."""
+        answer = self.answer()
+        if not answer.isdecimal():
+            raise WorkshopError(f"{answer!r} is not the number of a line")
+        number, hottest = int(answer), function.hottest
+        assert hottest  # who calls has looked
+        share = function.share(number)
+        source = getline(str(self.trial.candidate), number).strip()
+        if number not in {line.number for line in function.lines}:
+            return self.verdict(Outcome.NOT_YET, f"line {number} did not run in {function.name}")
+        says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
+        if share >= AS_HOT * function.share(hottest.number):
+            return self.verdict(Outcome.DONE, says)
+        return self.verdict(Outcome.NOT_YET, f"{says}; another line takes more")
+
+    def profile(self) -> Path | None:
+        """The newest line profile of the script: kernprof writes it where it is run, which may be beside the script."""
+        script = self.trial.candidate
+        beside = script.with_name(f"{script.name}.lprof")
+        by_variable = Path.cwd() / "profile_output.lprof"  # of LINE_PROFILE=1
+        found = [path for path in {beside, Path.cwd() / beside.name, by_variable} if path.is_file()]
+        for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+            if any(lines.same_file(function.file, script) for function in lines.read(path)):
+                return path
+        return beside if beside in found else None
+
+    def usage(self) -> Usage:
+        """Let the script train for two epochs, and see what it makes of the machine.
+
+        Raises:
+            ScriptError: it broke.
+        """
+        self.say("watching your script for a few steps")
+        with self.trial.child(self.trial.candidate) as child:
+            child.epoch()
+            assert child.process
+            collector = ResourceMetricCollector(nvidia.devices(), root_pids={child.process.pid}, interval=0.2)
+            before_s = _cpu_seconds(child.process.pid)
+            with collector(tag="run"):
+                epochs = [child.epoch() for _ in range(EPOCHS)]
+                metrics = collector.collect()
+            used_s = _cpu_seconds(child.process.pid) - before_s
+        seconds = sum(epoch.seconds for epoch in epochs)
+        gpus = [value for name, value in metrics.items() if name.endswith("gpu_utilization (%)/mean")]
+        return Usage(
+            cpu=used_s / seconds / (os.cpu_count() or 1),
+            host_cpu=metrics["run/host/cpu_percent (%)/mean"] / 100,
+            memory=metrics["run/host/memory_percent (%)/mean"] / 100,
+            gpu=max(gpus) / 100 if gpus else None,
+            data_wait=sum(epoch.phases["data wait"] for epoch in epochs) / seconds,
+        )
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Used by a process, its descendants, and those of them that have ended."""
+    root = psutil.Process(pid)
+    times = root.cpu_times()
+    total = sum(times[:4])  # user, system, and the same of ended children
+    for process in root.children(recursive=True):
+        try:
+            total += sum(process.cpu_times()[:2])
+        except psutil.NoSuchProcess:
+            continue
+    return float(total)

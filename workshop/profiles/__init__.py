@@ -1,0 +1,1 @@
+"""Readers of what profilers write, a module for each format. A reader never prints."""
