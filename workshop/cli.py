@@ -1,21 +1,28 @@
 """The commands: parse, call, print. What they do is done elsewhere, and imported only by the command that needs it."""
 
 import dataclasses
-import json
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.errors import EXIT_INTERRUPTED, plain_errors
+from workshop.errors import EXIT_INTERRUPTED, WorkshopError, plain_errors
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
+from workshop.printing import ask, console, filled, print_diff, print_json, print_lesson, print_rows, say
+
+if TYPE_CHECKING:
+    from workshop.harness.verdict import Verdict
+    from workshop.judge import Ask
+    from workshop.parts import Part
+    from workshop.state import State
 
 EXIT_NOT_READY = 1
 
 app = typer.Typer(
     help="A profiling workshop for PyTorch.",
-    epilog="First steps: workshop doctor, then kernprof -lv train.py configs/example_config.py",
+    epilog="First steps: workshop doctor, then workshop list",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -25,11 +32,21 @@ data_app = typer.Typer(no_args_is_help=True)
 app.add_typer(data_app, name="data", help="The pictures to train on: photos, or a stand-in drawn for them.")
 
 DataOption = Annotated[Path, typer.Option("--data", help="Folder of the data.")]
+ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="See the solution without having tried.")]
+AnswerOption = Annotated[str | None, typer.Option("--answer", help="To the part's question.", show_default=False)]
+PartArgument = Annotated[str | None, typer.Argument(help="part3, or 3.", show_default=False)]
+DEFAULT_SCRIPT = Path("train.py")
 
 
 def main() -> None:
     """The console script."""
+    # A timeout, or a terminal that is closed, ends this as Ctrl-C does, with nothing left behind. Windows lacks SIGHUP.
+    for name in ("SIGTERM", "SIGHUP"):
+        if number := getattr(signal, name, None):
+            signal.signal(number, lambda received, _: sys.exit(128 + received))
     with plain_errors():
         try:
             app(prog_name="workshop")  # also when it is run as a module
@@ -46,9 +63,9 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
 
     rows = examine(data)
     if as_json:
-        _print_json(rows=[dataclasses.asdict(row) for row in rows])
+        print_json(rows=[dataclasses.asdict(row) for row in rows])
     else:
-        _print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
+        print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
     if any(row.status == "fail" for row in rows):
         raise typer.Exit(EXIT_NOT_READY)
 
@@ -60,9 +77,9 @@ def status(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
 
     sets = report(data)
     if as_json:
-        _print_json(sets=[dataclasses.asdict(each) for each in sets])
+        print_json(sets=[dataclasses.asdict(each) for each in sets])
     else:
-        _print_rows([(each.state, each.name, each.found, each.remedy) for each in sets])
+        print_rows([(each.state, each.name, each.found, each.remedy) for each in sets])
     if not any(each.state == "complete" for each in sets):
         raise typer.Exit(EXIT_NOT_READY)
 
@@ -91,27 +108,307 @@ def make(data: DataOption = DEFAULT_DATA) -> None:
     print(f"The stand-in is complete in {root / BASE_FOLDER}.")
 
 
-_STYLES = {"ok": "green", "complete": "green", "warn": "yellow", "absent": "yellow", "fail": "red", "incomplete": "red"}
+@app.command("list")
+def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = False) -> None:
+    """Show the parts, how far you are, and what comes next."""
+    from workshop.progress import next_part, progress
+    from workshop.state import State
+
+    state = State(script.absolute().parent)
+    parts, following = progress(state, script), next_part(state)
+    if as_json:
+        print_json(parts=[dataclasses.asdict(each) for each in parts], next=following and following.name)
+        return
+    rows = []
+    for each in parts:
+        best = f"{each.best_ratio:.1f} times as fast at best" if each.best_ratio else ""
+        hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
+        rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, hints])), ""))
+    print_rows(rows)
+    print(_what_next(following))
 
 
-def _print_rows(rows: list[tuple[str, str, str, str]]) -> None:
-    """A table of state, name and finding, with the remedy under the finding."""
+@app.command()
+def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
+    """Read the lesson of a part; without a name, of the one to do next."""
+    from workshop.progress import named_or_next
+    from workshop.state import State
+
+    found = named_or_next(part, State(script.absolute().parent))
+    print_lesson(found.lesson.read_text(encoding="utf-8"))
+
+
+@app.command()
+def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
+    """Get a hint; each time the next one."""
+    from workshop.progress import named_or_next, next_hint
+    from workshop.state import State
+
+    state = State(script.absolute().parent)
+    found = named_or_next(part, state)
+    number, text = next_hint(state, found)
+    print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
+    if number == len(found.hints) and not found.question:
+        print(f"\nIt was the last. The solution: workshop solution {found.name}")
+
+
+@app.command()
+def check(
+    part: PartArgument = None,
+    every: Annotated[bool, typer.Option("--all", help="Check every part, one after the other.")] = False,
+    answer: AnswerOption = None,
+    script: ScriptOption = DEFAULT_SCRIPT,
+    config: Annotated[
+        Path | None, typer.Option(help="Take image and batch size from this config.", show_default=False)
+    ] = None,
+    device: DeviceOption = None,
+    data: DataOption = DEFAULT_DATA,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge your script, or your answer to a part that asks a question.
+
+    Example: workshop check part3
+
+    Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided, the machine is too noisy;
+    5 the script broke. With --all it is the highest of them.
+    """
+    from workshop import judge
+    from workshop.parts import all_parts, find_part
+    from workshop.progress import next_part
+    from workshop.state import State
+
+    if every and answer is not None:
+        raise typer.BadParameter("goes with one part, not with --all", param_hint="--answer")
+    if every == (part is not None):
+        raise typer.BadParameter("name one part, such as part3, or say --all")
+    state = State(judge.existing(script).parent)
+    parts = all_parts() if every else [find_part(part or "")]
+    askers = [_asker(each, answer, every, as_json, state) for each in parts]  # before any of them takes a minute
+    verdicts = []
+    for each, asker in zip(parts, askers, strict=True):
+        say(f"{each.name}: {each.title}")
+        verdicts.append(judge.check(each, script, data, config, device, say, asker, state))
+        if not as_json:
+            _print_verdict(verdicts[-1])
+    following = next_part(state, after=parts[-1])
+    if as_json:
+        found = {"verdicts": [v.as_dict() for v in verdicts]} if every else verdicts[0].as_dict()
+        print_json(**found, next_part=following and following.name)
+    elif verdicts[-1].outcome.exit_code == 0:
+        print(f"\n{verdicts[-1].subject} is finished. {_what_next(following)}")
+    raise typer.Exit(max(verdict.outcome.exit_code for verdict in verdicts))
+
+
+@app.command()
+def watch(
+    part: PartArgument = None,
+    script: ScriptOption = DEFAULT_SCRIPT,
+    device: DeviceOption = None,
+    data: DataOption = DEFAULT_DATA,
+) -> None:
+    """Check a part now and each time the script changes, until Ctrl-C. Without a name, the part to do next."""
+    from workshop import judge
+    from workshop.progress import named_or_next, next_part
+    from workshop.state import State
+    from workshop.watch import changes
+
+    state = State(judge.existing(script).parent)
+    found = named_or_next(part, state)
+    asker = _asker(found, None, False, False, state)
+    for _ in changes([script, Path(f"{script.name}.lprof")] if found.question else [script]):
+        say(f"{found.name}: {found.title}")
+        try:
+            verdict = judge.check(found, script, data, device=device, say=say, ask=asker, state=state)
+        except WorkshopError as error:  # a file that is being edited may be anything for a while
+            say(str(error))
+        else:
+            _print_verdict(verdict)
+            if verdict.outcome.exit_code == 0:
+                print(f"\n{found.name} is finished. {_what_next(next_part(state, after=found))}")
+        say(f"watching {script}; Ctrl-C ends it")
+
+
+@app.command()
+def diff(
+    part: Annotated[str, typer.Argument(help="part3, or 3.", show_default=False)],
+    other: Annotated[str | None, typer.Argument(help="Another part.", show_default=False)] = None,
+    script: ScriptOption = DEFAULT_SCRIPT,
+    yes: YesOption = False,
+) -> None:
+    """Compare your script with the solution of a part; or, of two parts, the solutions.
+
+    Example: workshop diff part3 part5
+    """
+    from workshop.judge import existing
+    from workshop.parts import find_part
+    from workshop.progress import difference, solution
+    from workshop.state import State
+
+    state = State(script.absolute().parent)
+    right = solution(state, find_part(other or part), yes)
+    left = solution(state, find_part(part), yes) if other else existing(script)
+    print_diff(difference(left, right))
+
+
+@app.command()
+def solution(
+    part: Annotated[str, typer.Argument(help="part3, or 3.", show_default=False)],
+    write: Annotated[bool, typer.Option("--write", help="Put it in the place of your script, which is kept.")] = False,
+    yes: YesOption = False,
+    script: ScriptOption = DEFAULT_SCRIPT,
+) -> None:
+    """Show the solution of a part, once you have tried it yourself."""
+    from workshop import judge, progress
+    from workshop.parts import find_part
+    from workshop.state import State
+
+    source = progress.solution(State(script.absolute().parent), find_part(part), yes)
+    if write:
+        backup = judge.put(source, script)
+        print(f"{script} is now the solution of {source.stem}." + (f" Yours is kept as {backup}." if backup else ""))
+    else:
+        print(source.read_text(encoding="utf-8"), end="")
+
+
+@app.command()
+def monitor(
+    pid: Annotated[
+        list[int] | None, typer.Option(help="Of a run; else every training run.", show_default=False)
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two pictures.", min=0.1)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch a training run: cores, memory, disk, GPUs, and each of its processes. Start it in another terminal."""
+    import time
+
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for state, name, found, remedy in rows:
-        finding = Text(found)
-        if remedy:
-            finding.append(f"\n-> {remedy}")
-        table.add_row(Text(state, _STYLES[state]), name, finding)
-    # A pipe or a file has no width: what is cut into lines there can no longer be copied.
-    Console(highlight=False, width=None if sys.stdout.isatty() else 1000).print(table)
+    from workshop import monitor as monitoring
+
+    if as_json:
+        watching = monitoring.Watch(pid)
+        watching.snapshot()
+        time.sleep(interval)
+        print_json(**watching.snapshot().as_dict())
+    else:
+        monitoring.monitor(pid, interval, once, Console(highlight=False))
 
 
-def _print_json(**fields: Any) -> None:
-    print(json.dumps({"schema_version": 1} | fields, indent=2))
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def measure(
+    script: Annotated[str, typer.Argument(help="Any training script.", show_default=False)],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Its own.", show_default=False)] = None,
+    is_module: Annotated[bool, typer.Option("-m", help="It is a module, as in python -m package.train.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
+    headroom: Annotated[bool, typer.Option(help="Measure it with batches from memory, too.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """See where the time of a step goes in any training script, and what a better data pipeline could gain.
+
+    Example: workshop measure train.py configs/example_config.py
+
+    The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
+    writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
+    checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
+    is nothing to measure; 5, the script broke.
+    """
+    from workshop.harness.bench import broken
+    from workshop.harness.child import ScriptError
+    from workshop.harness.verdict import Outcome
+    from workshop.measure import measure as measured
+    from workshop.report import print_measurement
+
+    try:
+        found = measured(script, arguments or [], seconds, say, is_module, headroom)
+    except ScriptError as error:
+        if as_json:
+            print_json(**broken(script, error).as_dict())
+        else:
+            _print_verdict(broken(script, error))
+        raise typer.Exit(Outcome.BROKEN.exit_code) from None
+    if as_json:
+        print_json(**found.as_dict())
+    else:
+        print_measurement(script if is_module else Path(script).name, found, console())
+
+
+@app.command()
+def selftest(data: DataOption = DEFAULT_DATA) -> None:
+    """Check the checks themselves.
+
+    Every part must fail before it is done and pass with its solution or the right answer, and every cheat must be
+    refused. It takes ten to twenty minutes. Exit code 1: it is not so.
+    """
+    from workshop.selftest import trials
+
+    failed = 0
+    for trial in trials(data):
+        failed += not trial.passed
+        print(f"{'ok  ' if trial.passed else 'FAIL'}  {trial.what}: {trial.found}", flush=True)
+    raise typer.Exit(EXIT_NOT_READY if failed else 0)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def compare(
+    old: Annotated[Path, typer.Argument(help="The script that does the right work.", show_default=False)],
+    new: Annotated[Path, typer.Argument(help="The one to judge.", show_default=False)],
+    arguments: Annotated[list[str] | None, typer.Argument(help="For both scripts.", show_default=False)] = None,
+    target: Annotated[float, typer.Option(help="Asked: so many times as fast.", min=0.01)] = 1.1,
+    steps: Annotated[
+        int | None, typer.Option(help="Optimizer steps in an epoch; else as the DataLoader says, 50 at most.", min=1)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge two training scripts of your own.
+
+    Does the new one do the same work, and how much faster?
+
+    Example: workshop compare old.py new.py config.py --device cpu
+
+    Both run with the same arguments, in this folder, and end when the judge has seen enough. Options of this command
+    come before the scripts. Exit codes as of check.
+    """
+    from workshop import judge
+
+    verdict = judge.compare(old, new, arguments or [], target, steps, say)
+    if as_json:
+        print_json(**verdict.as_dict())
+    else:
+        _print_verdict(verdict)
+    raise typer.Exit(verdict.outcome.exit_code)
+
+
+@app.command()
+def reset(script: ScriptOption = DEFAULT_SCRIPT) -> None:
+    """Put the untouched train.py back. Yours is kept, with the date in its name."""
+    from workshop import judge
+
+    backup = judge.reset(script)
+    print(f"{script} is as it was at first." + (f" Yours is kept as {backup}." if backup else ""))
+
+
+def _asker(part: "Part", answer: str | None, every: bool, as_json: bool, state: "State") -> "Ask | None":
+    """How a part's question is answered: beforehand, as remembered, or by the person at the terminal."""
+    if not part.question:
+        if answer is not None:
+            raise typer.BadParameter(f"{part.name} asks no question", param_hint="--answer")
+        return None
+    known = state.get("parts", part.name, "answer") if every else answer
+    if known is not None:
+        return lambda _: str(known)
+    if as_json or not sys.stdin.isatty():
+        raise WorkshopError(f"{part.name} asks: {part.question} Say it: workshop check {part.name} --answer ANSWER")
+    return ask
+
+
+def _what_next(part: "Part | None") -> str:
+    if part is None:
+        return "That was the last part. Now measure a script of your own: workshop measure SCRIPT"
+    return f"Next: {part.name}, {part.title}: workshop show {part.name}"
+
+
+def _print_verdict(verdict: "Verdict") -> None:
+    from workshop.report import print_verdict
+
+    print_verdict(verdict, console())

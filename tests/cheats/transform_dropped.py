@@ -1,0 +1,5 @@
+"""AutoAugment is gone."""
+
+from variation import train_with
+
+train_with(("            v2.AutoAugment(),\n", ""))

@@ -1,0 +1,62 @@
+"""Every part has what a part must have, and a new one needs nothing else to be known."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from workshop import judge
+from workshop.harness.verdict import Outcome
+from workshop.parts import FOLDER, Part, all_parts, find_part
+from workshop.state import State
+
+
+def test_the_parts_in_their_order() -> None:
+    numbers = [int(part.name.removeprefix("part")) for part in all_parts()]
+    assert numbers == sorted(numbers)
+    assert {1, 2, 3, 4, 5, 6} <= set(numbers)
+
+
+@pytest.mark.parametrize("part", all_parts(), ids=lambda part: part.name)
+def test_a_part_has_all_it_needs(part: Part) -> None:
+    assert len(part.hints) == 3
+    assert all(len(hint) > 40 for hint in part.hints)
+    assert callable(part.check)
+    assert part.question or part.solution.is_file()
+    assert part.original_script.is_file()
+    lesson = part.lesson.read_text(encoding="utf-8")
+    assert lesson.startswith(f"# Part {part.number}: {part.title}\n\n*The script starts with")
+    assert f"workshop check {part.name}" in lesson
+    for target in re.findall(r"\]\(([^)#]+)\)", lesson):
+        assert target.startswith("https://") or (part.folder / target).exists(), target
+
+
+@pytest.mark.slow
+def test_a_new_part_is_a_folder_and_a_solution(project: Path, data: Path, tmp_path: Path) -> None:
+    parts, solutions = tmp_path / "parts", tmp_path / "solutions"
+    shutil.copytree(FOLDER, parts)
+    shutil.copytree(project / "solutions", solutions)
+    shutil.copytree(parts / "part6", parts / "part99")
+    (parts / "part99" / "check.py").write_text(
+        """
+from workshop.harness.verdict import Outcome, Verdict
+
+def check(bench):
+    bench.start()
+    if refused := bench.refusal():
+        return refused
+    workers = bench.ledger().workers
+    outcome = Outcome.DONE if workers else Outcome.NOT_YET
+    return Verdict(bench.subject, outcome, (f"{workers} workers",))
+"""
+    )
+    shutil.copy(project / "solutions" / "part3.py", solutions / "part99.py")
+
+    part = find_part("99", parts, solutions)
+    state = State(tmp_path)
+    solved = judge.check(part, part.solution, data, device="cpu", state=state)
+    assert (solved.subject, solved.outcome, solved.reasons) == ("part99", Outcome.DONE, ("8 workers",))
+    untouched = judge.check(part, solutions / "part1.py", data, device="cpu", state=state)
+    assert (untouched.outcome, untouched.reasons) == (Outcome.NOT_YET, ("0 workers",))
+    assert state.get("parts", "part99", "done") is True

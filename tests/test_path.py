@@ -1,0 +1,129 @@
+"""The whole workshop, as a participant types it in a terminal of 80 columns."""
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from workshop.experiment import ExperimentConfig
+from workshop.parts import all_parts
+
+pytestmark = pytest.mark.slow
+
+Type = Callable[..., str]
+
+PROMPT = "ready> "
+
+
+@pytest.fixture
+def clone(project: Path, tmp_path: Path) -> Path:
+    """What a participant has of the project, and a config for a run of seconds."""
+    folder = tmp_path / "clone"
+    shutil.copytree(project / "configs", folder / "configs")
+    shutil.copy(project / "train.py", folder)
+    config = ExperimentConfig(batch_size=4, max_epochs=1, max_items=24, image_size=64, dataset="stand-in")
+    (folder / "small.py").write_text(config.to_source())
+    return folder
+
+
+@pytest.fixture
+def type_in(clone: Path) -> Iterator[Type]:
+    """Type a command into the terminal, answer what it asks, and read what came back; it must end as expected."""
+    shell = pexpect.spawn("bash", ["--norc"], cwd=clone, dimensions=(24, 80), encoding="utf-8", timeout=300, echo=False)
+    shell.sendline(f"PATH={Path(sys.executable).parent}:$PATH; PS1='{PROMPT[:2]}''{PROMPT[2:]}'; PROMPT_COMMAND=")
+    shell.expect(PROMPT)
+
+    def type_in(command: str, *answers: str, exit_code: int = 0) -> str:
+        shell.sendline(command)
+        said = ""
+        for answer in answers:
+            shell.expect(r"\n> ")
+            said += shell.before
+            shell.sendline(answer)
+        shell.expect(PROMPT)
+        said += shell.before
+        shell.sendline("echo code=$?")
+        shell.expect(r"code=(\d+)\r\n")
+        assert int(shell.match[1]) == exit_code, said
+        shell.expect(PROMPT)
+        return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", said).replace("\r\n", "\n")
+
+    yield type_in
+    shell.close(force=True)
+
+
+def number_of(clone: Path, source: str) -> str:
+    """The number of a line of the participant's script, as the table of kernprof shows it."""
+    lines = [line.strip() for line in (clone / "train.py").read_text().splitlines()]
+    return str(lines.index(source) + 1)
+
+
+def edit(clone: Path, old: str, new: str) -> None:
+    script = clone / "train.py"
+    text = script.read_text()
+    assert old in text
+    script.write_text(text.replace(old, new))
+
+
+def states(listed: str) -> list[str]:
+    return [line.partition("part")[0].strip() for line in listed.splitlines() if re.search(r" part\d ", line)]
+
+
+@pytest.mark.timeout(900)
+def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
+    profile = f"kernprof -lv train.py small.py --data {data} --device cpu"
+    check = f"--data {data} --device cpu"
+    parts = len(all_parts())
+
+    def words(*typed: str, exit_code: int = 0) -> str:
+        return " ".join(type_in(*typed, exit_code=exit_code).split())
+
+    listed = type_in("workshop list")
+    assert states(listed) == ["open"] * parts
+    assert max(map(len, listed.splitlines())) <= 80
+    assert listed.splitlines()[-1] == "Next: part1, Watch it run: workshop show part1"
+    assert "Watch it run" in words("workshop show")
+
+    said = words(f"workshop check part1 {check}", "none")
+    assert "busy most of the time: cpu, gpu, or none?" in said
+    assert "part1 is finished. Next: part2" in said
+
+    assert "there is no train.py.lprof" in words("workshop check part2", exit_code=1)
+    assert "for images, targets in batches:" in words(profile)
+    wrong, right = number_of(clone, "loss.backward()"), number_of(clone, "for images, targets in batches:")
+    assert "another line takes more" in words("workshop check part2", wrong, exit_code=1)
+    assert "part2, hint 1 of 3" in words("workshop hint")
+    assert "part2 is finished. Next: part3" in words("workshop check part2", right)
+
+    edit(clone, "shuffle=True)", "shuffle=True, num_workers=2)")
+    assert "the profile is stale" in words(f"workshop check part2 --answer {right}", exit_code=1)
+    said = words(f"workshop check part3 {check}")
+    assert "part3: done" in said
+    assert "part3 is finished. Next: part4" in said
+
+    edit(clone, "    def __getitem__", "    @profile\n    def __getitem__")
+    words(profile)
+    assert "__getitem__ has 0 hits" in words("workshop check part4", exit_code=1)
+    edit(clone, "from line_profiler", "from workshop.profiles.workers import profile_worker\nfrom line_profiler")
+    edit(clone, "num_workers=2)", "num_workers=2, worker_init_fn=profile_worker)")
+    words(profile)
+    slept = number_of(clone, "time.sleep(self.wasted_time)")
+    assert "part4 is finished. Next: part5" in words("workshop check part4", slept)
+
+    for part, following in [("part5", "part6"), ("part6", None)]:
+        assert "@@" in words(f"workshop diff {part} --yes | cat")
+        words(f"workshop solution {part} --write --yes")
+        said = words(f"workshop check {part} {check}")
+        assert f"{part} is finished. " in said
+        assert (f"Next: {following}" if following else "That was the last part") in said
+
+    assert states(type_in("workshop list")) == ["done before"] * (parts - 1) + ["done"]
+    words("workshop reset")
+    listed = type_in("workshop list")
+    assert states(listed) == ["done", "done", *["done before"] * (parts - 2)], "part 1 and 2 were done with this script"
+    assert "That was the last part." in listed
+    assert len(list(clone.glob("train-*.py"))) == 3, "mine, and two solutions"

@@ -1,0 +1,122 @@
+"""The parts of the workshop, a folder each: what it teaches, its hints, and how it is checked.
+
+    part3/README.md     the lesson
+    part3/part.toml     title, hints, and what the check needs to know: see `Part`
+    part3/check.py      check(bench), or check(observation) where the part asks a question; it returns a verdict
+
+Some parts ask for a change to the script; the solution is `solutions/<part>.py`. Others ask a question about it.
+Nothing else knows of a part: a new one is a new folder, and a new script if there is something to change.
+"""
+
+import importlib.util
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.harness.verdict import Verdict
+
+FOLDER = Path(__file__).parent
+SOLUTIONS = FOLDER.parents[1] / "solutions"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part, as its `part.toml` says."""
+
+    name: str
+    """The folder's: "part3"."""
+
+    folder: Path
+    title: str
+    hints: tuple[str, ...]
+    """From a nudge to nearly the answer."""
+
+    question: str = ""
+    """What the participant is to observe; empty where the script is to be changed."""
+
+    profiled: str = ""
+    """The function in whose line profile the answer is looked up, if it is the number of a line."""
+
+    right: str = ""
+    """The right answer for the untouched script, or the source of the line; by it the workshop proves itself."""
+
+    wrong: str = ""
+    """A wrong one."""
+
+    original: str = "part1"
+    """The script in `solutions/` that this part starts from and is measured against, without ".py"."""
+
+    items: int = 31
+    """In an epoch of the check."""
+
+    batch_size: int = 4
+
+    target: float = 1.0
+    """How many times as fast as the original the participant's script must be; 1 where that is not the point."""
+
+    solutions: Path = SOLUTIONS
+
+    @property
+    def lesson(self) -> Path:
+        """The text."""
+        return self.folder / "README.md"
+
+    @property
+    def number(self) -> str:
+        """As people say it: "3"."""
+        return self.name.removeprefix("part")
+
+    @property
+    def solution(self) -> Path:
+        """The script that passes; a part with a question has none."""
+        return self.solutions / f"{self.name}.py"
+
+    @property
+    def original_script(self) -> Path:
+        """The script to be faster than."""
+        return self.solutions / f"{self.original}.py"
+
+    @property
+    def check(self) -> "Callable[[Any], Verdict]":
+        """The function that judges."""
+        return _load(self.folder / "check.py").check
+
+
+def all_parts(folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> list[Part]:
+    """Every part in a folder, in the order of their names' numbers."""
+    parts = [_read(path.parent, solutions) for path in folder.glob("*/part.toml")]
+    return sorted(parts, key=lambda part: (len(part.name), part.name))
+
+
+def find_part(name: str, folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> Part:
+    """The part of that name, or of that number.
+
+    Raises:
+        WorkshopError: there is none.
+    """
+    parts = all_parts(folder, solutions)
+    for part in parts:
+        if name in (part.name, part.number):
+            return part
+    raise WorkshopError(f"there is no part {name!r}; there are {', '.join(part.name for part in parts)}")
+
+
+def _read(folder: Path, solutions: Path) -> Part:
+    values = tomllib.loads((folder / "part.toml").read_text(encoding="utf-8"))
+    values["hints"] = tuple(hint.strip() for hint in values["hints"])
+    return Part(name=folder.name, folder=folder, solutions=solutions, **values)
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"workshop.parts.{path.parent.name}.check", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,51 @@
+"""Part 5: a second run finds on disk what the first one read slowly, and augments it anew."""
+
+from workshop.harness.bench import PartBench
+from workshop.harness.epochs import epochs, share_repeated
+from workshop.harness.proof import slow_reads
+from workshop.harness.verdict import Outcome, Verdict
+
+
+def check(bench: PartBench) -> Verdict:
+    """The same work; then a second run on the cache of the first one; then that run's speed."""
+    bench.start()
+    if refused := bench.refusal():
+        return refused
+    bench.restart()
+    bench.train(1)
+    if reasons := why_not_cached(bench):
+        return Verdict(bench.subject, Outcome.NOT_YET, reasons, next="workshop/parts/part5/README.md")
+    return bench.refusal() or bench.race(f"the first epoch, on an empty cache, ran at {cold_rate(bench):.1f} samples/s")
+
+
+def cold_rate(bench: PartBench) -> float:
+    """Samples per second of the very first epoch, from iter(loader) on."""
+    ledger = bench.ledger()
+    begin = ledger.iters[0] if ledger.iters else ledger.reads[0].t
+    return (bench.items) / (epochs(ledger, bench.steps)[0][-1].t - begin)
+
+
+def why_not_cached(bench: PartBench) -> tuple[str, ...]:
+    """What is missing of a cache on disk, judged by the slow reads of two runs."""
+    ledger = bench.ledger()
+    runs = [[epoch for epoch in epochs(ledger, bench.steps) if epoch[0].life == life] for life in (0, 1)]
+    ends = [epoch[-1].t for run in runs for epoch in run]  # of both epochs of the first run, and the second run's first
+    reads = slow_reads(ledger, bench.trial.config.wasted_time, bench.trial.config.batch_size)
+    counts = [sum(begin < read.t <= end for read in reads) for begin, end in zip([0.0, *ends], ends, strict=False)]
+    items = bench.items
+    warm_within_run = counts[1] < items / 2
+    warm_on_rerun = counts[2] < items / 2
+    again = f"{counts[1]} of {items} photos were read slowly again in the second epoch"
+    if not warm_within_run and share_repeated(runs[0][0], runs[1][0]) > 0.5:
+        return (
+            f"the cache is of no use within a run ({again}), and a second run sees the very pictures of the first, "
+            "with the same augmentations: its keys hold the epoch; keep each item once, before the augmentation",
+        )
+    if not warm_within_run:
+        return (f"nothing is kept: {again}",)
+    if not warm_on_rerun:
+        return (
+            f"what is kept is gone with the process: a second run read {counts[2]} of {items} photos slowly again; "
+            "keep the items on disk, under the config's cache_dir",
+        )
+    return ()

@@ -1,0 +1,26 @@
+"""Part 6: the next batch is on its way before the present one is used, and none is lost."""
+
+from workshop.harness.bench import PartBench
+from workshop.harness.proof import copied_ahead
+from workshop.harness.verdict import Outcome, Verdict
+
+
+def check(bench: PartBench) -> Verdict:
+    """The same work; then the order of copies and forward passes; on CUDA, also what is gained by it."""
+    bench.start()
+    if refused := bench.refusal():
+        return refused
+    ledger = bench.ledger()
+    ahead, batches = copied_ahead(ledger, bench.steps)
+    found = f"{ahead} of {batches} batches were copied to the device before the model began with the batch before them"
+    if ahead < batches:
+        hint = "Copy the next batch before you train on the present one; .to(device) counts on a CPU, too."
+        return Verdict(bench.subject, Outcome.NOT_YET, (found,), next=hint)
+    reasons = (found, "every item came once an epoch, the last batch included")
+    if ledger.forwards[0].device != "cuda":
+        return Verdict(
+            bench.subject,
+            Outcome.DONE,
+            (*reasons, f"the speed was not measured: on {ledger.forwards[0].device} there is no copy to hide"),
+        )
+    return bench.measure_copies(*reasons)

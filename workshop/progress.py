@@ -1,0 +1,98 @@
+"""How far a participant has come: what is remembered of each part, and what comes next."""
+
+import difflib
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from workshop.errors import WorkshopError
+from workshop.harness.verdict import Outcome, Verdict
+from workshop.parts import Part, all_parts, find_part
+from workshop.state import State
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One part, as `workshop list` shows it."""
+
+    part: str
+    title: str
+    state: str
+    """ "done"; "done before" if the script has changed since; else how the last check ended, or "open"."""
+    best_ratio: float | None
+    """How many times as fast as the original the script has been at best."""
+    hints_seen: int
+
+
+def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
+    """Keep how a check ended, whether the part was ever done and with which script, and the best speed."""
+    known: dict[str, Any] = state.get("parts", part.name) or {}
+    known |= {"last": verdict.outcome.value, "at": datetime.now().isoformat(timespec="seconds")}
+    if part.question or source != part.original_script.read_bytes():
+        known["tried"] = True
+    if verdict.outcome is Outcome.DONE:
+        known |= {"done": True, "script": fingerprint(source)}
+        if verdict.speed:
+            known["best_ratio"] = round(max(verdict.speed.ratio, known.get("best_ratio", 0.0)), 3)
+    state.put(known, "parts", part.name)
+
+
+def progress(state: State, script: Path) -> list[Progress]:
+    """Every part's, in order."""
+    now = fingerprint(script.read_bytes()) if script.is_file() else None
+    found = []
+    for part in all_parts():
+        known = state.get("parts", part.name) or {}
+        if known.get("done"):
+            text = "done" if known.get("script") == now else "done before"
+        else:
+            text = known.get("last", "open")
+        found.append(Progress(part.name, part.title, text, known.get("best_ratio"), known.get("hints", 0)))
+    return found
+
+
+def next_part(state: State, after: Part | None = None) -> Part | None:
+    """The first part that was never done, if there is one after a given part; None when all are done."""
+    parts = all_parts()
+    behind = [part for part in parts if after and (len(part.name), part.name) > (len(after.name), after.name)]
+    return next((part for part in [*behind, *parts] if not state.get("parts", part.name, "done")), None)
+
+
+def named_or_next(name: str | None, state: State) -> Part:
+    """The part of that name; without one the next to do, or the last of all."""
+    return find_part(name) if name else next_part(state) or all_parts()[-1]
+
+
+def next_hint(state: State, part: Part) -> tuple[int, str]:
+    """The number, from 1, and the text of the hint that was not seen yet; the last one again after that."""
+    number = min(int(state.get("parts", part.name, "hints") or 0) + 1, len(part.hints))
+    state.put(number, "parts", part.name, "hints")
+    return number, part.hints[number - 1]
+
+
+def solution(state: State, part: Part, yes: bool) -> Path:
+    """A part's solution, for those who have tried it themselves, or insist.
+
+    Raises:
+        WorkshopError: they have not, or the part asks a question and has no script to show.
+    """
+    if part.question:
+        raise WorkshopError(f"{part.name} asks a question, there is no script to show; try workshop hint {part.name}")
+    if not (yes or state.get("parts", part.name, "tried")):
+        raise WorkshopError(
+            f"try it first: edit your script and run workshop check {part.name}; or see the solution with --yes"
+        )
+    return part.solution
+
+
+def difference(left: Path, right: Path) -> list[str]:
+    """What changes from one script to another, as `diff -u` says it."""
+    before, after = (path.read_text(encoding="utf-8").splitlines() for path in (left, right))
+    return list(difflib.unified_diff(before, after, left.name, f"{right.parent.name}/{right.name}", lineterm=""))
+
+
+def fingerprint(source: bytes) -> str:
+    """Of a script, to see whether it has changed."""
+    return hashlib.sha256(source).hexdigest()[:16]
