@@ -1,0 +1,125 @@
+"""How often is the race wrong? Trials on a machine under random load, with scripts whose true ratio is known.
+
+    python benchmarks/check_error_rates.py [--trials 300] [--json FILE]
+
+Each script trains a small model; a step sleeps and computes, both in proportion to a factor, so that the true ratio is
+the same whatever else the machine does. One script lies 1.25 times below the target, one 1.25 times above. All three
+run as `workshop check` runs scripts, and each trial is a whole race, of up to as many pairs as a check may take. All
+the while, as many more processes as there are cores burn for random times.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+from machine import machine
+
+from workshop.harness.child import Child
+from workshop.harness.race import race
+
+TARGET = 1.5
+MARGIN = 1.25
+STEPS = 4
+SCRIPT = """
+import sys, time, torch
+
+factor = float(sys.argv[1])
+torch.set_num_threads(1)
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+inputs, targets = torch.randn(8, 64), torch.randn(8, 64)
+operand = torch.randn(128, 128)
+while True:
+    time.sleep(0.025 * factor)
+    for _ in range(int(200 * factor)):
+        operand @ operand
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(inputs), targets).backward()
+    optimizer.step()
+"""
+
+
+def main() -> None:
+    """Run the trials and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=300, help="of each kind (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="write the counts there, too")
+    args = parser.parse_args()
+
+    print(machine())
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        script = Path(folder) / "script.py"
+        script.write_text(SCRIPT)
+        before, slower, faster = (
+            stack.enter_context(Child([str(script), str(factor)], Path(folder) / "no-photos", STEPS))
+            for factor in (MARGIN * TARGET, MARGIN * MARGIN, 1.0)
+        )
+        for child in (before, slower, faster):
+            child.epoch()
+        for name, child in (("below", slower), ("above", faster)):
+            print(f"the one {name} the target, on the quiet machine: {true_ratio(before, child):.3f} times as fast")
+        with load(os.cpu_count() or 1):
+            counts = {
+                name: Counter(trial(before, child) for _ in range(args.trials))
+                for name, child in (("below", slower), ("above", faster))
+            }
+    print_table(counts)
+    if args.json:
+        args.json.write_text(json.dumps({"machine": machine(), "counts": counts}, indent=2) + "\n")
+
+
+def true_ratio(before: Child, after: Child) -> float:
+    """The median over interleaved epochs."""
+    return median(before.epoch().seconds / after.epoch().seconds for _ in range(15))
+
+
+def trial(before: Child, after: Child) -> str:
+    """One race, as a check runs it."""
+    result = race(lambda: before.epoch().seconds, lambda: after.epoch().seconds, TARGET)
+    return {True: "faster", False: "slower", None: "undecided"}[result.faster]
+
+
+@contextmanager
+def load(processes: int) -> Iterator[None]:
+    """So many processes that burn and rest for random times."""
+    burners = [multiprocessing.Process(target=burn, args=(seed,), daemon=True) for seed in range(processes)]
+    for burner in burners:
+        burner.start()
+    try:
+        yield
+    finally:
+        for burner in burners:
+            burner.kill()
+
+
+def burn(seed: int) -> None:
+    """Burn and rest, each for 0.05 to 2 seconds, short times as likely as long ones on a log scale."""
+    dice = random.Random(seed)
+    while True:
+        until = time.monotonic() + 0.05 * 40 ** dice.random()
+        while time.monotonic() < until:
+            pass
+        time.sleep(0.05 * 40 ** dice.random())
+
+
+def print_table(counts: dict[str, Counter[str]]) -> None:
+    """Right, wrong and undecided, of each kind."""
+    print(f"\n{'true ratio':<28}{'trials':>8}{'right':>8}{'wrong':>8}{'undecided':>11}")
+    for name, right, wrong in (("below", "slower", "faster"), ("above", "faster", "slower")):
+        found, sign = counts[name], "/" if name == "below" else "x"
+        shares = [found[kind] / found.total() for kind in (right, wrong, "undecided")]
+        label = f"{MARGIN} {name} ({TARGET} {sign} {MARGIN})"
+        print(f"{label:<28}{found.total():>8}{shares[0]:>8.1%}{shares[1]:>8.1%}{shares[2]:>11.1%}")
+
+
+if __name__ == "__main__":
+    main()
