@@ -27,7 +27,7 @@ def hottest_line(table: str) -> str:
     return max(rows, key=lambda row: float(row[0]))[1]
 
 
-@pytest.mark.parametrize("verbosity", ["-lv", "-l"])
+@pytest.mark.parametrize("verbosity", ["-lv", pytest.param("-l", marks=pytest.mark.slow)])
 def test_the_wait_for_batches_is_the_hottest_line(
     verbosity: str, project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
 ) -> None:
@@ -81,7 +81,14 @@ def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups of POSIX")
-@pytest.mark.parametrize("workers", ["", ", num_workers=2", ", num_workers=2, multiprocessing_context='spawn'"])
+@pytest.mark.parametrize(
+    "workers",
+    [
+        "",
+        ", num_workers=2",
+        pytest.param(", num_workers=2, multiprocessing_context='spawn'", marks=pytest.mark.slow),
+    ],
+)
 def test_ctrl_c_in_the_middle_of_an_epoch(
     workers: str, project: Path, data: Path, write_config: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -36,7 +36,13 @@ def test_every_foreign_script_is_tried() -> None:
     assert {path.stem for path in (TESTS / "foreign").glob("*.py")} == SAMPLES_IN_A_STEP.keys()
 
 
-@pytest.mark.parametrize("name", SAMPLES_IN_A_STEP)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in {"functional_loss", "several_models"} else pytest.mark.slow)
+        for name in SAMPLES_IN_A_STEP
+    ],
+)
 def test_a_foreign_script(name: str, measured: Callable[..., dict[str, dict[str, object]]]) -> None:
     found = measured(1.5, TESTS / "foreign" / f"{name}.py", "1e-2")
     for steps in (found["steps"], found["headroom"]):

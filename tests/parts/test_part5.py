@@ -47,7 +47,11 @@ def bench(data: Path, tmp_path: Path) -> Iterator[object]:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        (SOLUTIONS / "part1.py", "nothing is kept: 11 of 11 photos were read slowly again in the second epoch"),
+        pytest.param(
+            SOLUTIONS / "part1.py",
+            "nothing is kept: 11 of 11 photos were read slowly again in the second epoch",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             UNFINISHED / "cache_in_memory.py",
             "a second run read 11 of 11 photos slowly again",

@@ -13,6 +13,7 @@ from conftest import Run
 from workshop.profiles import lines
 
 ITEMS, EPOCHS, SLEEP_S = 16, 2, 0.1
+QUICK = {("fork", False), ("spawn", True)}
 
 SCRIPT = f"""
 import sys
@@ -91,7 +92,7 @@ def hits(function: lines.Function) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("method", "persistent"),
     [
-        pytest.param(method, persistent, marks=pytest.mark.slow if (method, persistent) in {("spawn", False)} else ())
+        pytest.param(method, persistent, marks=() if (method, persistent) in QUICK else pytest.mark.slow)
         for method, persistent in itertools.product(["fork", "spawn", "forkserver"], [False, True])
     ],
 )
