@@ -52,7 +52,7 @@ def test_a_py_spy_that_may_not_attach_is_a_warning(words: str, tmp_path: Path, m
     refused = tmp_path / "py-spy"
     refused.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({words!r} or 1)")
     refused.chmod(0o755)
-    monkeypatch.setattr(doctor, "_own_command", lambda tool: str(refused))
+    monkeypatch.setattr(doctor, "find_tool", lambda tool: str(refused))
     row = doctor.check_py_spy()
     assert row.status == "warn"
     assert row.found == "may not attach (ptrace): " + (words.splitlines()[-1] if words else "exit code 1")

@@ -160,7 +160,9 @@ def test_the_dataset_pickles_with_its_transforms(train: ModuleType, data: Path) 
     assert label == same_label
 
 
-@pytest.mark.parametrize("method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))])
+@pytest.mark.parametrize(
+    "method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))]
+)
 def test_workers_may_start_by_any_method(
     method: str, project: Path, data: Path, write_config: WriteConfig, run: Run, tmp_path: Path
 ) -> None:

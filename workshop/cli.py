@@ -1,4 +1,7 @@
-"""The commands: parse, call, print. What they do is done elsewhere, and imported only by the command that needs it."""
+"""The commands of the workshop: parse, call, print. Those for scripts of one's own are in `instruments`.
+
+What they do is done elsewhere, and imported only by the command that needs it.
+"""
 
 import dataclasses
 import signal
@@ -8,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workshop import instruments
 from workshop.errors import EXIT_INTERRUPTED, WorkshopError, plain_errors
+from workshop.instruments import JsonOption, print_verdict
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
-from workshop.printing import ask, console, filled, print_diff, print_json, print_lesson, print_rows, say
+from workshop.printing import ask, filled, print_diff, print_json, print_lesson, print_rows, say
 
 if TYPE_CHECKING:
-    from workshop.harness.verdict import Verdict
     from workshop.judge import Ask
     from workshop.parts import Part
     from workshop.state import State
@@ -31,10 +35,11 @@ app = typer.Typer(
 data_app = typer.Typer(no_args_is_help=True)
 app.add_typer(data_app, name="data", help="The pictures to train on: photos, or a stand-in drawn for them.")
 
+app.add_typer(instruments.app)
+
 DataOption = Annotated[Path, typer.Option("--data", help="Folder of the data.")]
 ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="See the solution without having tried.")]
 AnswerOption = Annotated[str | None, typer.Option("--answer", help="To the part's question.", show_default=False)]
 PartArgument = Annotated[str | None, typer.Argument(help="part3, or 3.", show_default=False)]
@@ -189,7 +194,7 @@ def check(
         say(f"{each.name}: {each.title}")
         verdicts.append(judge.check(each, script, data, config, device, say, asker, state))
         if not as_json:
-            _print_verdict(verdicts[-1])
+            print_verdict(verdicts[-1])
     following = next_part(state, after=parts[-1])
     if as_json:
         found = {"verdicts": [v.as_dict() for v in verdicts]} if every else verdicts[0].as_dict()
@@ -222,7 +227,7 @@ def watch(
         except WorkshopError as error:  # a file that is being edited may be anything for a while
             say(str(error))
         else:
-            _print_verdict(verdict)
+            print_verdict(verdict)
             if verdict.outcome.exit_code == 0:
                 print(f"\n{found.name} is finished. {_what_next(next_part(state, after=found))}")
         say(f"watching {script}; Ctrl-C ends it")
@@ -271,69 +276,6 @@ def solution(
 
 
 @app.command()
-def monitor(
-    pid: Annotated[
-        list[int] | None, typer.Option(help="Of a run; else every training run.", show_default=False)
-    ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two pictures.", min=0.1)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Watch a training run: cores, memory, disk, GPUs, and each of its processes. Start it in another terminal."""
-    import time
-
-    from rich.console import Console
-
-    from workshop import monitor as monitoring
-
-    if as_json:
-        watching = monitoring.Watch(pid)
-        watching.snapshot()
-        time.sleep(interval)
-        print_json(**watching.snapshot().as_dict())
-    else:
-        monitoring.monitor(pid, interval, once, Console(highlight=False))
-
-
-@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-def measure(
-    script: Annotated[str, typer.Argument(help="Any training script.", show_default=False)],
-    arguments: Annotated[list[str] | None, typer.Argument(help="Its own.", show_default=False)] = None,
-    is_module: Annotated[bool, typer.Option("-m", help="It is a module, as in python -m package.train.")] = False,
-    seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
-    headroom: Annotated[bool, typer.Option(help="Measure it with batches from memory, too.")] = True,
-    as_json: JsonOption = False,
-) -> None:
-    """See where the time of a step goes in any training script, and what a better data pipeline could gain.
-
-    Example: workshop measure train.py configs/example_config.py
-
-    The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
-    writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
-    checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
-    is nothing to measure; 5, the script broke.
-    """
-    from workshop.harness.bench import broken
-    from workshop.harness.child import ScriptError
-    from workshop.harness.verdict import Outcome
-    from workshop.measure import measure as measured
-    from workshop.report import print_measurement
-
-    try:
-        found = measured(script, arguments or [], seconds, say, is_module, headroom)
-    except ScriptError as error:
-        if as_json:
-            print_json(**broken(script, error).as_dict())
-        else:
-            _print_verdict(broken(script, error))
-        raise typer.Exit(Outcome.BROKEN.exit_code) from None
-    if as_json:
-        print_json(**found.as_dict())
-    else:
-        print_measurement(script if is_module else Path(script).name, found, console())
-
-
-@app.command()
 def selftest(data: DataOption = DEFAULT_DATA) -> None:
     """Check the checks themselves.
 
@@ -347,36 +289,6 @@ def selftest(data: DataOption = DEFAULT_DATA) -> None:
         failed += not trial.passed
         print(f"{'ok  ' if trial.passed else 'FAIL'}  {trial.what}: {trial.found}", flush=True)
     raise typer.Exit(EXIT_NOT_READY if failed else 0)
-
-
-@app.command(context_settings={"ignore_unknown_options": True})
-def compare(
-    old: Annotated[Path, typer.Argument(help="The script that does the right work.", show_default=False)],
-    new: Annotated[Path, typer.Argument(help="The one to judge.", show_default=False)],
-    arguments: Annotated[list[str] | None, typer.Argument(help="For both scripts.", show_default=False)] = None,
-    target: Annotated[float, typer.Option(help="Asked: so many times as fast.", min=0.01)] = 1.1,
-    steps: Annotated[
-        int | None, typer.Option(help="Optimizer steps in an epoch; else as the DataLoader says, 50 at most.", min=1)
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Judge two training scripts of your own.
-
-    Does the new one do the same work, and how much faster?
-
-    Example: workshop compare old.py new.py config.py --device cpu
-
-    Both run with the same arguments, in this folder, and end when the judge has seen enough. Options of this command
-    come before the scripts. Exit codes as of check.
-    """
-    from workshop import judge
-
-    verdict = judge.compare(old, new, arguments or [], target, steps, say)
-    if as_json:
-        print_json(**verdict.as_dict())
-    else:
-        _print_verdict(verdict)
-    raise typer.Exit(verdict.outcome.exit_code)
 
 
 @app.command()
@@ -406,9 +318,3 @@ def _what_next(part: "Part | None") -> str:
     if part is None:
         return "That was the last part. Now measure a script of your own: workshop measure SCRIPT"
     return f"Next: {part.name}, {part.title}: workshop show {part.name}"
-
-
-def _print_verdict(verdict: "Verdict") -> None:
-    from workshop.report import print_verdict
-
-    print_verdict(verdict, console())

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Literal
 
 from workshop.errors import first_line
 from workshop.pets.status import report
+from workshop.tools import find_tool, own_tool
 
 OLDEST_PYTHON = (3, 11)
 Status = Literal["ok", "warn", "fail"]
@@ -143,7 +143,7 @@ def check_kernprof() -> Row:
         version = importlib.metadata.version("line_profiler")
     except importlib.metadata.PackageNotFoundError:
         return Row("kernprof", "fail", "line_profiler is not installed", "pip install line_profiler")
-    first, own = shutil.which("kernprof"), _own_command("kernprof")
+    first, own = shutil.which("kernprof"), own_tool("kernprof")
     if first and own and Path(first).samefile(own):
         return Row("kernprof", "ok", version)
     found = f"{version}, but the command kernprof is " + (f"another one, {first}" if first else "not on PATH")
@@ -152,7 +152,7 @@ def check_kernprof() -> Row:
 
 def check_py_spy() -> Row:
     """Let it record a process for half a second: whether it may attach depends on system, container and user."""
-    py_spy = _own_command("py-spy") or shutil.which("py-spy")
+    py_spy = find_tool("py-spy")
     if py_spy is None:
         return Row("py-spy", "warn", "not installed", "pip install py-spy")
     with tempfile.TemporaryDirectory() as folder:
@@ -223,8 +223,3 @@ def _cpu_quota() -> float | None:
     except (OSError, ValueError):
         return None
     return None if quota == "max" else int(quota) / int(period)
-
-
-def _own_command(tool: str) -> str | None:
-    """The command of that name that was installed for this very Python."""
-    return shutil.which(tool, path=sysconfig.get_path("scripts"))

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import nn
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import dataloader
 
@@ -196,6 +197,9 @@ class Loop:
 
     def backward(self, original: Callable[..., Any], tensors: Any, *args: Any, **options: Any) -> Any:
         """`loss.backward()`."""
+        first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
+            return original(tensors, *args, **options)
         self.backwards += 1
         with self.phases.within("backward"):
             return original(tensors, *args, **options)

@@ -1,0 +1,87 @@
+"""A flame graph as a still picture, for documents: names show as the mouse rests on a frame, nothing else moves."""
+
+from collections.abc import Iterator
+from html import escape
+
+from workshop.flamegraph.tree import Kind, Node
+
+WIDTH = 1200
+ROW = 17
+HEAD = 46
+THINNEST = 0.4
+CHARACTER = 6.7
+"""Pixels; of 11 px monospace, and rather more than less."""
+
+STYLE = """\
+svg { background: #fff; font: 11px monospace; }
+text { fill: #1b1f24; pointer-events: none; } .title { font-size: 15px; }
+rect { stroke: #fff; stroke-width: .5; } g:hover rect { stroke: #000; }
+.own { fill: #f59e4b; } .library { fill: #a9c7e8; } .native { fill: #c9cdd2; }
+.worker { fill: #b7ddb0; } .process { fill: #e6e1d6; } .more { fill: #dc2626; } .less { fill: #2563eb; }
+@media (prefers-color-scheme: dark) {
+  svg { background: #14171b; } text { fill: #f0f3f6; } rect { stroke: #14171b; } g:hover rect { stroke: #fff; }
+  .own { fill: #b4560d; } .library { fill: #2c5282; } .native { fill: #4a5058; }
+  .worker { fill: #2f6b3a; } .process { fill: #4b4436; } }
+"""
+LEGEND = {
+    Kind.OWN: "your code",
+    Kind.LIBRARY: "libraries",
+    Kind.NATIVE: "native code",
+    Kind.WORKER: "DataLoader workers",
+}
+
+
+def svg(root: Node, title: str, compared: bool = False) -> str:
+    """The picture. Of a comparison it has the widths of the recording after, red where there was less before."""
+    boxes = list(_boxes(root))
+    height = HEAD + ROW * (max(depth for _, depth, _, _ in boxes) + 1) + 8
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
+        f"<title>{escape(title)}</title><style>{STYLE}</style>",
+        f'<text class="title" x="4" y="18">{escape(title)}</text>',
+        *(_legend(compared)),
+    ]
+    for node, depth, left, width in boxes:
+        y = HEAD + depth * ROW
+        says = f"{node.label.text}: {node.samples} samples, {node.samples / (root.samples or 1):.2%}"
+        look = f'class="{node.label.kind}"'
+        if compared:
+            says += f"; {node.before} before"
+            look = _change(node, max(root.samples, root.before))
+        room = int((width - 4) / CHARACTER)
+        text = node.label.text if len(node.label.text) <= room else node.label.text[: room - 1] + "…"
+        words = f'<text x="{left + 2:.1f}" y="{y + 12}">{escape(text)}</text>' if room >= 3 else ""
+        box = f'<rect x="{left:.2f}" y="{y}" width="{width:.2f}" height="{ROW - 1}" rx="1.5" {look}/>'
+        lines.append(f"<g><title>{escape(says)}</title>{box}{words}</g>")
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _boxes(root: Node) -> Iterator[tuple[Node, int, float, float]]:
+    """Node, depth, left edge and width of all that is wide enough to be seen."""
+    scale = WIDTH / (root.samples or 1)
+    waiting = [(root, 0, 0.0)]
+    while waiting:
+        node, depth, left = waiting.pop()
+        yield node, depth, left, node.samples * scale
+        for child in node.sorted_children():
+            if child.samples * scale >= THINNEST:
+                waiting.append((child, depth + 1, left))
+            left += child.samples * scale
+
+
+def _change(node: Node, of: int) -> str:
+    """Full colour for a twentieth of all."""
+    change = node.samples - node.before
+    if not change:
+        return 'class="native"'
+    strength = min(1.0, 0.2 + 16 * abs(change) / (of or 1))
+    return f'class="{"more" if change > 0 else "less"}" fill-opacity="{strength:.2f}"'
+
+
+def _legend(compared: bool) -> Iterator[str]:
+    names = {"more": "more samples than before", "less": "fewer", "native": "as many"} if compared else LEGEND
+    left = 4.0
+    for name, words in names.items():
+        yield f'<rect class="{name}" x="{left:.0f}" y="27" width="11" height="11"/>'
+        yield f'<text x="{left + 15:.0f}" y="37">{words}</text>'
+        left += 30 + CHARACTER * len(words)

@@ -1,0 +1,320 @@
+"""The commands that work on anybody's script and recordings: parse, call, print."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workshop.errors import WorkshopError
+from workshop.printing import console, filled, print_json, say
+
+if TYPE_CHECKING:
+    from workshop.harness.verdict import Verdict
+    from workshop.profiles.hot_spots import Table
+    from workshop.profiles.stacks import Recording
+
+COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+app = typer.Typer()
+record_app = typer.Typer(no_args_is_help=True)
+app.add_typer(record_app, name="record", help="Record a run with a profiler, without an edit to its code.")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead.")]
+FileOption = Annotated[
+    list[Path] | None,
+    typer.Option("--file", help="A recording, or a folder of them; may be said again.", show_default=False),
+]
+LibraryOption = Annotated[str, typer.Option("--library-name", help="What the paths of your own code contain.")]
+
+
+@app.command()
+def monitor(
+    pid: Annotated[
+        list[int] | None, typer.Option(help="Of a run; else every training run.", show_default=False)
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two pictures.", min=0.1)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch a training run: cores, memory, disk, GPUs, and each of its processes. Start it in another terminal."""
+    import time
+
+    from rich.console import Console
+
+    from workshop import monitor as monitoring
+
+    if as_json:
+        watching = monitoring.Watch(pid)
+        watching.snapshot()
+        time.sleep(interval)
+        print_json(**watching.snapshot().as_dict())
+    else:
+        monitoring.monitor(pid, interval, once, Console(highlight=False))
+
+
+@app.command(context_settings=COMMAND_FOLLOWS)
+def measure(
+    script: Annotated[str, typer.Argument(help="Any training script.", show_default=False)],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Its own.", show_default=False)] = None,
+    is_module: Annotated[bool, typer.Option("-m", help="It is a module, as in python -m package.train.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
+    headroom: Annotated[bool, typer.Option(help="Measure it with batches from memory, too.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """See where the time of a step goes in any training script, and what a better data pipeline could gain.
+
+    Example: workshop measure train.py configs/example_config.py
+
+    The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
+    writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
+    checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
+    is nothing to measure; 5, the script broke.
+    """
+    from workshop.harness.bench import broken
+    from workshop.harness.child import ScriptError
+    from workshop.harness.verdict import Outcome
+    from workshop.measure import measure as measured
+    from workshop.report import print_measurement
+
+    try:
+        found = measured(script, arguments or [], seconds, say, is_module, headroom)
+    except ScriptError as error:
+        if as_json:
+            print_json(**broken(script, error).as_dict())
+        else:
+            print_verdict(broken(script, error))
+        raise typer.Exit(Outcome.BROKEN.exit_code) from None
+    if as_json:
+        print_json(**found.as_dict())
+    else:
+        print_measurement(script if is_module else Path(script).name, found, console())
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def compare(
+    old: Annotated[Path, typer.Argument(help="The script that does the right work.", show_default=False)],
+    new: Annotated[Path, typer.Argument(help="The one to judge.", show_default=False)],
+    arguments: Annotated[list[str] | None, typer.Argument(help="For both scripts.", show_default=False)] = None,
+    target: Annotated[float, typer.Option(help="Asked: so many times as fast.", min=0.01)] = 1.1,
+    steps: Annotated[
+        int | None, typer.Option(help="Optimizer steps in an epoch; else as the DataLoader says, 50 at most.", min=1)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge two training scripts of your own.
+
+    Does the new one do the same work, and how much faster?
+
+    Example: workshop compare old.py new.py config.py --device cpu
+
+    Both run with the same arguments, in this folder, and end when the judge has seen enough. Options of this command
+    come before the scripts. Exit codes as of check.
+    """
+    from workshop import judge
+
+    verdict = judge.compare(old, new, arguments or [], target, steps, say)
+    if as_json:
+        print_json(**verdict.as_dict())
+    else:
+        print_verdict(verdict)
+    raise typer.Exit(verdict.outcome.exit_code)
+
+
+@record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
+def record_py_spy(
+    command: Annotated[list[str], typer.Argument(help="After --, as you would type it.", show_default=False)],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).")
+    ] = "py-spy-outputs/",
+    rate: Annotated[int, typer.Option(help="Samples a second.", min=1, max=10_000)] = 100,
+    idle: Annotated[bool, typer.Option("--idle", help="Threads that sleep or wait, too.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="Functions of C and C++, too.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Tell threads apart.")] = False,
+    slurm: Annotated[bool, typer.Option("--slurm", help="Run nothing, print what a job script needs.")] = False,
+) -> None:
+    """See where the time goes in any program, by looking at its call stacks again and again.
+
+    Example: workshop record py-spy -- python train.py configs/example_config.py
+
+    All processes it starts are recorded, also those of torchrun. Under SLURM and torchrun the files are named by node
+    and rank; no file is ever overwritten. Exit code: the command's; 2, nothing could be recorded.
+    """
+    from workshop.recording import py_spy
+
+    options = py_spy.Options(rate, idle, native, threads)
+    if slurm:
+        print(py_spy.slurm_block(command, output, options))
+        return
+    found = py_spy.record(command, output, options)
+    for warning in found.warnings:
+        say(warning)
+    say(f"{found.samples} samples of {found.processes} process{'es' * (found.processes != 1)} are in {found.path}")
+    say(f"Look at them: workshop py-spy-report --file {found.path}, workshop flamegraph --file {found.path}")
+    if found.stopped:
+        raise found.stopped
+    raise typer.Exit(found.exit_code)
+
+
+@app.command("py-spy-report")
+def py_spy_report(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)] = None,
+    file: FileOption = None,
+    library: LibraryOption = "train.py",
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate-leaf-paths", help="One row for all stacks that end alike.")
+    ] = False,
+    rows: Annotated[str, typer.Option("--num-rows", help="How many, or all.")] = "10",
+    total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
+    own: Annotated[bool, typer.Option("--own", help="Your own code only; what it called counts for it.")] = False,
+    modules: Annotated[bool, typer.Option("--module-frames", help="Show the bodies of modules, too.")] = False,
+    by: Annotated[
+        str | None, typer.Option(help="A table for each process, thread or rank.", show_default=False)
+    ] = None,
+    diff: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Two recordings: what got slower, what faster?", metavar="BEFORE AFTER", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+) -> None:
+    """See in which lines of a py-spy recording the time went, and which line of your own led there.
+
+    Example: workshop py-spy-report --file py-spy-outputs --aggregate-leaf-paths
+
+    Columns: name, path, line are those of the innermost function; library_function_... those of the innermost one whose
+    path contains --library-name; proportion (n) is the share of all samples, and their number. Line -1: there is none.
+    """
+    from workshop import hot_spot_tables as tables
+    from workshop.profiles.hot_spots import COLUMNS
+
+    most = _number_of_rows(rows)
+    if diff:
+        _report_changes(*diff, total, most, as_json, as_csv)
+        return
+    recordings, recording = _recordings([*(files or []), *(file or [])], by)
+    found = {
+        name: _table(each, library, aggregate, total, own, modules, recording) for name, each in recordings.items()
+    }
+    if as_json or as_csv:
+        flat = []
+        for name, table in found.items():
+            flat += [{**({by: name} if by else {}), **row.as_dict()} for row in table.rows[:most]]
+        tables.print_json(flat) if as_json else tables.print_csv(flat, [*([by] if by else []), *COLUMNS, "samples"])
+    else:
+        for name, table in found.items():
+            if by:
+                share = table.samples / recording.samples
+                print(f"{name}: {table.samples} samples, {share:.1%} of all\n")
+            shown = table.rows[:most]
+            width = shutil.get_terminal_size().columns
+            print(
+                tables.in_terminal(shown, width) if sys.stdout.isatty() else tables.wide(shown),
+                end="\n\n"[: 1 + bool(by)],
+            )
+    _say_notes(recording, found, by)
+
+
+@app.command()
+def flamegraph(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)] = None,
+    file: FileOption = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Ends in .html, .svg or .speedscope.json.")] = Path(
+        "flamegraph.html"
+    ),
+    library: LibraryOption = "train.py",
+    diff: Annotated[
+        Path | None,
+        typer.Option(help="A recording to compare with.", metavar="BEFORE", show_default=False),
+    ] = None,
+) -> None:
+    """Draw a py-spy recording as a flame graph: one file that any browser opens, without a network.
+
+    Example: workshop flamegraph --file py-spy-outputs/profile.raw
+
+    Click a frame to zoom into it, Esc to get back; / searches, the arrow keys walk, Enter zooms. With --diff, red is
+    what got slower since BEFORE, and blue what got faster.
+    """
+    from workshop import flamegraph as drawing
+
+    _, recording = _recordings([*(files or []), *(file or [])], None)
+    before = _recordings([diff], None)[1] if diff else None
+    drawing.write(output, recording, before, library)
+    for note in [*recording.damage, *(before.damage if before else [])]:
+        say(note)
+    print(f"{output} shows {recording.samples} samples. Open it in a browser.")
+
+
+def _recordings(paths: list[Path], by: str | None) -> "tuple[dict[str, Recording], Recording]":
+    """One recording for each table, and all of them."""
+    from workshop.profiles import identity, stacks
+
+    if not paths:
+        raise WorkshopError("name a recording: --file FILE")
+    if by not in (None, "process", "thread", "rank"):
+        raise typer.BadParameter("is process, thread or rank", param_hint="--by")
+    recording = stacks.read(*paths)
+    return identity.split(recording, by) if by else {"": recording}, recording
+
+
+def _table(
+    recording: "Recording", library: str, aggregate: bool, total: bool, own: bool, modules: bool, whole: "Recording"
+) -> "Table":
+    from workshop.profiles import hot_spots, own_code
+
+    if own:
+        return hot_spots.own_leaves(recording, library, own_code.Origins(whole, library).is_own, modules)
+    if total:
+        return hot_spots.totals(recording, library, modules)
+    return hot_spots.leaves(recording, library, aggregate, modules)
+
+
+def _report_changes(before: Path, after: Path, total: bool, most: int | None, as_json: bool, as_csv: bool) -> None:
+    from workshop import hot_spot_tables as tables
+    from workshop.profiles import hot_spots, stacks
+
+    old, new = stacks.read(before), stacks.read(after)
+    changes = hot_spots.changes(old, new, total)[:most]
+    flat = [
+        {"change": each.more, "before": each.before, "after": each.after, **each.function._asdict()} for each in changes
+    ]
+    if as_json:
+        tables.print_json(flat)
+    elif as_csv:
+        tables.print_csv(flat, ["change", "before", "after", "name", "path"])
+    else:
+        print(tables.changed(changes, old.samples, new.samples))
+        say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))
+
+
+def _say_notes(recording: "Recording", tables: "dict[str, Table]", by: str | None) -> None:
+    """On stderr: what is not in the tables, and what might mislead in them."""
+    from workshop.hot_spot_tables import left_out
+    from workshop.profiles import identity
+
+    for note in recording.damage:
+        say(note)
+    if not by:
+        if note := left_out(tables[""]):
+            say(filled(note))
+        if of_workers := identity.workers(recording):
+            samples = sum(stack.samples for stack in recording.stacks if identity.who(stack) in of_workers)
+            workers = f"{len(of_workers)} DataLoader worker{'s' * (len(of_workers) > 1)}"
+            say(filled(f"{samples} of {recording.samples} samples are of {workers}; --by process tells them apart"))
+
+
+def _number_of_rows(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter("is a number from 1, or all", param_hint="--num-rows")
+    return int(text)
+
+
+def print_verdict(verdict: "Verdict") -> None:
+    """For a person, on stdout."""
+    from workshop.report import print_verdict as report
+
+    report(verdict, console())
