@@ -23,8 +23,6 @@ class People:
     """
 
     def __init__(self) -> None:
-        self.root: int | None = None
-        """The first child: the shell around the command."""
         self._commands: dict[int, str] = {}
         self._ranks: dict[int, str] = {}
         self._processes: set[psutil.Process] = set()
@@ -56,16 +54,13 @@ class People:
             with suppress(psutil.Error):
                 process.send_signal(number)
 
-    def wait(self) -> None:
-        """Until all have ended, unless a second Ctrl-C says that this takes too long."""
-        with suppress(KeyboardInterrupt):
-            psutil.wait_procs(self._processes)
+    def command_runs(self) -> bool:
+        """Whether the shell around the command, if it was ever seen, is there."""
+        return any(MARK in self._commands.get(process.pid, "") and process.is_running() for process in self._processes)
 
     def _look(self, pid: int) -> None:
         with suppress(psutil.Error):
             for process in psutil.Process(pid).children(recursive=True):
-                if self.root is None:
-                    self.root = process.pid
                 self._processes.add(process)
                 with suppress(psutil.Error, OSError):
                     self._commands[process.pid] = " ".join(process.cmdline()) or self._commands.get(process.pid, "")
@@ -76,10 +71,12 @@ class People:
         processes: list[Process] = []
         rank = None
         for process in stack.processes:
-            if process.pid == self.root:
-                continue
-            # A child is the shell for a moment, before it turns into the command: what is seen later is right.
-            command = self._commands.get(process.pid) or process.command.rpartition(f"{MARK} ")[2]
+            command = self._commands.get(process.pid) or process.command
+            if MARK in command:
+                if process != stack.processes[-1]:
+                    continue
+                # It was the shell for a moment, before it turned into the command.
+                command = command.rpartition(f"{MARK} ")[2]
             if self._ranks.get(process.pid, rank) != rank:
                 rank = self._ranks[process.pid]
                 command = f"RANK={rank} {command}"

@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +21,13 @@ FOLDER = "py-spy-outputs/"
 NAME = "profile.raw"
 
 # py-spy tells neither its own words from the command's, nor how the command ended. So its words go to a file, the
-# command's own past it to where they belong, and the exit code to another file. The trap lets the shell outlive Ctrl-C.
+# command's own past it to where they belong, and the exit code to another file. As soon as there is no Python left,
+# py-spy kills its child: that is a shell around the one that waits for the command. The traps let both outlive Ctrl-C.
 AROUND_PY_SPY = 'exec 7>&1 8>&2 9>"$1" 1>"$2" 2>&1; shift 2; exec "$@"'
+TO_BE_KILLED = 'trap : INT TERM; sh -c "$0" "$@"; :'
 AROUND_COMMAND = 'trap : INT TERM; "$@" 1>&7 2>&8 7>&- 8>&- 9>&-; echo $? >&9'
+GRACE_S = 1.0
+"""For a shell that was never seen, as the command was so short, to write down how that ended."""
 
 NO_PTRACE = (
     "py-spy may not look into other processes here: start the container with --cap-add=SYS_PTRACE, or ask those who "
@@ -92,7 +98,7 @@ def record(command: list[str], output: str = FOLDER, options: Options | None = N
     finally:
         partial.unlink(missing_ok=True)
     processes = {stack.processes[-1].pid for stack in recording.stacks if stack.processes}
-    return Recorded(path, recording.samples, len(processes), run.exit_code, run.stopped, run.warnings())
+    return Recorded(path, recording.samples, len(processes), run.exit_code or 0, run.stopped, run.warnings())
 
 
 def slurm_block(command: list[str], output: str = FOLDER, options: Options | None = None) -> str:
@@ -107,10 +113,11 @@ class _Run:
         tool = find_tool("py-spy")
         if tool is None:
             raise WorkshopError("there is no py-spy here; pip install py-spy")
-        self.command, self.exit_code, self.said = command, 0, ""
+        self.command, self.said = command, ""
+        self.exit_code: int | None = None
         self.stopped: BaseException | None = None
         self.people = People()
-        shell = ["sh", "-c", AROUND_COMMAND, MARK]
+        shell = ["sh", "-c", TO_BE_KILLED, AROUND_COMMAND, MARK]
         self._line = [tool, "record", "--format", "raw", "--subprocesses", *flags, "--", *shell, *command]
 
     def wait(self) -> None:
@@ -121,12 +128,12 @@ class _Run:
             with self.people.watched(process.pid):
                 self._wait_for(process)
                 if process.returncode:
-                    self.people.signal(signal.SIGKILL)  # it would go on unseen
-                elif self.stopped:
-                    self.people.wait()
+                    self.people.signal(signal.SIGKILL)  # the command would go on unseen
+                else:
+                    self._wait_for_end(code)
             self.said = words.read_text(errors="replace")
-            code_said = code.read_text().split()
-        self.exit_code = int(code_said[0]) if code_said else 1
+            code_said = code.read_text()
+        self.exit_code = int(code_said) if code_said else None
 
     def _wait_for(self, py_spy: subprocess.Popen[bytes]) -> None:
         """It ends when the command has ended, or at Ctrl-C, which the terminal tells the command, too."""
@@ -139,6 +146,13 @@ class _Run:
                 self.stopped = stop
                 self.people.signal(signal.SIGTERM)
 
+    def _wait_for_end(self, code: Path) -> None:
+        """Of the command, which may clean up, or do more than Python. A second Ctrl-C says that it takes too long."""
+        give_up = time.monotonic() + GRACE_S
+        with suppress(KeyboardInterrupt):
+            while not code.read_text() and (self.people.command_runs() or time.monotonic() < give_up):
+                time.sleep(0.02)
+
     def why_nothing(self) -> str:
         """For a person: why py-spy has written nothing."""
         complaint = next((line for line in self.said.splitlines() if line.startswith("Error: ")), self.said.strip())
@@ -148,8 +162,11 @@ class _Run:
         if any(words in complaint.lower() for words in ("permission denied", "not permitted", "ptrace", "eperm")):
             return NO_PTRACE
         if "No python processes" in complaint or not complaint or "Samples: 0" in self.said:
-            return f"py-spy saw no Python in {shlex.join(self.command)}; it ended with exit code {self.exit_code}"
+            return f"py-spy saw no Python begin within a second in {shlex.join(self.command)}{self._how_it_ended()}"
         return f"py-spy: {complaint}"
+
+    def _how_it_ended(self) -> str:
+        return "" if self.exit_code is None else f", which ended with exit code {self.exit_code}"
 
     def warnings(self) -> list[str]:
         """Of py-spy, on a recording that was made."""

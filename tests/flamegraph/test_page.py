@@ -1,0 +1,184 @@
+"""The page in a real browser: Chromium, without a window."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from workshop import flamegraph
+from workshop.profiles import stacks
+
+RECORDED = """\
+process 7:"python train.py";<module> (train.py:9);main (train.py:5);Module._call_impl (torch/nn/modules/module.py:1);conv2d (torch/nn/functional.py:3) 60
+process 7:"python train.py";<module> (train.py:9);main (train.py:6);backward (torch/_tensor.py:3);at::native::f(int) (libtorch_cpu.so) 30
+process 7:"python train.py";process 8:"";_worker_loop (torch/utils/data/_utils/worker.py:3);Pets.__getitem__ (train.py:2);</script> (<string>:1) 10
+"""  # noqa: E501
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI must have a browser: apt-get install chromium")
+        pytest.skip("there is no Chromium here")
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        browser = playwright.chromium.launch(executable_path=program, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Draw some stacks, perhaps beside others, and open the page; it must not complain, and ask for nothing else."""
+    trouble: list[str] = []
+    asked: list[str] = []
+    pages = []
+
+    def visit_page(text: str, before: str = "") -> Page:
+        path = tmp_path / "flamegraph.html"
+        compared = stacks.parse(before.splitlines(keepends=True)) if before else None
+        flamegraph.write(path, stacks.parse(text.splitlines(keepends=True)), compared, "train.py")
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri())
+        pages.append(page)
+        return page
+
+    yield visit_page
+    assert trouble == []
+    assert asked == [(tmp_path / "flamegraph.html").as_uri()] * len(pages)
+
+
+def frame(page: Page, name: str):  # type: ignore[no-untyped-def]
+    return page.locator(f".frame[aria-label^='{name}']")
+
+
+def wide(page: Page, name: str) -> float:
+    return float(frame(page, name).bounding_box()["width"])
+
+
+def test_frames_are_as_wide_as_their_samples(visit: Open) -> None:
+    page = visit(RECORDED)
+    assert page.locator(".frame").count() == 13
+    whole = wide(page, "all")
+    assert whole > 1200
+    for name, share in [("7 python", 0.9), ("8 DataLoader worker", 0.1), ("conv2d", 0.6), ("main (train.py:6)", 0.3)]:
+        assert wide(page, name) == pytest.approx(share * whole, abs=1), name
+    boxes = [frame(page, name).bounding_box() for name in ("main (train.py:5)", "main (train.py:6)")]
+    assert boxes[0]["x"] + boxes[0]["width"] == pytest.approx(boxes[1]["x"], abs=1)
+    assert boxes[0]["y"] == boxes[1]["y"] > frame(page, "<module>").bounding_box()["y"]
+
+
+def test_colours_tell_whose_code_it_is(visit: Open) -> None:
+    page = visit(RECORDED)
+    for name, kind in [
+        ("main (train.py:5)", "own"),
+        ("Pets.__getitem__", "own"),
+        ("conv2d", "library"),
+        ("at::native", "native"),
+        ("_worker_loop", "worker"),
+        ("8 DataLoader", "worker"),
+        ("7 python", "process"),
+    ]:
+        assert kind in frame(page, name).get_attribute("class").split(), name
+    legend = page.inner_text("#legend")
+    assert all(words in legend for words in ("your code", "libraries", "native code", "DataLoader workers"))
+    colours = {}
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        colours[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert colours["light"] != colours["dark"]
+
+
+def test_a_click_zooms_and_escape_returns(visit: Open) -> None:
+    page = visit(RECORDED)
+    whole, before = wide(page, "all"), wide(page, "backward")
+    frame(page, "main (train.py:6)").click()
+    assert wide(page, "backward") == pytest.approx(whole, abs=1) != before
+    assert frame(page, "conv2d").count() == 0
+    assert "above" in frame(page, "<module>").get_attribute("class").split()
+    assert "30 samples, 30.00 % of all, 100.00 % of what is zoomed into; 0 in itself" in page.inner_text("#details")
+    page.keyboard.press("Escape")
+    assert wide(page, "backward") == pytest.approx(before, abs=1)
+    frame(page, "main (train.py:6)").click()
+    page.click("#reset")
+    assert wide(page, "backward") == pytest.approx(before, abs=1)
+
+
+def test_a_search_marks_and_counts(visit: Open) -> None:
+    page = visit(RECORDED)
+    page.keyboard.press("/")
+    page.keyboard.type("TRAIN.PY:")
+    hits = page.locator(".frame.hit")
+    assert sorted(hits.evaluate_all("frames => frames.map(each => each.textContent.slice(0, 8))")) == sorted(
+        ["<module>", "main (tr", "main (tr", "Pets.__g"]
+    )
+    assert page.inner_text("#matched") == "100.00 % of all samples, in 4 places", "a hit inside a hit counts once"
+    page.fill("#search", "conv2d")
+    assert page.inner_text("#matched") == "60.00 % of all samples, in 1 place"
+    page.keyboard.press("Escape")
+    assert hits.count() == 0
+    assert page.inner_text("#matched") == ""
+
+
+def test_the_mouse_and_the_keys_tell_of_a_frame(visit: Open) -> None:
+    page = visit(RECORDED)
+    frame(page, "conv2d").hover()
+    assert page.inner_text("#details b") == "conv2d (torch/nn/functional.py:3)"
+    assert "60 samples, 60.00 % of all; 60 in itself" in page.inner_text("#details span")
+    frame(page, "<module>").focus()
+    for key, name in [
+        ("ArrowDown", "main (train.py:5)"),
+        ("ArrowRight", "main (train.py:6)"),
+        ("ArrowDown", "backward"),
+        ("ArrowUp", "main (train.py:6)"),
+        ("ArrowLeft", "main (train.py:5)"),
+    ]:
+        page.keyboard.press(key)
+        assert page.inner_text("#details b").startswith(name), key
+    page.keyboard.press("Enter")
+    assert wide(page, "conv2d") == pytest.approx(wide(page, "all"), abs=1)
+
+
+def test_a_comparison_shows_what_came_and_what_went(visit: Open) -> None:
+    before = "main (train.py:1);slow (train.py:2) 90\nmain (train.py:1);same (train.py:5) 10\n"
+    after = before.replace("90", "20") + "main (train.py:1);new (a.py:1) 30\n"
+    page = visit(after, before)
+    whole = wide(page, "all")
+    assert wide(page, "slow") == pytest.approx(whole / 3, abs=1)
+    colours = {name: frame(page, name).evaluate("each => each.style.background") for name in ("slow", "same", "new")}
+    assert "--less" in colours["slow"]
+    assert "--same" in colours["same"]
+    assert "--more" in colours["new"]
+    frame(page, "slow").hover()
+    assert "90 samples before, 20 after: -70" in page.inner_text("#details")
+    page.check("[value=before]")
+    assert wide(page, "slow") == pytest.approx(0.9 * whole, abs=1)
+    assert frame(page, "new").count() == 0
+
+
+def test_a_hundred_thousand_stacks_are_drawn_and_zoomed(visit: Open) -> None:
+    """As many distinct ones; how long it takes, `benchmarks/flamegraph.py` tells."""
+    names = [f"f{number}" for number in range(50)]
+    lines = [
+        f"main (train.py:1);{names[a]} (a.py:{a});{names[b]} (b.py:{b});{names[c]} (c.py:{c}) {1 + (a * b * c) % 3}\n"
+        for a in range(50)
+        for b in range(50)
+        for c in range(40)
+    ]
+    page = visit("".join(lines))
+    assert page.evaluate("count") == 1 + 1 + 50 + 50 * 50 + 100_000
+    assert 50 < page.locator(".frame").count() < 20_000, "what is thinner than a pixel is not drawn"
+    frame(page, "f7 (a.py:7)").click()
+    assert wide(page, "f7 (a.py:7)") == pytest.approx(wide(page, "all"), abs=1)
+    page.fill("#search", "b.py:3")
+    assert page.locator(".frame.hit").count() > 0
