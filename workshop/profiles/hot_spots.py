@@ -6,11 +6,11 @@ frame whose path contains the library's name.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from workshop.profiles.stacks import Frame, Recording, Stack
+from workshop.profiles.stacks import Frame, Recording
 
 COLUMNS = (
     "name",
@@ -79,10 +79,7 @@ def leaves(recording: Recording, library: str, aggregate: bool = True, modules: 
         aggregate: sum what is equal in all columns; else each stack has its row.
         modules: show frames of module bodies, too.
     """
-    found = [
-        (Spot(frames[-1], _deepest(frames, library)), stack.samples) for stack, frames in _shown(recording, modules)
-    ]
-    return _table(found, recording, sum(samples for _, samples in found), aggregate)
+    return _table(_spots(recording, library, modules), recording, aggregate)
 
 
 def totals(recording: Recording, library: str, modules: bool = False) -> Table:
@@ -95,16 +92,16 @@ def totals(recording: Recording, library: str, modules: bool = False) -> Table:
     """
     found: list[tuple[Spot, int]] = []
     samples = 0
-    for stack, frames in _shown(recording, modules):
-        samples += stack.samples
+    for stack in recording.stacks:
         deepest: Frame | None = None
         spots: dict[Frame, Spot] = {}
-        for frame in frames:
-            if library in _path(frame):
-                deepest = frame
-            spots[frame] = Spot(frame, deepest)
+        for frame in stack.frames:
+            if modules or "<module>" not in frame.name:
+                deepest = frame if library in _path(frame) else deepest
+                spots[frame] = Spot(frame, deepest)
+        samples += stack.samples if spots else 0
         found += [(spot, stack.samples) for spot in spots.values()]
-    return _table(found, recording, samples, aggregate=True)
+    return _table(found, recording, aggregate=True, samples=samples)
 
 
 def own_leaves(recording: Recording, library: str, is_own: IsOwn, modules: bool = False) -> Table:
@@ -116,11 +113,7 @@ def own_leaves(recording: Recording, library: str, is_own: IsOwn, modules: bool 
         is_own: whether a frame is of one's own code; stacks without one are a row of their own.
         modules: show frames of module bodies, too.
     """
-    found = []
-    for stack, frames in _shown(recording, modules):
-        leaf = next((frame for frame in reversed(frames) if is_own(frame)), None)
-        found.append((Spot(leaf, _deepest(frames, library)), stack.samples))
-    return _table(found, recording, sum(samples for _, samples in found), aggregate=True)
+    return _table(_spots(recording, library, modules, is_own), recording, aggregate=True)
 
 
 class Function(NamedTuple):
@@ -167,22 +160,31 @@ def _functions(recording: Recording, total: bool) -> Counter[Function]:
     return counts
 
 
-def _shown(recording: Recording, modules: bool) -> Iterator[tuple[Stack, tuple[Frame, ...]]]:
-    """The stacks that have frames to show, with these."""
+def _spots(recording: Recording, library: str, modules: bool, is_own: IsOwn | None = None) -> list[tuple[Spot, int]]:
+    """Of each stack with a frame to show: its leaf, or its last own frame, and its deepest library frame."""
+    found = []
     for stack in recording.stacks:
-        frames = stack.frames if modules else tuple([frame for frame in stack.frames if "<module>" not in frame.name])
-        if frames:
-            yield stack, frames
+        shown = (frame for frame in reversed(stack.frames) if modules or "<module>" not in frame.name)
+        last = leaf = next(shown, None)
+        if last is None:
+            continue
+        if is_own and not is_own(last):
+            leaf = next(filter(is_own, shown), None)
+        found.append((Spot(leaf, _deepest(stack.frames, library, modules)), stack.samples))
+    return found
 
 
-def _deepest(frames: tuple[Frame, ...], library: str) -> Frame | None:
+def _deepest(frames: tuple[Frame, ...], library: str, modules: bool) -> Frame | None:
     for frame in reversed(frames):
-        if library in frame.path and library in _path(frame):
+        if library in frame[1] and (modules or "<module>" not in frame.name) and library in _path(frame):
             return frame
     return None
 
 
-def _table(found: list[tuple[Spot, int]], recording: Recording, samples: int, aggregate: bool) -> Table:
+def _table(found: list[tuple[Spot, int]], recording: Recording, aggregate: bool, samples: int | None = None) -> Table:
+    """With rows for all that was found; `samples` is how many there are, if it is not their sum."""
+    if samples is None:
+        samples = sum(number for _, number in found)
     if aggregate:
         counts: Counter[Spot] = Counter()
         for spot, number in found:
@@ -195,7 +197,9 @@ def _table(found: list[tuple[Spot, int]], recording: Recording, samples: int, ag
 
 def _plain(frame: Frame | None) -> Frame | None:
     """All of Python's own import machinery is one place."""
-    return frame and Frame(*_columns(frame))
+    if frame is None or (frame.line is not None and "frozen importlib" not in frame.path):
+        return frame
+    return Frame(*_columns(frame))
 
 
 def _columns(frame: Frame | None) -> tuple[str, str, int]:

@@ -130,6 +130,7 @@ def parse(lines: Iterable[str], source: str = "") -> Recording:
 
 _COMMAND_FOLLOWS = re.compile(r'process \d+:"')
 _NEXT_PROCESS = re.compile(r'";(?=process \d+:")')
+_PYTHON_FRAME = re.compile(r"([^\s();]+) \(([^()]+):([0-9]+)\)")
 _THREAD = re.compile(r"thread \(([^()]*)\)(?:: (.*))?", re.DOTALL)
 
 
@@ -137,7 +138,7 @@ class _Parser:
     """Each distinct frame, and each distinct line of processes, is taken apart once: they come by the million."""
 
     def __init__(self) -> None:
-        self._frames: dict[str, Frame | None] = {}
+        self._frames: dict[str, Frame] = {}
         self._processes: dict[str, tuple[Process, ...]] = {}
 
     def parse_file(self, path: Path, damage: list[str]) -> list[Stack]:
@@ -242,15 +243,13 @@ class _Parser:
         pieces = text.split(";")
         known = self._frames
         try:
-            frames = tuple([known[piece] for piece in pieces])
+            return tuple([known[piece] for piece in pieces])
         except KeyError:
-            frames = tuple([self._frame(piece) for piece in pieces])
-        if None not in frames:
-            return frames  # type: ignore[return-value]
-        return self._join_frames(pieces)
+            frames = [known.get(piece) or self._frame(piece) for piece in pieces]
+        return self._join_frames(pieces) if None in frames else tuple(filter(None, frames))
 
     def _join_frames(self, pieces: list[str]) -> tuple[Frame, ...] | None:
-        """The frames of a stack in which some path holds a semicolon."""
+        """The frames of pieces between semicolons, some of which may be parts of a path."""
         frames: list[Frame] = []
         while pieces:
             for end in range(1, len(pieces) + 1):
@@ -263,13 +262,16 @@ class _Parser:
         return tuple(frames)
 
     def _frame(self, text: str) -> Frame | None:
-        if text not in self._frames:
-            self._frames[text] = _parse_frame(text)
-        return self._frames[text]
+        frame = self._frames.get(text) or _parse_frame(text)
+        if frame:
+            self._frames[text] = frame
+        return frame
 
 
 def _parse_frame(text: str) -> Frame | None:
     """None for what is no frame, or a part of one."""
+    if plain := _PYTHON_FRAME.fullmatch(text):
+        return Frame(plain[1], plain[2], int(plain[3]))
     if " (" not in text or not text.endswith(")"):
         return None
     at = _start_of_path(text)
