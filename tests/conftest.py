@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from workshop.pets.ensure import ensure_stand_in
@@ -71,3 +73,21 @@ def run(tmp_path: Path) -> Run:
         )
 
     return run_python
+
+
+def ends(process_group: int, within_s: float = 20.0) -> bool:
+    """Whether soon nothing of a process group runs any more; what has ended and was never asked how is no matter."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if not any(runs_in(process_group, process) for process in psutil.process_iter()):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def runs_in(process_group: int, process: psutil.Process) -> bool:
+    """Whether a process belongs to a group, and has not ended."""
+    try:
+        return os.getpgid(process.pid) == process_group and process.status() != psutil.STATUS_ZOMBIE
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        return False

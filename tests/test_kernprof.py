@@ -15,7 +15,7 @@ from statistics import mean
 
 import line_profiler
 import pytest
-from conftest import Run
+from conftest import Run, ends
 
 WAIT = "for images, targets in batches:"
 
@@ -39,18 +39,6 @@ def test_the_wait_for_batches_is_the_hottest_line(
         table = run("-m", "line_profiler", "train.py.lprof").stdout
     assert "Function: main at line" in table
     assert hottest_line(table) == WAIT
-
-
-def ends(process_group: int, within_s: float = 10.0) -> bool:
-    """Whether soon no process of the group is left; Python's resource tracker notices the end a moment later."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(process_group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("arguments", [["nowhere.py"], [], ["--help"]], ids=["mistake", "usage", "help"])
