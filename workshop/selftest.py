@@ -66,16 +66,19 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
     script.write_text(with_profile((SOLUTIONS / "part1.py").read_text(), part.profiled))
     right, wrong = (as_number(script, text) for text in (part.right, part.wrong))
     yield _silence(part, script)
-    if part.profiled:
-        yield _try(
-            part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no train.py.lprof"
-        )
-        _profile(script, data)
+    if part.profiled or part.recorded:
+        yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
+        if part.recorded:
+            _record(script, data)
+            yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, "without --idle")
+            _record(script, data, "--idle")
+        else:
+            _profile(script, data)
     yield _try(part, script, "a wrong answer", Outcome.NOT_YET, data, folder, wrong)
     yield _try(part, script, "the right answer", Outcome.DONE, data, folder, right)
-    if part.profiled:
+    if part.profiled or part.recorded:
         script.write_text("\n" + script.read_text())
-        yield _try(part, script, "a stale profile", Outcome.NOT_YET, data, folder, right, "the profile is stale")
+        yield _try(part, script, "a stale profile", Outcome.NOT_YET, data, folder, right, " is stale: ")
 
 
 def _try(
@@ -95,10 +98,19 @@ def _silence(part: Part, script: Path) -> Trial:
 
 def _profile(script: Path, data: Path) -> None:
     """By kernprof, as a participant does it."""
+    _train(["-m", "kernprof", "-l", script.name], script, data)
+
+
+def _record(script: Path, data: Path, *options: str) -> None:
+    """By py-spy, as a participant does it."""
+    _train(["-m", "workshop", "record", "py-spy", *options, "--", sys.executable, script.name], script, data)
+
+
+def _train(command: list[str], script: Path, data: Path) -> None:
     config = ExperimentConfig(batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in")
     (script.parent / "config.py").write_text(config.to_source())
     subprocess.run(
-        [sys.executable, "-m", "kernprof", "-l", script.name, "config.py", "--data", str(data.resolve())],
+        [sys.executable, *command, "config.py", "--data", str(data.resolve())],
         cwd=script.parent,
         env=os.environ | {OFFLINE_VARIABLE: "1"},
         capture_output=True,

@@ -13,7 +13,7 @@ from workshop import nvidia
 from workshop.errors import WorkshopError
 from workshop.harness.trial import Trial
 from workshop.harness.verdict import Outcome, Verdict
-from workshop.profiles import lines
+from workshop.profiles import lines, seen_lines
 
 AS_HOT = 0.9
 """A line that takes so large a part of the hottest one's time is as good an answer."""
@@ -94,6 +94,21 @@ class Observation:
                 next="profile with num_workers=0, or with worker_init_fn=profile_worker: workshop show part4",
             )
         return self.compare(function)
+
+    def judge_recording(self) -> Verdict:
+        """Ask for the line of the script that was seen most often, and look into its newest recording by py-spy."""
+        script = self.trial.candidate
+        record = f"workshop record py-spy --idle -- python {script.name} with its config"
+        found = seen_lines.newest([Path.cwd(), script.parent], script)
+        if found is None:
+            return self.verdict(Outcome.NOT_YET, f"there is no recording of {script.name} here", next=record)
+        path, recording = found
+        if stale := seen_lines.why_stale(path, recording, script):
+            return self.verdict(Outcome.NOT_YET, f"the recording is stale: {stale}", next=record)
+        if not seen_lines.shows_waiting(recording, script):
+            missing = f"hardly anything waits in {path.name}: it was recorded without --idle"
+            return self.verdict(Outcome.NOT_YET, missing, next=record)
+        return self.compare(seen_lines.as_function(recording, script))
 
     def compare(self, function: lines.Function) -> Verdict:
         """Hold the answer against a function's lines."""

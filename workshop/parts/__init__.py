@@ -43,6 +43,9 @@ class Part:
     profiled: str = ""
     """The function in whose line profile the answer is looked up, if it is the number of a line."""
 
+    recorded: bool = False
+    """Whether the answer is the number of a line that is looked up in a recording by py-spy."""
+
     right: str = ""
     """The right answer for the untouched script, or the source of the line; by it the workshop proves itself."""
 

@@ -106,12 +106,10 @@ def why_stale(path: Path, function: Function, script: Path, ran_s: float = 0.0) 
         return f"{script.name} was saved after {path.name} was written"
     if saved > written - ran_s:
         return f"{script.name} was saved while the run behind {path.name} was under way"
-    try:
-        codes = list(_codes(compile(script.read_bytes(), str(script), "exec")))
-    except (SyntaxError, ValueError) as error:
-        raise WorkshopError(f"{script.name} cannot be read as Python: {error}") from error
     name = function.name.rpartition(".")[2]
-    code = next((code for code in codes if (code.co_name, code.co_firstlineno) == (name, function.first_line)), None)
+    code = next(
+        (code for code in codes(script) if (code.co_name, code.co_firstlineno) == (name, function.first_line)), None
+    )
     if code is None:
         return f"in {script.name}, {name} does not begin in line {function.first_line}, as it did in {path.name}"
     numbers = {number for _, _, number in code.co_lines()}
@@ -125,9 +123,20 @@ def same_file(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve()
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A module's code and all that is inside."""
+def codes(script: Path) -> list[CodeType]:
+    """The code of a script and of all functions in it.
+
+    Raises:
+        WorkshopError: it does not parse.
+    """
+    try:
+        return list(_inside(compile(script.read_bytes(), str(script), "exec")))
+    except (SyntaxError, ValueError) as error:
+        raise WorkshopError(f"{script.name} cannot be read as Python: {error}") from error
+
+
+def _inside(code: CodeType) -> Iterator[CodeType]:
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from _inside(constant)
