@@ -36,8 +36,12 @@ def split(recording: Recording, by: str) -> dict[str, Recording]:
         groups[label(stack)].append(stack)
     found = {name: Recording(stacks) for name, stacks in groups.items()}
     if by == "rank":
-        return dict(sorted(found.items(), key=lambda each: [int(n) for n in re.findall(r"\d+", each[0])] or [1 << 60]))
+        return dict(sorted(found.items(), key=lambda each: _order(each[0])))
     return dict(sorted(found.items(), key=lambda each: (-each[1].samples, each[0])))
+
+
+def _order(rank: str) -> tuple[bool, list[int]]:
+    return rank.endswith("no rank"), [int(number) for number in re.findall(r"\d+", rank)]
 
 
 def workers(recording: Recording) -> set[Who]:
