@@ -58,6 +58,7 @@ def test_other_work_is_refused_before_anything_is_said_about_speed(check: Run, t
     assert "times as fast" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_broken_script_shows_its_own_frames_only(check: Run, project: Path, tmp_path: Path) -> None:
     source = (project / "train.py").read_text()
     (tmp_path / "train.py").write_text(source.replace("logits = model(images)", "logits = model(images[0])"))
@@ -192,7 +193,7 @@ while True:
     ("word", "exit_code", "says"),
     [
         pytest.param("plain", 1, "with the same work; asked are 9 times", marks=pytest.mark.slow),
-        ("all", 1, "not compared: the steps themselves"),
+        pytest.param("all", 1, "not compared: the steps themselves", marks=pytest.mark.slow),
         ("never", 2, "mine.py never steps an optimizer"),
     ],
 )

@@ -41,7 +41,14 @@ def test_the_wait_for_batches_is_the_hottest_line(
     assert hottest_line(table) == WAIT
 
 
-@pytest.mark.parametrize("arguments", [["nowhere.py"], [], ["--help"]], ids=["mistake", "usage", "help"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["nowhere.py"], id="mistake"),
+        pytest.param([], id="usage", marks=pytest.mark.slow),
+        pytest.param(["--help"], id="help", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_that_never_trained_leaves_the_last_profile_alone(
     arguments: list[str], project: Path, run: Run, tmp_path: Path
 ) -> None:

@@ -38,10 +38,7 @@ def test_every_foreign_script_is_tried() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=() if name in {"functional_loss", "several_models"} else pytest.mark.slow)
-        for name in SAMPLES_IN_A_STEP
-    ],
+    [pytest.param(name, marks=() if name == "functional_loss" else pytest.mark.slow) for name in SAMPLES_IN_A_STEP],
 )
 def test_a_foreign_script(name: str, measured: Callable[..., dict[str, dict[str, object]]]) -> None:
     found = measured(1.5, TESTS / "foreign" / f"{name}.py", "1e-2")
@@ -152,6 +149,7 @@ for turn in range(1_000_000):
     assert found["notes"] == []
 
 
+@pytest.mark.slow
 def test_many_steps_for_a_batch(odd: Callable[[str], dict[str, Any]]) -> None:
     found = odd(
         """
@@ -165,6 +163,7 @@ while True:
     assert found["headroom"]["phases_s"]["data wait"] < 0.1 * found["steps"]["phases_s"]["data wait"]
 
 
+@pytest.mark.slow
 def test_what_a_loop_does_besides_is_said(odd: Callable[[str], dict[str, Any]]) -> None:
     """Batches in a dataclass, made where gradients are off, as for validation; and a bug in the end."""
     found = odd(
@@ -191,6 +190,7 @@ raise KeyError("a bug in the end")
     assert any(note.startswith("No headroom: ") for note in found["notes"])
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_not_lost_to_a_bug(odd: Callable[[str], dict[str, Any]]) -> None:
     found = odd("for _, batch in zip(range(9), loader):\n    step(batch['x'], batch['labels'])\n1 / 0")
     assert found["steps"]["count"] >= 1

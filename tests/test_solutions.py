@@ -10,7 +10,8 @@ from conftest import Run
 from workshop.pets.layout import stand_in_folder
 
 
-@pytest.mark.parametrize("part", ["part3", pytest.param("part5", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["part3", "part5"])
 def test_a_solution_runs_under_kernprof(
     part: str, project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
 ) -> None:

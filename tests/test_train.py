@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import pickle
+import runpy
 import shutil
 import sys
 from collections.abc import Callable
@@ -192,13 +193,19 @@ class TestMistakes:
     """Each is one line on stderr that says what to do, and exit code 2."""
 
     @pytest.fixture
-    def mistake(self, run: Run, project: Path, tmp_path: Path) -> Callable[..., str]:
-        def run_wrongly(*arguments: str | Path, **options: object) -> str:
-            done = run(project / "train.py", *arguments, **options)
-            assert done.returncode == 2
-            assert "Traceback" not in done.stderr
-            assert done.stdout == ""
-            lines = [line for line in done.stderr.replace("\r", "\n").splitlines() if line.strip()]
+    def mistake(
+        self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> Callable[..., str]:
+        def run_wrongly(*arguments: str | Path) -> str:
+            """Run the script as a program, in this process: torch is loaded already."""
+            monkeypatch.chdir(tmp_path)
+            monkeypatch.setattr(sys, "argv", ["train.py", *map(str, arguments)])
+            with pytest.raises(SystemExit) as exit_:
+                runpy.run_path(str(project / "train.py"), run_name="__main__")
+            assert exit_.value.code == 2
+            printed = capfd.readouterr()
+            assert printed.out == ""
+            lines = [line for line in printed.err.replace("\r", "\n").splitlines() if line.strip()]
             # Progress bars may stand above it; they are not words.
             assert [line for line in lines[:-1] if "it/s" not in line and "s/it" not in line] == []
             return lines[-1]
@@ -228,7 +235,7 @@ class TestMistakes:
         assert "1 missing (images/pug_20.jpg)" in line
         assert line.endswith("and run `workshop data make`")
 
-    @pytest.mark.parametrize("workers", [0, 2])
+    @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
     def test_a_corrupt_jpeg(
         self, workers: int, run: Run, project: Path, write_config: WriteConfig, data: Path, tmp_path: Path
     ) -> None:

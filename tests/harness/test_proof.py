@@ -18,9 +18,8 @@ SOLUTIONS = TESTS.parent / "solutions"
 HONEST = sorted((TESTS / "honest").glob("*.py"))
 QUICK = set(
     """
-    part1 part3 part6 collate_by_hand loop_in_a_class threads
-    backward_left_out images_shrunk last_batch_dropped optimizer_every_other_batch optimizer_pretends sleep_elsewhere
-    sleep_removed smaller_model targets_exchanged transform_dropped
+    part3 collate_by_hand backward_left_out last_batch_dropped optimizer_pretends sleep_removed smaller_model
+    targets_exchanged transform_dropped
     """.split()
 )
 """The others are kin to one of these, and run with the long tests."""

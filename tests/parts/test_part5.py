@@ -57,7 +57,11 @@ def bench(data: Path, tmp_path: Path) -> Iterator[object]:
             "a second run read 11 of 11 photos slowly again",
             marks=pytest.mark.slow,
         ),
-        (UNFINISHED / "epoch_keyed_cache.py", "sees the very pictures of the first, with the same augmentations"),
+        pytest.param(
+            UNFINISHED / "epoch_keyed_cache.py",
+            "sees the very pictures of the first, with the same augmentations",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda value: value.stem if isinstance(value, Path) else "",
 )

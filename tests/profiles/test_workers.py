@@ -113,6 +113,7 @@ def test_workers_are_counted_as_the_training_process_would_be(
     assert hits(together["main"]) == hits(alone["main"])
 
 
+@pytest.mark.slow
 def test_a_stream_is_counted_too(tmp_path: Path) -> None:
     alone, together = profile(tmp_path, "Stream", "{}"), profile(tmp_path, "Stream", "workers")
     sleeps = [[line.hits for line in each["Stream.__iter__"].lines][-2:] for each in (alone, together)]
