@@ -55,7 +55,7 @@ def test_a_py_spy_that_may_not_attach_is_a_warning(words: str, tmp_path: Path, m
     monkeypatch.setattr(doctor, "find_tool", lambda tool: str(refused))
     row = doctor.check_py_spy()
     assert row.status == "warn"
-    assert row.found == "may not attach (ptrace): " + (words.splitlines()[-1] if words else "exit code 1")
+    assert row.found == "may not attach (ptrace): " + ("Permission denied" if words else "exit code 1")
     assert row.remedy
 
 

@@ -166,7 +166,8 @@ def check_py_spy() -> Row:
     if run.returncode == 0:
         return Row("py-spy", "ok", f"{version.removeprefix('py-spy ')}, may attach (ptrace)")
     remedy = "docker run --cap-add=SYS_PTRACE; on macOS, sudo" if sys.platform in ("linux", "darwin") else ""
-    complaint = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+    # Perhaps with causes, and a stack of py-spy's own below.
+    complaint = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[0].removeprefix("Error: ")
     return Row("py-spy", "warn", f"may not attach (ptrace): {complaint}", remedy)
 
 

@@ -1,6 +1,7 @@
 """`workshop record py-spy`, with the real py-spy over real processes."""
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from workshop.profiles.own_code import Origins
 from workshop.profiles.stacks import Recording
 from workshop.recording.names import identity as names
 from workshop.recording.names import place
+from workshop.recording.py_spy import NO_PTRACE
 
 BUSY = """
 import sys, time
@@ -164,6 +166,15 @@ def test_nothing_to_record(command: list[str], says: str, run: Run, tmp_path: Pa
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.glob("py-spy-outputs/*")) == []
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="system calls by their numbers")
+def test_where_ptrace_is_forbidden(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "busy.py").write_text(BUSY + "work(60)")
+    command = ["record", "py-spy", "--", sys.executable, "busy.py"]
+    done = run(Path(__file__).with_name("without_ptrace.py"), sys.executable, "-m", "workshop", *command)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [NO_PTRACE]
 
 
 def test_a_place_that_cannot_be_written(run: Run, tmp_path: Path) -> None:

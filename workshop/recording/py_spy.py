@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from workshop.doctor import check_py_spy
 from workshop.errors import WorkshopError
 from workshop.profiles import stacks
 from workshop.recording.names import place
@@ -159,7 +160,7 @@ class _Run:
         complaint = complaint.removeprefix("Error: ")
         if "requires root" in complaint:
             return NO_PTRACE_MACOS
-        if any(words in complaint.lower() for words in ("permission denied", "not permitted", "ptrace", "eperm")):
+        if check_py_spy().status != "ok":  # of the processes below a command, py-spy does not say that it may not look
             return NO_PTRACE
         if "No python processes" in complaint or not complaint or "Samples: 0" in self.said:
             return f"py-spy saw no Python begin within a second in {shlex.join(self.command)}{self._how_it_ended()}"
