@@ -1,7 +1,9 @@
 """The commands that work on anybody's script and recordings: parse, call, print."""
 
+import json
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from workshop.harness.verdict import Verdict
     from workshop.profiles.hot_spots import Table
     from workshop.profiles.stacks import Recording
+    from workshop.profiles.traces import Traces
 
 COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -245,6 +248,65 @@ def flamegraph(
     for note in [*recording.damage, *(before.damage if before else [])]:
         say(note)
     print(f"{output} shows {recording.samples} samples. Open it in a browser.")
+
+
+@app.command()
+def trace(
+    paths: Annotated[list[Path], typer.Argument(help="Traces, or folders of them: one of each rank.")],
+    only: Annotated[
+        str | None,
+        typer.Option(help="temporal, idle, overlap, launch, kernels, operators, steps or memory.", show_default=False),
+    ] = None,
+    hta: Annotated[
+        bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
+    ] = False,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+) -> None:
+    """Break traces of torch.profiler down: computing, communicating, copying, idle, and why. In the end, what it costs.
+
+    Example: workshop trace prof
+
+    Reads what torch.profiler exports, also compressed; of a damaged trace, what can be read. All times are exact to the
+    nanosecond. With --hta-compat they are rounded as HolisticTraceAnalysis rounds them, and its other errors are kept,
+    too.
+    """
+    from workshop import trace_tables as tables
+    from workshop.hot_spot_tables import print_csv
+    from workshop.profiles.traces import findings
+    from workshop.profiles.traces import hta as compatible
+
+    if only is not None and only not in tables.ANALYSES:
+        raise typer.BadParameter(f"is one of {', '.join(tables.ANALYSES)}", param_hint="--only")
+    if hta and not as_json:
+        raise typer.BadParameter("goes with --json", param_hint="--hta-compat")
+    if as_csv and only is None:
+        raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
+    traces = _traces(paths)
+    if hta:
+        print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
+    elif as_csv and only:
+        rows = tables.tables(traces, only)[only]
+        print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
+    else:
+        found, costs = tables.tables(traces, only), [] if only else findings.findings(traces)
+        if as_json:
+            print_json(traces=tables.trace_rows(traces), **found, findings=[asdict(each) for each in costs])
+        else:
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            print(tables.as_text(found, costs, len(traces) > 1, width))
+    for note in traces.notes:
+        say(note)
+
+
+def _traces(paths: list[Path]) -> "Traces":
+    from tqdm import tqdm
+
+    from workshop.profiles.traces import ranks
+
+    whole = ranks.sizes(paths)
+    with tqdm(total=whole, unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1) as bar:
+        return ranks.load(paths, bar.update)
 
 
 def _recordings(paths: list[Path], by: str | None) -> "tuple[dict[str, Recording], Recording]":

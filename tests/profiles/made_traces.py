@@ -1,0 +1,94 @@
+"""Traces that no profiler wrote, as odd as those that some did."""
+
+import random
+from typing import Any
+
+Event = dict[str, Any]
+
+KERNELS = ("void gemm<float>", "ncclDevKernel_AllReduce", "ncclKernel_x", "triton_poi", "hipcub")
+LAUNCHES = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "hipLaunchKernel")
+OTHERS = {
+    "gpu_memcpy": ("cudaMemcpyAsync", ("Memcpy HtoD (Pageable -> Device)", "Memcpy DtoD", "hipMemcpyAsync")),
+    "gpu_memset": ("cudaMemsetAsync", ("Memset (Device)",)),
+    "cuda_sync": ("cudaStreamSynchronize", ("Stream Sync", "Event Sync", "Context Sync", "Stream Wait Event")),
+}
+
+
+def made_up(seed: int) -> dict[str, Any]:
+    """A trace of some steps on some streams, of whole µs or with ns: by chance with everything that may be missing."""
+    return _MadeUp(seed).trace()
+
+
+class _MadeUp:
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.whole = self.chance.random() < 0.4
+        self.base = 1_661_938_466_265_032 if self.whole else 4_203_669_603_438
+        self.free = dict.fromkeys([7, 20, 23, 0][: self.chance.randint(1, 4)], 0.0)
+        self.now, self.correlation = 10.0, 100
+        self.events: list[Event] = []
+
+    def trace(self) -> dict[str, Any]:
+        chance = self.chance
+        steps = chance.choice([0, 1, 2, 3])
+        for step in range(max(steps, 1)):
+            begin = self.now
+            for _ in range(chance.randint(3, 12)):
+                self.operator()
+            name = f"ProfilerStep#{step}"
+            if steps:
+                self.add("user_annotation", name, 7, 7, begin, self.now - begin, {})
+            if steps and chance.random() < 0.5:
+                self.add("gpu_user_annotation", name, 0, 7, begin + 5, self.now - begin, {"External id": 3})
+        self.events.append({"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}})
+        if chance.random() < 0.8:
+            self.events[-1]["ts"] = self.time(0)
+        self.add("Trace", "PyTorch Profiler", 1, 1, 0, self.now, {})
+        if chance.random() < 0.7:
+            chance.shuffle(self.events)
+        return {"schemaVersion": 1, "distributedInfo": {"rank": chance.randrange(4)}, "traceEvents": self.events}
+
+    def operator(self) -> None:
+        chance, now = self.chance, self.now
+        args: Event = {"External id": 1}
+        if chance.random() < 0.05:
+            args["stream"] = 0  # as triton writes it
+        self.add(
+            "cpu_op", chance.choice(["aten::add", "aten::mm", "triton_x"]), 7, 7, now, chance.uniform(0.5, 30), args
+        )
+        if chance.random() < 0.8:
+            self.kernel()
+        self.now += chance.uniform(0, 40)
+
+    def kernel(self) -> None:
+        chance = self.chance
+        self.correlation += 1
+        cat = chance.choice([*["kernel"] * 6, *OTHERS])
+        if cat == "kernel":
+            call, name = chance.choice(LAUNCHES), chance.choice([*KERNELS, f"relu{chance.randrange(15)}"])
+        else:
+            call, names = OTHERS[cat]
+            name = chance.choice(names)
+        args: Event = {"correlation": self.correlation}
+        if chance.random() < 0.95:
+            odd = {"stream": "0x0"} if chance.random() < 0.2 else {}
+            self.add("cuda_runtime", call, 7, 7, self.now + 1, chance.uniform(1, 8), args | odd)
+        if chance.random() < 0.05:
+            self.add("cuda_driver", "cuLaunchKernel", 7, 7, self.now + 2, 1, args)
+        stream = chance.choice(list(self.free))
+        start = max(self.now + chance.uniform(0, 20), self.free[stream] if chance.random() < 0.9 else 0)
+        start += chance.choice([0, 0, 0.5, 2, 40])
+        dur = chance.choice([chance.uniform(0.1, 2), chance.uniform(2, 60)])
+        self.free[stream] = start + dur
+        on = -1 if name in ("Context Sync", "Event Sync") and chance.random() < 0.5 else stream
+        args |= {"stream": on, "device": 0, "bytes": 4096}
+        if chance.random() < 0.03:
+            del args["correlation"]
+        self.add(cat, name, 0, stream, start, dur, args)
+
+    def add(self, cat: str, name: str, pid: int, tid: int, ts: float, dur: float, args: Event) -> None:
+        times = {"ts": self.time(ts), "dur": int(dur) if self.whole else round(dur, 3)}
+        self.events.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, **times, "args": dict(args)})
+
+    def time(self, microseconds: float) -> float:
+        return self.base + (int(microseconds) if self.whole else round(microseconds, 3))

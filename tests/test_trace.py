@@ -1,0 +1,116 @@
+"""`workshop trace`, as it is typed."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+sys.path.insert(0, str(Path(__file__).with_name("profiles")))
+
+from made_traces import made_up
+
+from workshop import trace_tables
+from workshop.profiles.traces import findings, hta, load
+
+NAMES = ("temporal", "idle", "overlap", "launch", "kernels", "operators", "steps", "memory")
+
+
+@pytest.fixture
+def prof(tmp_path: Path) -> Path:
+    """A folder with the traces of two ranks."""
+    folder = tmp_path / "prof"
+    folder.mkdir()
+    for rank in range(2):
+        trace = made_up(rank + 4) | {"distributedInfo": {"rank": rank}}
+        (folder / f"rank{rank}.pt.trace.json.gz").write_bytes(gzip.compress(json.dumps(trace).encode()))
+    return folder
+
+
+def test_tables_and_what_it_costs(prof: Path, run: Run) -> None:
+    done = run("-m", "workshop", "trace", prof)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for title in ("Where the time of each device goes", "Why each stream is idle", "Operators by", "What it costs"):
+        assert title in done.stdout
+    costs = done.stdout.partition("What it costs")[2].splitlines()[2:]
+    shares = [int(line.split("%")[0]) for line in costs]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_tables_fit_a_terminal(prof: Path) -> None:
+    traces = load([prof])
+    text = trace_tables.as_text(trace_tables.tables(traces), findings.findings(traces), True, 80)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("only", NAMES)
+def test_one_table(only: str, prof: Path, run: Run) -> None:
+    done = run("-m", "workshop", "trace", prof, "--only", only, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["schema_version"] == 1
+    assert [each["rank"] for each in found["traces"]] == [0, 1]
+    done = run("-m", "workshop", "trace", prof, "--only", only, "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == len(found[only])
+    assert set().union(*found[only]) == set(rows[0])
+    assert {row["rank"] for row in rows} <= {"0", "1"}
+
+
+def test_the_numbers_of_holistic_trace_analysis(prof: Path, run: Run) -> None:
+    done = run("-m", "workshop", "trace", "--hta-compat", "--json", *sorted(prof.iterdir()))
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert list(found) == [
+        "temporal_breakdown",
+        "idle_time_breakdown",
+        "comm_comp_overlap",
+        "cuda_kernel_launch_stats",
+        "gpu_kernel_breakdown",
+    ]
+    assert found == json.loads(json.dumps(hta.analyses(hta.by_rank(load([prof])))))
+
+
+def test_an_analysis_that_cannot_run_is_null(run: Run, tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    (tmp_path / "cpu.json").write_text(json.dumps({"traceEvents": [event]}))
+    done = run("-m", "workshop", "trace", "--hta-compat", "--json", "cpu.json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert (found["temporal_breakdown"], found["idle_time_breakdown"]) == (None, None)
+    assert found["comm_comp_overlap"] == [{"rank": 0, "comp_comm_overlap_pctg": None}]
+    assert "aten::add" in run("-m", "workshop", "trace", "cpu.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["missing.json"], "there is no file missing.json"),
+        (["empty.json"], "empty.json is empty"),
+        (["folder"], "there is no trace in folder"),
+        (["prof", "--only", "nothing"], "is one of temporal, idle"),
+        (["prof", "--csv"], "name it with --only"),
+        (["prof", "--hta-compat"], "goes with --json"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], says: str, prof: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "folder").mkdir()
+    done = run("-m", "workshop", "trace", *arguments)
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+def test_damage_is_named_beside_what_could_be_read(prof: Path, run: Run) -> None:
+    path = prof / "rank0.pt.trace.json.gz"
+    path.write_bytes(path.read_bytes()[:-200])
+    done = run("-m", "workshop", "trace", prof)
+    assert done.returncode == 0
+    assert "ends too early" in done.stderr
+    assert "Where the time of each device goes" in done.stdout

@@ -1,0 +1,123 @@
+"""What a trace says, in words: where time is lost, what it costs, and what to do about it."""
+
+from dataclasses import dataclass
+
+from workshop.profiles.traces import breakdown
+from workshop.profiles.traces.copies import copies
+from workshop.profiles.traces.operators import operators
+from workshop.profiles.traces.ranks import Rank
+from workshop.profiles.traces.steps import steps, stragglers
+from workshop.profiles.traces.trace import Trace
+
+LEAST_SHARE = 0.03
+"""Of the time: what costs less is not worth a sentence."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that costs time."""
+
+    share: float
+    """Of the whole time, what it costs at most."""
+    text: str
+    part: str = ""
+    """Of the workshop, that teaches the remedy."""
+
+    def __str__(self) -> str:
+        return f"{self.text}{f' ({self.part})' if self.part else ''}"
+
+
+def findings(traces: dict[Rank, Trace]) -> list[Finding]:
+    """What costs time, the dearest first."""
+    found = [finding for rank, trace in traces.items() for finding in _of_trace(_who(rank, traces), trace)]
+    found += _of_ranks(traces)
+    return sorted((each for each in found if each.share >= LEAST_SHARE), key=lambda each: -each.share)
+
+
+def _who(rank: Rank, traces: dict[Rank, Trace]) -> str:
+    return "" if len(traces) == 1 else f"rank {rank}: "
+
+
+def _of_trace(who: str, trace: Trace) -> list[Finding]:
+    return [*_data(who, trace), *(_device(who, trace) if len(trace.gpu) else _cpu(who, trace))]
+
+
+def _data(who: str, trace: Trace) -> list[Finding]:
+    found = steps(trace)
+    whole = sum(step.end - step.start for step in found)
+    waiting = sum(step.phases["data wait"] for step in found)
+    if not whole:
+        return []
+    text = f"{who}the training waits for data for {waiting / whole:.0%} of its steps ({_time(waiting)}); load it faster"
+    return [Finding(waiting / whole, text, "parts 3 and 5")]
+
+
+def _device(who: str, trace: Trace) -> list[Finding]:
+    whole_us = sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
+    if not whole_us:
+        return []
+    idle_s = breakdown.device_idle(trace)
+    idle_share = 1e6 * sum(idle_s.values()) / whole_us
+    found = []
+    for cause, says, part in (
+        ("host_wait", "host wait: the CPU launches too late; see what it does meanwhile", "parts 3 to 5"),
+        ("kernel_wait", "short gaps between kernels; fewer and larger ones help: torch.compile, CUDA graphs", ""),
+        ("other", "one stream's wait for another, or for an event", ""),
+    ):
+        if idle_share:
+            share = idle_s[cause] / sum(idle_s.values())
+            text = f"{who}the device is idle for {idle_share:.0%} of the time, and {share:.0%} of that is {says}"
+            found.append(Finding(idle_share * share, text, part))
+    communication = breakdown.comm_comp(trace)
+    if (hidden := communication["comp_comm_overlap_pctg"]) is not None:
+        open_us = communication["communication_time(us)"] * (1 - hidden / 100)
+        text = f"{who}{hidden:.0f} % of the communication is hidden under computation; {_time(open_us * 1000)} are not"
+        found.append(Finding(open_us / whole_us, text, "part 10"))
+    return found + [_copy(who, row, whole_us) for row in copies(trace) if "HtoD" in row["name"]]
+
+
+def _copy(who: str, row: breakdown.Row, whole_us: float) -> Finding:
+    open_us = row["time(us)"] * (1 - (row["under_computation_pctg"] or 0) / 100)
+    how = "pin the memory they come from, and copy ahead" if "Pageable" in row["name"] else "copy ahead"
+    text = f"{who}{row['name']}: {row['count']} copies take {_time(open_us * 1000)} under no computation; {how}"
+    return Finding(open_us / whole_us, text, "part 6")
+
+
+def _cpu(who: str, trace: Trace) -> list[Finding]:
+    shares = breakdown.temporal(trace)[0]
+    whole_us = shares["kernel_time(us)"]
+    if not whole_us:
+        return []
+    found = [
+        Finding(
+            row["self_cpu(us)"] / whole_us,
+            f"{who}{row['name']} takes {row['self_cpu(us)'] / whole_us:.0%} of the time, in {row['count']} calls",
+        )
+        for row in operators(trace)[:1]
+    ]
+    waiting = [row for row in breakdown.idle(trace) if row["idle_category"] == "other"]
+    if waiting:
+        share = waiting[0]["idle_time"] / whole_us
+        text = f"{who}for {share:.0%} of the time, the thread that trains runs neither an operator nor the data loader"
+        found.append(Finding(share, f"{text}: Python, or it waits; a sampling profile tells which", "part 7"))
+    return found
+
+
+def _of_ranks(traces: dict[Rank, Trace]) -> list[Finding]:
+    table = stragglers(traces)
+    if not table:
+        return []
+    slowest = table[0]
+    share = slowest["behind(us)"] / slowest["step(us)"] if slowest["step(us)"] else 0.0
+    text = (
+        f"rank {slowest['rank']} is the slowest: in a step it works {_time(slowest['behind(us)'] * 1000)} longer by "
+        f"itself than rank {table[-1]['rank']}, which waits for it"
+    )
+    return [Finding(share, text, "part 10")]
+
+
+def _time(ns: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns / 1e3:.3g} µs"

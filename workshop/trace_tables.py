@@ -1,0 +1,203 @@
+"""The tables of `workshop trace`: what they show in a terminal, as JSON and as CSV."""
+
+import re
+import textwrap
+from typing import Any, NamedTuple
+
+from tabulate import tabulate
+
+from workshop.profiles.traces import breakdown, copies, operators, steps
+from workshop.profiles.traces.analysis import over
+from workshop.profiles.traces.findings import Finding
+from workshop.profiles.traces.ranks import Traces
+from workshop.profiles.traces.trace import Trace
+
+Row = dict[str, Any]
+
+MOST_ROWS = 10
+"""Of a table in a terminal; JSON and CSV have all."""
+
+NAME_WIDTH = 30
+"""In a terminal; elsewhere nothing is cut."""
+
+
+class Column(NamedTuple):
+    """Of a table in a terminal."""
+
+    header: str
+    key: str
+    format: str = ""
+    per: float = 1.0
+    """What the value is divided by: 1000 makes ms of µs."""
+
+
+def _ms(header: str, key: str) -> Column:
+    return Column(header, key, ".3f", 1000)
+
+
+RANK, NAME, KERNEL = Column("rank", "rank"), Column("name", "name"), Column("kernel", "name")
+
+ANALYSES = {
+    "temporal": breakdown.temporal,
+    "idle": breakdown.idle,
+    "overlap": breakdown.comm_comp,
+    "launch": breakdown.launch_summary,
+    "kernels": breakdown.kernels,
+    "operators": operators.operators,
+    "steps": steps.table,
+    "memory": copies.copies,
+}
+"""By the names that `--only` takes."""
+
+TITLES = {
+    "temporal": "Where the time of each device goes",
+    "idle": "Why each stream is idle",
+    "overlap": "Communication, and how much of it is hidden under computation",
+    "launch": "Launches",
+    "types": "Time by kind of kernel",
+    "kernels": "Kernels, copies and sets",
+    "operators": "Operators by the time that they took themselves",
+    "steps": "Steps, and what the thread that trains did in them (ms)",
+    "memory": "Copies and sets",
+    "stragglers": "Ranks in an average step, the slowest first",
+}
+
+COLUMNS = {
+    "temporal": [
+        RANK,
+        Column("device", "device"),
+        _ms("ms", "kernel_time(us)"),
+        Column("compute %", "compute_time_pctg", ".1f"),
+        Column("other %", "non_compute_time_pctg", ".1f"),
+        Column("idle %", "idle_time_pctg", ".1f"),
+    ],
+    "idle": [
+        RANK,
+        Column("device", "device"),
+        Column("stream", "stream"),
+        Column("why", "idle_category"),
+        _ms("ms", "idle_time"),
+        Column("share %", "idle_time_ratio", ".1f", 0.01),
+    ],
+    "overlap": [
+        RANK,
+        _ms("communication ms", "communication_time(us)"),
+        Column("hidden %", "comp_comm_overlap_pctg", ".1f"),
+    ],
+    "launch": [
+        RANK,
+        Column("launches", "launches"),
+        Column("call µs", "cpu_duration(us)", ".1f"),
+        Column("kernel µs", "gpu_duration(us)", ".1f"),
+        Column("delay µs", "median_launch_delay(us)", ".1f"),
+        Column("call > kernel %", "launched_longer_than_run_pctg", ".0f"),
+    ],
+    "types": [RANK, Column("kind", "kernel_type"), _ms("ms", "sum"), Column("share %", "percentage", ".1f")],
+    "kernels": [
+        RANK,
+        KERNEL,
+        Column("runs", "count"),
+        _ms("ms", "sum (us)"),
+        Column("mean µs", "mean (us)", ".1f"),
+    ],
+    "operators": [
+        RANK,
+        NAME,
+        Column("calls", "count"),
+        _ms("self ms", "self_cpu(us)"),
+        _ms("total ms", "total_cpu(us)"),
+        _ms("device ms", "self_device(us)"),
+    ],
+    "steps": [
+        RANK,
+        Column("step", "step"),
+        _ms("all", "duration(us)"),
+        _ms("data", "data wait(us)"),
+        _ms("copy", "host-to-device copy(us)"),
+        _ms("forward", "forward(us)"),
+        _ms("backward", "backward(us)"),
+        _ms("optim.", "optimizer(us)"),
+        _ms("other", "other(us)"),
+    ],
+    "memory": [
+        RANK,
+        NAME,
+        Column("count", "count"),
+        Column("MB", "bytes", ".1f", 1e6),
+        _ms("ms", "time(us)"),
+        Column("GB/s", "bandwidth(GB/s)", ".1f"),
+        Column("hidden %", "under_computation_pctg", ".0f"),
+    ],
+    "stragglers": [
+        RANK,
+        Column("steps", "steps"),
+        _ms("step ms", "step(us)"),
+        _ms("own work ms", "own_work(us)"),
+        _ms("communication ms", "communication(us)"),
+        _ms("behind ms", "behind(us)"),
+    ],
+}
+
+
+def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
+    """The rows of all analyses, or of one, by name. Kernels bring their kinds, steps of several ranks stragglers."""
+    found = {name: over(traces, analysis) for name, analysis in ANALYSES.items() if only in (None, name)}
+    if "kernels" in found:
+        found = found | {"types": over(traces, breakdown.kernel_types)}
+    if "steps" in found and len(traces) > 1:
+        found = found | {"stragglers": steps.stragglers(traces)}
+    return found
+
+
+def as_text(found: dict[str, list[Row]], findings: list[Finding], several: bool, width: int | None) -> str:
+    """One table below the other, and the findings, in lines of a width. Tables without a row are left out."""
+    texts = [_table(name, found[name], several, width) for name in TITLES if found.get(name)]
+    return "\n\n".join([text for text in texts if text] + ([_findings(findings, width)] if findings else []))
+
+
+def _table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
+    columns = [column for column in COLUMNS[name] if several or column is not RANK]
+    columns = [column for column in columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
+    if all(column in (RANK, NAME, KERNEL) for column in columns):
+        return ""
+    body = [[_cell(row.get(column.key), column, width) for column in columns] for row in rows[:MOST_ROWS]]
+    align = ["left" if not column.format else "right" for column in columns]
+    more = f"\n... and {len(rows) - MOST_ROWS} more; --json has all" if len(rows) > MOST_ROWS else ""
+    headers = [column.header for column in columns]
+    text = tabulate(body, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    return f"{TITLES[name]}\n\n{text}{more}"
+
+
+def _cell(value: Any, column: Column, width: int | None) -> str:
+    if value is None:
+        return ""
+    if column.format:
+        return format(value / column.per, column.format)
+    text = short(str(value)) if column is KERNEL else str(value)
+    return text if width is None or len(text) <= NAME_WIDTH else f"{text[: NAME_WIDTH - 1]}…"
+
+
+def short(name: str) -> str:
+    """A kernel's name without its types, but for the function that it applies: the rest takes pages."""
+    if name.startswith("Mem"):
+        return name
+    functors = re.findall(r"\w*(?:[Ff]unctor|_op)\w*", name)
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "").replace("at::native::", "")
+    plain = re.split(r"[<(]", plain)[0]
+    return f"{plain}<{functors[-1]}>" if functors and functors[-1] not in plain else plain or name
+
+
+def _findings(findings: list[Finding], width: int | None) -> str:
+    lines = [f"{finding.share:4.0%}  {finding}" for finding in findings]
+    if width:
+        lines = [line for each in lines for line in textwrap.wrap(each, width, subsequent_indent=" " * 6)]
+    return "\n".join(["What it costs, of the whole time", "", *lines])
+
+
+def trace_rows(traces: Traces) -> list[Row]:
+    """What was read."""
+    return [_about(rank, trace) for rank, trace in traces.items()]
+
+
+def _about(rank: int | str, trace: Trace) -> Row:
+    return {"rank": rank, "file": str(trace.path), "events": len(trace.events), "damage": list(trace.damage)}
