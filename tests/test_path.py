@@ -25,7 +25,9 @@ def clone(project: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "clone"
     shutil.copytree(project / "configs", folder / "configs")
     shutil.copy(project / "train.py", folder)
-    config = ExperimentConfig(batch_size=4, max_epochs=1, max_items=24, image_size=64, dataset="stand-in")
+    config = ExperimentConfig(
+        batch_size=4, max_epochs=1, max_items=24, image_size=64, wasted_time=0.2, dataset="stand-in"
+    )
     (folder / "small.py").write_text(config.to_source())
     return folder
 
@@ -114,16 +116,24 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     slept = number_of(clone, "time.sleep(self.wasted_time)")
     assert "part4 is finished. Next: part5" in words("workshop check part4", slept)
 
-    for part, following in [("part5", "part6"), ("part6", None)]:
+    for part, following in [("part5", "part6"), ("part6", "part7")]:
         assert "@@" in words(f"workshop diff {part} --yes | cat")
         words(f"workshop solution {part} --write --yes")
-        said = words(f"workshop check {part} {check}")
-        assert f"{part} is finished. " in said
-        assert (f"Next: {following}" if following else "That was the last part") in said
+        assert f"{part} is finished. Next: {following}" in words(f"workshop check {part} {check}")
+    assert states(type_in("workshop list")) == ["done before"] * 5 + ["done"] + ["open"] * (parts - 6)
 
-    assert states(type_in("workshop list")) == ["done before"] * (parts - 1) + ["done"]
     words("workshop reset")
+    assert "there is no recording of train.py here" in words("workshop check part7", exit_code=1)
+    assert "samples of 1 process are in" in words(f"workshop record py-spy --idle -- python train.py small.py {check}")
+    slept = number_of(clone, "time.sleep(self.wasted_time)")
+    assert "part7 is finished. Next: part8" in words("workshop check part7", slept)
+
+    assert "there is no trace in prof" in words("workshop check part8", exit_code=1)
+    assert "1 trace in prof" in words(f"workshop record torch --wait 1 -- train.py small.py {check}")
+    assert "the training waits for data" in words("workshop trace prof")
+    assert "part8 is finished. " in words("workshop check part8", "data")
+
     listed = type_in("workshop list")
-    assert states(listed) == ["done", "done", *["done before"] * (parts - 2)], "part 1 and 2 were done with this script"
-    assert "That was the last part." in listed
+    done, before = ["done", "done"], ["done before"] * 4
+    assert states(listed)[:8] == [*done, *before, *done], "parts 1, 2, 7 and 8 were done with this script"
     assert len(list(clone.glob("train-*.py"))) == 3, "mine, and two solutions"

@@ -91,5 +91,5 @@ def test_watch_checks_again_and_never_moves_on(project: Path, data: Path, tmp_pa
         "part6: Prefetch to the GPU",
         "part6: done",
     ]
-    assert "part6 is finished. Next: part1, Watch it run: workshop show part1" in said
+    assert "part6 is finished. Next: part7, From outside: workshop show part7" in said
     assert said[-1] == "stopped by Ctrl-C"

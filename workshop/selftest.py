@@ -68,10 +68,12 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
     yield _silence(part, script)
     if part.profiled or part.recorded:
         yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
-        if part.recorded:
+        if part.recorded == "py-spy":
             _record(script, data)
             yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, "without --idle")
             _record(script, data, "--idle")
+        elif part.recorded == "torch":
+            _trace(script, data)
         else:
             _profile(script, data)
     yield _try(part, script, "a wrong answer", Outcome.NOT_YET, data, folder, wrong)
@@ -106,8 +108,15 @@ def _record(script: Path, data: Path, *options: str) -> None:
     _train(["-m", "workshop", "record", "py-spy", *options, "--", sys.executable, script.name], script, data)
 
 
+def _trace(script: Path, data: Path) -> None:
+    """By torch.profiler, as a participant does it; the script makes three steps here."""
+    _train(["-m", "workshop", "record", "torch", "--wait", "0", "--warmup", "1", "--", script.name], script, data)
+
+
 def _train(command: list[str], script: Path, data: Path) -> None:
-    config = ExperimentConfig(batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in")
+    # Storage so slow that it is the bottleneck on a busy machine, too.
+    slow = {"batch_size": 4, "max_epochs": 1, "image_size": 64, "max_items": 12, "wasted_time": 0.3}
+    config = ExperimentConfig(**slow, dataset="stand-in")
     (script.parent / "config.py").write_text(config.to_source())
     subprocess.run(
         [sys.executable, *command, "config.py", "--data", str(data.resolve())],

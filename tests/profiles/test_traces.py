@@ -230,7 +230,7 @@ class TestRanks:
             write(tmp_path / name, made_up(1) | {"distributedInfo": None})
         for name in ("p.json", "q.json"):
             write(tmp_path / name, made_up(1) | {"distributedInfo": {"rank": 2}})
-        assert list(load([tmp_path])) == [0, 1, "2 (p.json)", "2 (q.json)", 7]
+        assert list(load([tmp_path])) == [0, 1, "2 (p)", "2 (q)", 7]
 
     def test_in_processes_of_their_own(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for rank in range(3):
@@ -333,7 +333,7 @@ class TestBreakdown:
         [row] = breakdown.temporal(found)
         assert (row["device"], row["idle_time_pctg"], row["compute_time_pctg"]) == ("cpu", 70, 30)
         waits = {row["idle_category"]: row["idle_time"] for row in breakdown.idle(found)}
-        assert waits == {"data_wait": 50, "other": 20}
+        assert waits == {"data_wait": 50, "communication": 0, "other": 20}
 
 
 def a_step(number: int, start: float, work: float = 100, talk: float = 0) -> list[Any]:

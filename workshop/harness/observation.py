@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from linecache import getline
 from pathlib import Path
 
@@ -14,6 +14,19 @@ from workshop.errors import WorkshopError
 from workshop.harness.trial import Trial
 from workshop.harness.verdict import Outcome, Verdict
 from workshop.profiles import lines, seen_lines
+from workshop.profiles.traces import read as read_trace
+from workshop.profiles.traces.steps import steps as step_phases
+from workshop.recording.torch_run import TRACES
+
+PHASE_OF = {
+    "data": "data wait",
+    "copy": "host-to-device copy",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "other": "other",
+}
+"""By the words that a participant answers with."""
 
 AS_HOT = 0.9
 """A line that takes so large a part of the hottest one's time is as good an answer."""
@@ -109,6 +122,30 @@ class Observation:
             missing = f"hardly anything waits in {path.name}: it was recorded without --idle"
             return self.verdict(Outcome.NOT_YET, missing, next=record)
         return self.compare(seen_lines.as_function(recording, script))
+
+    def judge_trace(self) -> Verdict:
+        """Ask which phase takes most of a step, and look into the newest trace by torch.profiler."""
+        script = self.trial.candidate
+        record = f"workshop record torch -- {script.name} with its config"
+        folders = {folder.resolve() for folder in (Path.cwd(), script.parent)}
+        found = [path for folder in folders for path in folder.glob(f"prof*/{TRACES}")]
+        if not found:
+            return self.verdict(Outcome.NOT_YET, "there is no trace in prof", next=record)
+        path = max(found, key=lambda path: path.stat().st_mtime)
+        if script.stat().st_mtime > path.stat().st_mtime:
+            stale = f"the trace is stale: {script.name} was saved after {path.name} was written"
+            return self.verdict(Outcome.NOT_YET, stale, next=record)
+        steps = step_phases(read_trace(path))
+        if not steps:
+            return self.verdict(Outcome.NOT_YET, f"there is no step in {path.name}", next=record)
+        answer = self.answer(*PHASE_OF)
+        whole = sum(step.end - step.start for step in steps)
+        shares = {phase: sum(step.phases[phase] for step in steps) / whole for phase in PHASE_OF.values()}
+        share = shares[PHASE_OF[answer]]
+        says = f"{PHASE_OF[answer]} takes {share:.0%} of the {len(steps)} steps in {path.name}"
+        if share >= AS_HOT * max(shares.values()):
+            return replace(self.verdict(Outcome.DONE, says), shares=shares)
+        return self.verdict(Outcome.NOT_YET, f"{says}; another phase takes more")
 
     def compare(self, function: lines.Function) -> Verdict:
         """Hold the answer against a function's lines."""

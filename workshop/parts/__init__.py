@@ -43,8 +43,8 @@ class Part:
     profiled: str = ""
     """The function in whose line profile the answer is looked up, if it is the number of a line."""
 
-    recorded: bool = False
-    """Whether the answer is the number of a line that is looked up in a recording by py-spy."""
+    recorded: str = ""
+    """What the answer is looked up in: a recording by "py-spy", or a trace of "torch"."""
 
     right: str = ""
     """The right answer for the untouched script, or the source of the line; by it the workshop proves itself."""

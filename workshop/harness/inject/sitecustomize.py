@@ -18,3 +18,13 @@ if "WORKSHOP_PROBE" in os.environ:
     from workshop.harness.probe import start
 
     start()
+
+if "WORKSHOP_TORCH_PROFILER" in os.environ:
+    from workshop.recording.torch_profiler import start as record
+
+    record()
+
+if "WORKSHOP_NVTX" in os.environ:
+    from workshop.recording.nsys import start as mark
+
+    mark()

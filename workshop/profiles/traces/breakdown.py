@@ -214,7 +214,7 @@ def _cpu_shares(trace: Trace) -> Row:
 
 
 def _cpu_idle(trace: Trace) -> list[Row]:
-    """When the thread that trains runs no operator: in the data loader, or anywhere else."""
+    """When the thread that trains runs no operator: in the data loader, while ranks communicate, or anywhere else."""
     if trace.main_thread is None:
         return []
     events = trace.events
@@ -224,8 +224,11 @@ def _cpu_idle(trace: Trace) -> list[Row]:
     ops = here & trace.of("cpu_op")
     waits = without(window, union(events.ts[ops], events.end[ops]))
     loading = here & trace.named(r"enumerate\(DataLoader\)")
-    data = overlap(waits, union(events.ts[loading], events.end[loading])).length
-    times = {"data_wait": data, "other": waits.length - data}
+    data = union(events.ts[loading], events.end[loading])
+    talking = trace.named(CPU_COMMUNICATION)
+    others = without(union(events.ts[talking], events.end[talking]), data)
+    times = {"data_wait": overlap(waits, data).length, "communication": overlap(waits, others).length}
+    times["other"] = waits.length - sum(times.values())
     return _idle_rows({"device": "cpu", "stream": "main thread"}, times)
 
 

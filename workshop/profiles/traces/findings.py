@@ -84,8 +84,7 @@ def _copy(who: str, row: breakdown.Row, whole_us: float) -> Finding:
 
 
 def _cpu(who: str, trace: Trace) -> list[Finding]:
-    shares = breakdown.temporal(trace)[0]
-    whole_us = shares["kernel_time(us)"]
+    whole_us = breakdown.temporal(trace)[0]["kernel_time(us)"]
     if not whole_us:
         return []
     found = [
@@ -95,9 +94,10 @@ def _cpu(who: str, trace: Trace) -> list[Finding]:
         )
         for row in operators(trace)[:1]
     ]
-    waiting = [row for row in breakdown.idle(trace) if row["idle_category"] == "other"]
-    if waiting:
-        share = waiting[0]["idle_time"] / whole_us
+    shares = {row["idle_category"]: row["idle_time"] / whole_us for row in breakdown.idle(trace)}
+    if share := shares.get("communication"):
+        found.append(Finding(share, f"{who}for {share:.0%} of the time, it waits for the other ranks", "part 10"))
+    if share := shares.get("other"):
         text = f"{who}for {share:.0%} of the time, the thread that trains runs neither an operator nor the data loader"
         found.append(Finding(share, f"{text}: Python, or it waits; a sampling profile tells which", "part 7"))
     return found

@@ -97,7 +97,11 @@ def _named(traces: list[Trace]) -> Iterator[tuple[Rank, Trace]]:
     numbers = [(next(free) if (rank := ranks[id(trace)]) is None else rank, trace) for trace in traces]
     times = Counter(number for number, _ in numbers)
     for number, trace in sorted(numbers, key=lambda each: (each[0], str(each[1].path))):
-        yield (number if times[number] == 1 else f"{number} ({trace.path.name})"), trace
+        yield (number if times[number] == 1 else f"{number} ({_stem(trace.path)})"), trace
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"(\.pt\.trace)?(\.json)?(\.gz)?$", "", path.name)
 
 
 def _rank(trace: Trace) -> int | None:
