@@ -4,14 +4,10 @@ import csv
 import gzip
 import io
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import Run
-
-sys.path.insert(0, str(Path(__file__).with_name("profiles")))
-
 from made_traces import made_up
 
 from workshop import trace_tables

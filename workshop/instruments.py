@@ -329,6 +329,9 @@ def trace(
     ] = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with a timeline there.", metavar="FILE", show_default=False)
+    ] = None,
 ) -> None:
     """Break traces of torch.profiler down: computing, communicating, copying, idle, and why. In the end, what it costs.
 
@@ -350,7 +353,12 @@ def trace(
     if as_csv and only is None:
         raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
     traces = _traces(paths)
-    if hta:
+    if html:
+        from workshop.timeline.page import page
+
+        html.write_text(page(traces, tables.tables(traces), findings.findings(traces)), encoding="utf-8")
+        print(f"{html} shows {len(traces)} trace{'s' * (len(traces) != 1)}. Open it in a browser.")
+    elif hta:
         print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
     elif as_csv and only:
         rows = tables.tables(traces, only)[only]

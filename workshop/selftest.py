@@ -115,8 +115,9 @@ def _trace(script: Path, data: Path) -> None:
 
 def _train(command: list[str], script: Path, data: Path) -> None:
     # Storage so slow that it is the bottleneck on a busy machine, too.
-    slow = {"batch_size": 4, "max_epochs": 1, "image_size": 64, "max_items": 12, "wasted_time": 0.3}
-    config = ExperimentConfig(**slow, dataset="stand-in")
+    config = ExperimentConfig(
+        batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in", wasted_time=0.3
+    )
     (script.parent / "config.py").write_text(config.to_source())
     subprocess.run(
         [sys.executable, *command, "config.py", "--data", str(data.resolve())],

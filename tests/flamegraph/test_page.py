@@ -1,12 +1,11 @@
 """The page in a real browser: Chromium, without a window."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from browsers import launched
+from playwright.sync_api import Browser, Page
 
 from workshop import flamegraph
 from workshop.profiles import stacks
@@ -22,16 +21,8 @@ Open = Callable[..., Page]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI must have a browser: apt-get install chromium")
-        pytest.skip("there is no Chromium here")
-    with sync_playwright() as playwright:
-        options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=program, args=options)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
