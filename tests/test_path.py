@@ -124,11 +124,11 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
 
     words("workshop reset")
     assert "there is no recording of train.py here" in words("workshop check part7", exit_code=1)
-    assert "samples of 1 process are in" in words(f"workshop record py-spy --idle -- python train.py small.py {check}")
+    assert "samples of 1 process in" in words(f"workshop record py-spy --idle -- python train.py small.py {check}")
     slept = number_of(clone, "time.sleep(self.wasted_time)")
     assert "part7 is finished. Next: part8" in words("workshop check part7", slept)
 
-    assert "there is no trace in prof" in words("workshop check part8", exit_code=1)
+    assert "there is no trace of train.py in prof" in words("workshop check part8", exit_code=1)
     assert "1 trace in prof" in words(f"workshop record torch --wait 1 -- train.py small.py {check}")
     assert "the training waits for data" in words("workshop trace prof")
     assert "part8 is finished. " in words("workshop check part8", "data")

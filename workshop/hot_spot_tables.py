@@ -59,12 +59,13 @@ def print_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     writer.writerows(rows)
 
 
-def left_out(table: Table) -> str:
-    """What of the recording the table does not show; empty if it shows all."""
-    if not table.left_out:
+def left_out(tables: list[Table]) -> str:
+    """What of the recording the tables do not show; empty if they show all."""
+    left_out, shown = (sum(getattr(table, name) for table in tables) for name in ("left_out", "samples"))
+    if not left_out:
         return ""
     return (
-        f"{table.left_out} of {table.samples + table.left_out} samples were in no function but in the body of a "
+        f"{left_out} of {shown + left_out} samples were in no function but in the body of a "
         "module, or before Python had begun, and are left out; --module-frames shows those in modules"
     )
 

@@ -11,7 +11,7 @@ import typer
 
 from workshop import record
 from workshop.errors import WorkshopError
-from workshop.printing import console, filled, print_json, say
+from workshop.printing import console, filled, print_json, say, write_file
 
 if TYPE_CHECKING:
     from workshop.harness.verdict import Verdict
@@ -151,12 +151,14 @@ def py_spy_report(
     Example: workshop py-spy-report --file py-spy-outputs --aggregate-leaf-paths
 
     Columns: name, path, line are those of the innermost function; library_function_... those of the innermost one whose
-    path contains --library-name; proportion (n) is the share of all samples, and their number. Line -1: there is none.
+    path contains --library-name; proportion (n) is the share of all samples that are in functions, and their number.
+    Line -1: there is none. A narrow terminal gets two lines a row: the innermost function, and below it yours.
     """
     from workshop import hot_spot_tables as tables
     from workshop.profiles.hot_spots import COLUMNS
 
     most = _number_of_rows(rows)
+    _one_of(as_json, as_csv)
     if diff:
         _report_changes(*diff, total, most, as_json, as_csv)
         return
@@ -171,6 +173,8 @@ def py_spy_report(
         tables.print_json(flat) if as_json else tables.print_csv(flat, [*([by] if by else []), *COLUMNS, "samples"])
     else:
         for name, table in found.items():
+            if by and not table.samples:
+                continue  # a process that never ran a function, such as Python's resource tracker
             if by:
                 share = table.samples / recording.samples
                 print(f"{name}: {table.samples} samples, {share:.1%} of all\n")
@@ -180,7 +184,7 @@ def py_spy_report(
                 tables.in_terminal(shown, width) if sys.stdout.isatty() else tables.wide(shown),
                 end="\n\n"[: 1 + bool(by)],
             )
-    _say_notes(recording, found, by)
+    _say_notes(recording, found, by, library)
 
 
 @app.command()
@@ -248,11 +252,14 @@ def trace(
         raise typer.BadParameter("goes with --json", param_hint="--hta-compat")
     if as_csv and only is None:
         raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
+    if html and (only or as_json or as_csv):
+        raise typer.BadParameter("draws everything, and goes with no other choice", param_hint="--html")
+    _one_of(as_json, as_csv)
     traces = _traces(paths)
     if html:
         from workshop.timeline.page import page
 
-        html.write_text(page(traces, tables.tables(traces), findings.findings(traces)), encoding="utf-8")
+        write_file(html, page(traces, tables.tables(traces), findings.findings(traces)))
         print(f"{html} shows {len(traces)} trace{'s' * (len(traces) != 1)}. Open it in a browser.")
     elif hta:
         print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
@@ -262,12 +269,18 @@ def trace(
     else:
         found, costs = tables.tables(traces, only), [] if only else findings.findings(traces)
         if as_json:
-            print_json(traces=tables.trace_rows(traces), **found, findings=[asdict(each) for each in costs])
+            costs_too = {} if only else {"findings": [asdict(each) for each in costs]}
+            print_json(traces=tables.trace_rows(traces), **found, **costs_too)
         else:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
             print(tables.as_text(found, costs, len(traces) > 1, width))
     for note in traces.notes:
         say(note)
+
+
+def _one_of(as_json: bool, as_csv: bool) -> None:
+    if as_json and as_csv:
+        raise typer.BadParameter("and --csv exclude each other", param_hint="--json")
 
 
 def _traces(paths: list[Path]) -> "Traces":
@@ -297,8 +310,8 @@ def _table(
 ) -> "Table":
     from workshop.profiles import hot_spots, own_code
 
-    if own:
-        return hot_spots.own_leaves(recording, library, own_code.Origins(whole, library).is_own, modules)
+    if own:  # the body of the script is one's own code, too
+        return hot_spots.own_leaves(recording, library, own_code.Origins(whole, library).is_own, modules=True)
     if total:
         return hot_spots.totals(recording, library, modules)
     return hot_spots.leaves(recording, library, aggregate, modules)
@@ -322,20 +335,21 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
         say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))
 
 
-def _say_notes(recording: "Recording", tables: "dict[str, Table]", by: str | None) -> None:
+def _say_notes(recording: "Recording", tables: "dict[str, Table]", by: str | None, library: str) -> None:
     """On stderr: what is not in the tables, and what might mislead in them."""
     from workshop.hot_spot_tables import left_out
     from workshop.profiles import identity
 
     for note in recording.damage:
         say(note)
-    if not by:
-        if note := left_out(tables[""]):
-            say(filled(note))
-        if of_workers := identity.workers(recording):
-            samples = sum(stack.samples for stack in recording.stacks if identity.who(stack) in of_workers)
-            workers = f"{len(of_workers)} DataLoader worker{'s' * (len(of_workers) > 1)}"
-            say(filled(f"{samples} of {recording.samples} samples are of {workers}; --by process tells them apart"))
+    if note := left_out(list(tables.values())):
+        say(filled(note))
+    if not any(library in frame.path for stack in recording.stacks for frame in stack.frames):
+        say(filled(f"no path contains {library}, so nothing counts as your own code; name it with --library-name"))
+    if not by and (of_workers := identity.workers(recording)):
+        samples = sum(stack.samples for stack in recording.stacks if identity.who(stack) in of_workers)
+        workers = f"{len(of_workers)} DataLoader worker{'s' * (len(of_workers) > 1)}"
+        say(filled(f"{samples} of {recording.samples} samples are of {workers}; --by process tells them apart"))
 
 
 def _number_of_rows(text: str) -> int | None:

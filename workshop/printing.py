@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workshop.errors import WorkshopError
@@ -52,6 +53,18 @@ def console() -> "Console":
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else 1000)
+
+
+def write_file(path: Path, text: str) -> None:
+    """A file that was asked for.
+
+    Raises:
+        WorkshopError: its folder is not there.
+        OSError: it cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise WorkshopError(f"there is no folder {path.parent} for {path.name}")
+    path.write_text(text, encoding="utf-8")
 
 
 def print_json(**fields: Any) -> None:

@@ -44,7 +44,8 @@ def record_py_spy(
     found = py_spy.record(command, output, options)
     for warning in found.warnings:
         say(warning)
-    say(f"{found.samples} samples of {found.processes} process{'es' * (found.processes != 1)} are in {found.path}")
+    processes = f"{found.processes} process{'es' * (found.processes != 1)}"
+    say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
     say(f"Look at them: workshop py-spy-report --file {found.path}, workshop flamegraph --file {found.path}")
     if found.stopped:
         raise found.stopped

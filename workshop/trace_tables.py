@@ -14,6 +14,8 @@ from workshop.profiles.traces.trace import Trace
 
 Row = dict[str, Any]
 
+NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kernels, launches and copies."
+
 MOST_ROWS = 10
 """Of a table in a terminal; JSON and CSV have all."""
 
@@ -152,7 +154,8 @@ def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
 def as_text(found: dict[str, list[Row]], findings: list[Finding], several: bool, width: int | None) -> str:
     """One table below the other, and the findings, in lines of a width. Tables without a row are left out."""
     texts = [_table(name, found[name], several, width) for name in TITLES if found.get(name)]
-    return "\n\n".join([text for text in texts if text] + ([_findings(findings, width)] if findings else []))
+    shown = [text for text in texts if text] + ([_findings(findings, width)] if findings else [])
+    return "\n\n".join(shown) or NOTHING
 
 
 def _table(name: str, rows: list[Row], several: bool, width: int | None) -> str:

@@ -128,7 +128,7 @@ def test_as_a_context(tmp_path: Path) -> None:
 
 
 def test_an_activity_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(WorkshopError, match="there is no activity gpu; there are cpu"):
+    with pytest.raises(WorkshopError, match="there is no activity gpu; there are cpu, cuda"):
         torch_profiler.Recorder(torch_profiler.Options(activities=("gpu",), prof_dir=str(tmp_path)))
 
 

@@ -7,6 +7,7 @@ from workshop.flamegraph.page import page
 from workshop.flamegraph.speedscope import speedscope
 from workshop.flamegraph.svg import svg
 from workshop.flamegraph.tree import build
+from workshop.printing import write_file
 from workshop.profiles.stacks import Recording
 
 
@@ -20,7 +21,7 @@ def write(output: Path, recording: Recording, before: Recording | None = None, l
         library: what the paths of one's own code contain.
 
     Raises:
-        WorkshopError: the name asks for no format that is known.
+        WorkshopError: the name asks for no format that is known, or its folder is not there.
         OSError: the file cannot be written.
     """
     title = " and ".join(sorted({Path(stack.source).name for stack in recording.stacks}))
@@ -35,4 +36,4 @@ def write(output: Path, recording: Recording, before: Recording | None = None, l
     else:
         formats = ".html or .svg" if before is not None else ".html, .svg or .speedscope.json"
         raise WorkshopError(f"cannot draw {output}: its name must end in {formats}")
-    output.write_text(text, encoding="utf-8")
+    write_file(output, text)

@@ -121,28 +121,30 @@ class Observation:
         if not seen_lines.shows_waiting(recording, script):
             missing = f"hardly anything waits in {path.name}: it was recorded without --idle"
             return self.verdict(Outcome.NOT_YET, missing, next=record)
-        return self.compare(seen_lines.as_function(recording, script))
+        return self.compare(replace(seen_lines.as_function(recording, script), name=f"{script.name} ({path.name})"))
 
     def judge_trace(self) -> Verdict:
         """Ask which phase takes most of a step, and look into the newest trace by torch.profiler."""
         script = self.trial.candidate
         record = f"workshop record torch -- {script.name} with its config"
         folders = {folder.resolve() for folder in (Path.cwd(), script.parent)}
-        found = [path for folder in folders for path in folder.glob(f"prof*/{TRACES}")]
-        if not found:
-            return self.verdict(Outcome.NOT_YET, "there is no trace in prof", next=record)
-        path = max(found, key=lambda path: path.stat().st_mtime)
+        paths = [path for folder in folders for path in folder.glob(f"prof*/{TRACES}")]
+        paths.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        trace = next((trace for trace in map(read_trace, paths) if trace.script == script.name), None)
+        if trace is None:
+            return self.verdict(Outcome.NOT_YET, f"there is no trace of {script.name} in prof", next=record)
+        path = trace.path
         if script.stat().st_mtime > path.stat().st_mtime:
             stale = f"the trace is stale: {script.name} was saved after {path.name} was written"
             return self.verdict(Outcome.NOT_YET, stale, next=record)
-        steps = step_phases(read_trace(path))
+        steps = step_phases(trace)
         if not steps:
             return self.verdict(Outcome.NOT_YET, f"there is no step in {path.name}", next=record)
         answer = self.answer(*PHASE_OF)
         whole = sum(step.end - step.start for step in steps)
         shares = {phase: sum(step.phases[phase] for step in steps) / whole for phase in PHASE_OF.values()}
         share = shares[PHASE_OF[answer]]
-        says = f"{PHASE_OF[answer]} takes {share:.0%} of the {len(steps)} steps in {path.name}"
+        says = f"{PHASE_OF[answer]} takes {share:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
         if share >= AS_HOT * max(shares.values()):
             return replace(self.verdict(Outcome.DONE, says), shares=shares)
         return self.verdict(Outcome.NOT_YET, f"{says}; another phase takes more")

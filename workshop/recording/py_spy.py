@@ -62,6 +62,8 @@ class Recorded:
 
     path: Path
     samples: int
+    seconds: float
+    """From the command's start to its end."""
     processes: int
     exit_code: int
     """The command's, as a shell has it."""
@@ -90,7 +92,9 @@ def record(command: list[str], output: str = FOLDER, options: Options | None = N
     partial.touch()
     try:
         run = _Run([*(options or Options()).flags(), "--output", str(partial)], command)
+        begin = time.monotonic()
         run.wait()
+        seconds = time.monotonic() - begin
         if not partial.stat().st_size:
             raise WorkshopError(run.why_nothing())
         recording = run.people.explain(stacks.read(partial))
@@ -99,7 +103,7 @@ def record(command: list[str], output: str = FOLDER, options: Options | None = N
     finally:
         partial.unlink(missing_ok=True)
     processes = {stack.processes[-1].pid for stack in recording.stacks if stack.processes}
-    return Recorded(path, recording.samples, len(processes), run.exit_code or 0, run.stopped, run.warnings())
+    return Recorded(path, recording.samples, seconds, len(processes), run.exit_code or 0, run.stopped, run.warnings())
 
 
 def slurm_block(command: list[str], output: str = FOLDER, options: Options | None = None) -> str:

@@ -15,7 +15,9 @@ import atexit
 import functools
 import json
 import os
+import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -65,8 +67,9 @@ class Options:
         return self.skip_first + self.wait + self.warmup + 1
 
     def to_environment(self, report: Path) -> dict[str, str]:
-        """For every process of a script: `start` reads it there."""
-        return {VARIABLE: json.dumps(asdict(self) | {"report": str(report)})}
+        """For every process of a script: `start` reads it there, and Kineto need not say that there is no GPU."""
+        orders = json.dumps(asdict(self) | {"report": str(report)})
+        return {VARIABLE: orders, "KINETO_LOG_LEVEL": os.environ.get("KINETO_LOG_LEVEL", "99")}
 
 
 @contextmanager
@@ -113,6 +116,8 @@ class Recorder:
             with_flops=options.with_flops,
             with_modules=options.with_modules,
         )
+        self.profiler.preset_metadata_json("script", json.dumps(os.path.basename(sys.argv[0])))
+        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
 
     def keep(self, profiler: "Profiler") -> None:
         """At the end of a cycle: write its trace, and add its operators to the list."""
@@ -219,13 +224,26 @@ class Unasked:
             file.write(json.dumps(report) + "\n")
 
 
+ACTIVITIES = ("cpu", "cuda", "xpu", "mtia", "hpu")
+
+
+def check_activities(names: tuple[str, ...]) -> None:
+    """Whether torch may know them on some machine.
+
+    Raises:
+        WorkshopError: one is none.
+    """
+    for name in names:
+        if name not in ACTIVITIES:
+            raise WorkshopError(f"there is no activity {name}; there are {', '.join(ACTIVITIES)}")
+
+
 def _activities(names: tuple[str, ...]) -> list[Any]:
+    """Those of them that this machine has."""
     import torch
 
+    check_activities(names)
     known = {each.name.lower(): each for each in torch.profiler.supported_activities()}
-    unknown = [name for name in names if name not in {"cpu", "cuda", "xpu", "mtia", *known}]
-    if unknown:
-        raise WorkshopError(f"there is no activity {unknown[0]}; there are {', '.join(sorted(known))}")
     return [known[name] for name in names if name in known]
 
 
@@ -239,7 +257,6 @@ def _memory_of_process() -> str:
 def _peak_bytes() -> int | None:
     try:
         import resource
-        import sys
     except ImportError:  # Windows has none
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -13,7 +13,7 @@ from typing import Any
 
 from workshop.errors import WorkshopError
 from workshop.harness.child import INJECT
-from workshop.recording.torch_profiler import Options
+from workshop.recording.torch_profiler import Options, check_activities
 
 TRACES = "*.pt.trace.json.gz"
 
@@ -37,13 +37,18 @@ def record(command: list[str], options: Options) -> Recorded:
         options: when to record, and what.
 
     Raises:
-        WorkshopError: there is no such command, or it trained too little to be recorded.
-        OSError: the folder cannot be made.
+        WorkshopError: there is no such command, the folder cannot be made, or too little was trained to be recorded.
     """
     command = as_command(command)
+    check_activities(options.activities)
     folder = free_folder(Path(options.prof_dir))
     options = replace(options, prof_dir=str(folder.resolve()))
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WorkshopError(
+            f"cannot make the folder {folder}: {error.strerror}; name another with --prof-dir"
+        ) from None
     with tempfile.TemporaryDirectory() as reports:
         report = Path(reports, "report.jsonl")
         path = os.pathsep.join(filter(None, [str(INJECT), os.environ.get("PYTHONPATH")]))

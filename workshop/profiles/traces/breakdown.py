@@ -227,7 +227,9 @@ def _cpu_idle(trace: Trace) -> list[Row]:
     data = union(events.ts[loading], events.end[loading])
     talking = trace.named(CPU_COMMUNICATION)
     others = without(union(events.ts[talking], events.end[talking]), data)
-    times = {"data_wait": overlap(waits, data).length, "communication": overlap(waits, others).length}
+    times = {"data_wait": overlap(waits, data).length}
+    if talking.any():
+        times["communication"] = overlap(waits, others).length
     times["other"] = waits.length - sum(times.values())
     return _idle_rows({"device": "cpu", "stream": "main thread"}, times)
 

@@ -80,10 +80,12 @@ class Document(msgspec.Struct):
     distributedInfo: Any = None
     deviceProperties: Any = None
     baseTimeNanoseconds: Any = None
+    script: Any = None
+    """Of which it is, if `workshop record torch` made it."""
 
     def add(self, other: "Document") -> None:
         """What another piece of the same file says, too."""
-        for name in ("distributedInfo", "deviceProperties", "baseTimeNanoseconds"):
+        for name in self.__struct_fields__[1:]:
             if getattr(other, name) is not None:
                 setattr(self, name, getattr(other, name))
 

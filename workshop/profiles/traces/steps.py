@@ -66,6 +66,8 @@ def stragglers(traces: dict[Rank, Trace]) -> list[Row]:
     long. The slow one is the one that hardly waits.
     """
     found = {rank: {step.number: step for step in steps(trace)} for rank, trace in traces.items()}
+    if not any(step.communication for each in found.values() for step in each.values()):
+        return []  # nobody waits for anybody
     common = set.intersection(*(set(each) for each in found.values())) if len(found) > 1 else set()
     rows: list[Row] = []
     for rank, each in found.items():

@@ -85,6 +85,8 @@ class Trace:
     world_size: int | None = None
     devices: dict[int, str] = field(default_factory=dict)
     """Their names, by their numbers."""
+    script: str | None = None
+    """Of which it is, if `workshop record torch` made it."""
     base_ns: int = 0
     """What times are counted from, since 1970."""
     whole_us: bool = False
@@ -174,6 +176,7 @@ def _read(path: Path, exact: bool) -> Trace:
         _int_or_none(distributed.get("rank")),
         _int_or_none(distributed.get("world_size")),
         dict(_devices(about.deviceProperties)),
+        about.script if isinstance(about.script, str) else None,
         _int_or_none(about.baseTimeNanoseconds) or 0,
         table.types <= {int},
         type(None) in table.types,
