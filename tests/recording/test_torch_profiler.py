@@ -77,6 +77,7 @@ def test_two_ranks_and_the_slow_one(run: Run, tmp_path: Path) -> None:
     assert "Ranks in an average step" in run("-m", "workshop", "trace", "prof").stdout
 
 
+@pytest.mark.slow
 def test_no_run_overwrites_another(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TRAINING)
     short = ("--wait", "0", "--warmup", "1", "--active", "1", "--", "mine.py", "3")
@@ -89,10 +90,10 @@ def test_no_run_overwrites_another(run: Run, tmp_path: Path) -> None:
     ("script", "arguments", "says"),
     [
         (TRAINING, ["mine.py", "4"], "ended after 4 optimizer steps, and step 8 is the first to be kept; say --wait 0"),
-        ("print('hello')", ["mine.py"], "never made an optimizer of torch"),
+        pytest.param("print('hello')", ["mine.py"], "never made an optimizer of torch", marks=pytest.mark.slow),
         ("raise SystemExit(7)", ["mine.py"], "ended with exit code 7 after 0 optimizer steps"),
         ("", ["missing.py"], "missing.py is not a file"),
-        ("", ["no-such-command"], "there is no command no-such-command"),
+        pytest.param("", ["no-such-command"], "there is no command no-such-command", marks=pytest.mark.slow),
     ],
 )
 def test_nothing_to_record(script: str, arguments: list[str], says: str, run: Run, tmp_path: Path) -> None:
@@ -104,6 +105,7 @@ def test_nothing_to_record(script: str, arguments: list[str], says: str, run: Ru
     assert not (tmp_path / "prof").exists()
 
 
+@pytest.mark.slow
 def test_the_exit_code_of_a_script_that_breaks_after_its_trace(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TRAINING + "raise SystemExit(3)")
     done = record(run, "--wait", "0", "--warmup", "1", "--active", "1", "--", "mine.py", "3")
@@ -114,14 +116,20 @@ def test_the_exit_code_of_a_script_that_breaks_after_its_trace(run: Run, tmp_pat
 def test_as_a_context(tmp_path: Path) -> None:
     model = torch.nn.Linear(8, 2)
     ready: list[object] = []
-    with torch_profiler.profile(
-        wait=1, warmup=1, active=2, repeat=1, prof_dir=str(tmp_path), record_shapes=True, on_trace_ready=ready.append
-    ) as prof:
-        for _ in range(5):
+
+    def handler(profiler: torch.profiler.profile) -> None:
+        ready.append(profiler)
+        profiler.export_chrome_trace(str(tmp_path / f"mine{len(ready)}.json"))
+
+    options = {"prof_dir": str(tmp_path), "record_shapes": True, "tensorboard": True, "on_trace_ready": handler}
+    with torch_profiler.profile(wait=1, warmup=1, active=2, repeat=2, **options) as prof:
+        for _ in range(9):
             with torch.profiler.record_function("my own part"):
                 model(torch.ones(4, 8))
             prof.step()
-    assert ready == [prof]
+    assert ready == [prof, prof]
+    assert [[step.number for step in steps(read(tmp_path / f"mine{n}.json"))] for n in (1, 2)] == [[2, 3], [6, 7]]
+    assert len(list((tmp_path / "tensorboard").glob("*.pt.trace.json.gz"))) == 2
     trace = read(tmp_path / "rank0.cycle0.pt.trace.json.gz")
     assert {"my own part", "aten::addmm"} <= set(trace.names)
     assert [step.number for step in steps(trace)] == [2, 3]

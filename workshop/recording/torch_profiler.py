@@ -13,6 +13,7 @@ how much memory was in use is in `prof/profiler_list.dat`.
 
 import atexit
 import functools
+import gzip
 import json
 import os
 import sys
@@ -126,7 +127,9 @@ class Recorder:
         while path.exists():
             self.cycles += 1
             path = self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz"
-        profiler.export_chrome_trace(str(path))
+        type(profiler).export_chrome_trace(profiler, str(path))
+        # torch writes a trace once; handlers that write it, too, get a copy.
+        profiler.export_chrome_trace = functools.partial(_copy, path)
         name = LIST if rank == 0 else LIST.replace(".", f".rank{rank}.")
         with (self.folder / name).open("a", encoding="utf-8") as file:
             file.write(f"{path.name}\n\n{summary(profiler)}\n\n")
@@ -222,6 +225,12 @@ class Unasked:
         report = {"rank": rank_here(), "steps": self.steps, "cycles": self.recorder.cycles}
         with self.report.open("a") as file:
             file.write(json.dumps(report) + "\n")
+
+
+def _copy(trace: Path, path: str, **_how: Any) -> None:
+    """A trace to another place, compressed if its name says so; how torch would write it does not matter."""
+    content = trace.read_bytes()
+    Path(path).write_bytes(content if str(path).endswith(".gz") else gzip.decompress(content))
 
 
 ACTIVITIES = ("cpu", "cuda", "xpu", "mtia", "hpu")

@@ -66,7 +66,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     """Each file, and whether it was asked for by name."""
     for path in paths:
         if path.is_dir():
-            yield from ((found, False) for found in sorted(path.rglob("*")) if found.name.endswith(SUFFIXES))
+            yield from ((found, False) for found in sorted(path.iterdir()) if found.name.endswith(SUFFIXES))
         elif not path.exists():
             raise TraceError(f"there is no file {path}")
         else:
