@@ -66,11 +66,15 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     """Each file, and whether it was asked for by name."""
     for path in paths:
         if path.is_dir():
-            yield from ((found, False) for found in sorted(path.iterdir()) if found.name.endswith(SUFFIXES))
+            yield from ((found, False) for found in sorted(path.iterdir()) if _may_be_one(found))
         elif not path.exists():
             raise TraceError(f"there is no file {path}")
         else:
             yield path, True
+
+
+def _may_be_one(path: Path) -> bool:
+    return path.name.endswith(SUFFIXES) and path.is_file()
 
 
 def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
