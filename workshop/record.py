@@ -80,9 +80,20 @@ def record_torch(
     from workshop.recording import torch_profiler, torch_run
 
     options = torch_profiler.Options(
-        wait, warmup, active, repeat, skip_first, prof_dir, tuple(activities.lower().split(",")), record_shapes,
-        profile_memory, with_stack, with_flops, with_modules, tensorboard,
-    )  # fmt: skip
+        wait=wait,
+        warmup=warmup,
+        active=active,
+        repeat=repeat,
+        skip_first=skip_first,
+        prof_dir=prof_dir,
+        activities=tuple(activities.lower().split(",")),
+        record_shapes=record_shapes,
+        profile_memory=profile_memory,
+        with_stack=with_stack,
+        with_flops=with_flops,
+        with_modules=with_modules,
+        tensorboard=tensorboard,
+    )
     found = torch_run.record(command, options)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")

@@ -391,6 +391,18 @@ def test_who_makes_the_others_wait(trace: Any) -> None:
     assert any("rank 1 is the slowest" in str(finding) for finding in findings(ranks))
 
 
+def test_cycles_of_a_rank_are_one_rank(trace: Any) -> None:
+    quick, slow = {"work": 100, "talk": 50}, {"work": 149, "talk": 1}
+    cycles = {
+        "0 (rank0.cycle0)": trace(a_step(1, 0, **quick)),
+        "0 (rank0.cycle1)": trace(a_step(9, 0, **quick)),
+        "1 (rank1.cycle0)": trace(a_step(1, 0, **slow)),
+        "1 (rank1.cycle1)": trace(a_step(9, 0, **slow)),
+    }
+    assert [(row["rank"], row["steps"]) for row in stragglers(cycles)] == [(1, 2), (0, 2)]
+    assert stragglers({name: each for name, each in cycles.items() if name.startswith("0")}) == []
+
+
 def test_copies_and_how_fast_they_are(trace: Any) -> None:
     [row] = copies(
         trace(

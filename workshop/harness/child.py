@@ -22,9 +22,9 @@ from typing import IO, Any
 
 import psutil
 
+from workshop.harness import injection
 from workshop.harness.probe import VARIABLE, Orders
 
-INJECT = Path(__file__).parent / "inject"
 MOST_PROCESSES = 200
 MOST_OUTPUT_BYTES = 20_000
 """Of what a script prints, so much of the end is kept."""
@@ -133,8 +133,7 @@ class Child:
             life=self.lives,
             measure=self.measure,
         )
-        path = os.pathsep.join(filter(None, [str(INJECT), os.environ.get("PYTHONPATH")]))
-        environment = os.environ | self.environment | orders.to_environment() | {"PYTHONPATH": path}
+        environment = os.environ | self.environment | orders.to_environment() | injection.environment()
         environment.pop("LINE_PROFILE", None)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
         compiled = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"

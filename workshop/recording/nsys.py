@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from workshop.harness.child import INJECT
+from workshop.harness import injection
 from workshop.recording.names import place
 from workshop.recording.torch_run import as_command
 
@@ -45,8 +45,8 @@ def command_line(command: list[str], output: str, options: Options) -> list[str]
         flags.append(f"--gpu-metrics-devices={options.gpu_metrics}")
     if options.run_as:
         flags.append(f"--run-as={_me() if options.run_as == ME else options.run_as}")
-    path = os.pathsep.join(filter(None, [str(INJECT), os.environ.get("PYTHONPATH")]))
-    return ["nsys", "profile", *flags, "env", f"PYTHONPATH={path}", f"{VARIABLE}=1", *inner]
+    variables = [f"{name}={value}" for name, value in (injection.environment() | {VARIABLE: "1"}).items()]
+    return ["nsys", "profile", *flags, "env", *variables, *inner]
 
 
 def start() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.errors import WorkshopError
-from workshop.harness.child import INJECT
+from workshop.harness import injection
 from workshop.recording.torch_profiler import Options, check_activities
 
 TRACES = "*.pt.trace.json.gz"
@@ -51,8 +51,7 @@ def record(command: list[str], options: Options) -> Recorded:
         ) from None
     with tempfile.TemporaryDirectory() as reports:
         report = Path(reports, "report.jsonl")
-        path = os.pathsep.join(filter(None, [str(INJECT), os.environ.get("PYTHONPATH")]))
-        environment = os.environ | options.to_environment(report) | {"PYTHONPATH": path}
+        environment = os.environ | options.to_environment(report) | injection.environment()
         exit_code, stopped = _run(command, environment)
         processes = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
     traces = sorted(folder.glob(TRACES))

@@ -78,8 +78,6 @@ class Document(msgspec.Struct):
 
     traceEvents: list[Event] = []
     distributedInfo: Any = None
-    deviceProperties: Any = None
-    baseTimeNanoseconds: Any = None
     script: Any = None
     """Of which it is, if `workshop record torch` made it."""
 

@@ -22,6 +22,11 @@ _RANK = re.compile(r"rank[-_]?(\d+)")
 Rank = int | str
 
 
+def number_of(rank: Rank) -> int:
+    """Without the file, where several are of the same rank."""
+    return rank if isinstance(rank, int) else int(rank.partition(" ")[0])
+
+
 class Traces(dict[Rank, Trace]):
     """By rank: its number, or, where two files say that they are the same one, the number and the file's name."""
 

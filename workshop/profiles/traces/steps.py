@@ -1,12 +1,13 @@
 """Steps of the training, and where in them the time of the thread that trains went."""
 
+from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
 
 from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, find_calls, spans
 from workshop.profiles.traces.intervals import Spans, overlap, union, without
-from workshop.profiles.traces.ranks import Rank
+from workshop.profiles.traces.ranks import Rank, number_of
 from workshop.profiles.traces.trace import Mask, Trace
 
 PHASES = ("data wait", "host-to-device copy", "forward", "backward", "optimizer", "other")
@@ -65,7 +66,9 @@ def stragglers(traces: dict[Rank, Trace]) -> list[Row]:
     Ranks that are done earlier wait in the communication for those that are not, so that the steps of all are equally
     long. The slow one is the one that hardly waits.
     """
-    found = {rank: {step.number: step for step in steps(trace)} for rank, trace in traces.items()}
+    found: dict[int, dict[int, Step]] = defaultdict(dict)
+    for rank, trace in traces.items():
+        found[number_of(rank)] |= {step.number: step for step in steps(trace)}
     if not any(step.communication for each in found.values() for step in each.values()):
         return []  # nobody waits for anybody
     common = set.intersection(*(set(each) for each in found.values())) if len(found) > 1 else set()

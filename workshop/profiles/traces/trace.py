@@ -1,9 +1,8 @@
 """A torch.profiler trace as columns: one row for each event that lasts."""
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
@@ -53,7 +52,7 @@ class Events:
     bytes: Ints
     """Copied or set."""
     ts: Ints
-    """When it began, in ns; counted from `Trace.base_ns`."""
+    """When it began, in ns, from where the file begins to count."""
     dur: Ints
     """How long it took, in ns."""
 
@@ -82,13 +81,8 @@ class Trace:
     cats: list[str]
     rank: int | None = None
     """As the file says."""
-    world_size: int | None = None
-    devices: dict[int, str] = field(default_factory=dict)
-    """Their names, by their numbers."""
     script: str | None = None
     """Of which it is, if `workshop record torch` made it."""
-    base_ns: int = 0
-    """What times are counted from, since 1970."""
     whole_us: bool = False
     """Whether all times were written as whole µs, as older versions of torch do."""
     untimed: bool = False
@@ -174,10 +168,7 @@ def _read(path: Path, exact: bool) -> Trace:
         list(table.names),
         [str(cat) for cat in table.cats],
         _int_or_none(distributed.get("rank")),
-        _int_or_none(distributed.get("world_size")),
-        dict(_devices(about.deviceProperties)),
         about.script if isinstance(about.script, str) else None,
-        _int_or_none(about.baseTimeNanoseconds) or 0,
         table.types <= {int},
         type(None) in table.types,
         tuple(damage),
@@ -273,9 +264,3 @@ def _int_or(value: Any, missing: int) -> int:
 
 def _int_or_none(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _devices(properties: Any) -> Iterable[tuple[int, str]]:
-    for each in properties if isinstance(properties, list) else []:
-        if isinstance(each, dict) and isinstance(each.get("id"), int):
-            yield each["id"], str(each.get("name", ""))
