@@ -51,7 +51,7 @@ def test_the_solution_is_done_and_json_says_so(check: Run, project: Path, tmp_pa
 
 
 def test_other_work_is_refused_before_anything_is_said_about_speed(check: Run, tmp_path: Path) -> None:
-    shutil.copytree(TESTS / "cheats", tmp_path / "cheats")
+    shutil.copytree(TESTS / "cheats" / "part3", tmp_path / "cheats")
     done = check("part3", "--script", tmp_path / "cheats" / "last_batch_dropped.py")
     assert done.returncode == 3
     assert "part3: not the same work\n- an epoch trains on 28 of 31 items: the last batch is dropped" in done.stdout
@@ -209,7 +209,7 @@ def test_reset_keeps_what_was_there(run: Run, project: Path, tmp_path: Path) -> 
     script = tmp_path / "train.py"
     assert run("-m", "workshop", "reset").returncode == 0
     assert script.read_bytes() == (project / "solutions" / "part1.py").read_bytes()
-    assert judge.reset(script) is None, "an untouched one needs no backup"
+    assert judge.put(find_part("part1").untouched, script) is None, "an untouched one needs no backup"
 
     backups = []
     for text in ("mine", "mine, too"):

@@ -39,6 +39,9 @@ app.add_typer(instruments.app)
 
 DataOption = Annotated[Path, typer.Option("--data", help="Folder of the data.")]
 ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
+PartScriptOption = Annotated[
+    Path | None, typer.Option("--script", help="Your script; else the part's, such as train.py.", show_default=False)
+]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
 YesOption = Annotated[bool, typer.Option("--yes", help="See the solution without having tried.")]
 AnswerOption = Annotated[str | None, typer.Option("--answer", help="To the part's question.", show_default=False)]
@@ -153,7 +156,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     found = named_or_next(part, state)
     number, text = next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
-    if number == len(found.hints) and not found.question:
+    if number == len(found.hints) and found.changes:
         print(f"\nIt was the last. The solution: workshop solution {found.name}")
 
 
@@ -162,7 +165,7 @@ def check(
     part: PartArgument = None,
     every: Annotated[bool, typer.Option("--all", help="Check every part, one after the other.")] = False,
     answer: AnswerOption = None,
-    script: ScriptOption = DEFAULT_SCRIPT,
+    script: PartScriptOption = None,
     config: Annotated[
         Path | None, typer.Option(help="Take image and batch size from this config.", show_default=False)
     ] = None,
@@ -186,16 +189,22 @@ def check(
         raise typer.BadParameter("goes with one part, not with --all", param_hint="--answer")
     if every == (part is not None):
         raise typer.BadParameter("name one part, such as part3, or say --all")
-    state = State(judge.existing(script).parent)
-    parts = all_parts() if every else [find_part(part or "")]
-    askers = [_asker(each, answer, every, as_json, state) for each in parts]  # before any of them takes a minute
+    todo = []
+    for each in all_parts() if every else [find_part(part or "")]:
+        own = _script_of(each, script, every)
+        if every and each.own_script and not own.is_file():
+            say(f"{each.name} is left out: there is no {own}; workshop start {each.name} puts it there")
+        else:
+            todo.append((each, judge.existing(own, each)))
+    state = State(todo[0][1].parent)
+    askers = [_asker(each, answer, every, as_json, state) for each, _ in todo]  # before any of them takes a minute
     verdicts = []
-    for each, asker in zip(parts, askers, strict=True):
+    for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
-        verdicts.append(judge.check(each, script, data, config, device, say, asker, state))
+        verdicts.append(judge.check(each, own, data, config, device, say, asker, state))
         if not as_json:
             print_verdict(verdicts[-1])
-    following = next_part(state, after=parts[-1])
+    following = next_part(state, after=todo[-1][0])
     if as_json:
         found = {"verdicts": [v.as_dict() for v in verdicts]} if every else verdicts[0].as_dict()
         print_json(**found, next_part=following and following.name)
@@ -207,7 +216,7 @@ def check(
 @app.command()
 def watch(
     part: PartArgument = None,
-    script: ScriptOption = DEFAULT_SCRIPT,
+    script: PartScriptOption = None,
     device: DeviceOption = None,
     data: DataOption = DEFAULT_DATA,
 ) -> None:
@@ -217,8 +226,10 @@ def watch(
     from workshop.state import State
     from workshop.watch import changes
 
-    state = State(judge.existing(script).parent)
+    state = State(script.absolute().parent if script else Path.cwd())
     found = named_or_next(part, state)
+    script = script or Path(found.script)
+    judge.existing(script, found)
     asker = _asker(found, None, False, False, state)
     for _ in changes([script, Path(f"{script.name}.lprof")] if found.question else [script]):
         say(f"{found.name}: {found.title}")
@@ -237,7 +248,7 @@ def watch(
 def diff(
     part: Annotated[str, typer.Argument(help="part3, or 3.", show_default=False)],
     other: Annotated[str | None, typer.Argument(help="Another part.", show_default=False)] = None,
-    script: ScriptOption = DEFAULT_SCRIPT,
+    script: PartScriptOption = None,
     yes: YesOption = False,
 ) -> None:
     """Compare your script with the solution of a part; or, of two parts, the solutions.
@@ -249,9 +260,11 @@ def diff(
     from workshop.progress import difference, solution
     from workshop.state import State
 
+    found = find_part(part)
+    script = script or Path(found.script)
     state = State(script.absolute().parent)
     right = solution(state, find_part(other or part), yes)
-    left = solution(state, find_part(part), yes) if other else existing(script)
+    left = solution(state, found, yes) if other else existing(script, found)
     print_diff(difference(left, right))
 
 
@@ -260,14 +273,16 @@ def solution(
     part: Annotated[str, typer.Argument(help="part3, or 3.", show_default=False)],
     write: Annotated[bool, typer.Option("--write", help="Put it in the place of your script, which is kept.")] = False,
     yes: YesOption = False,
-    script: ScriptOption = DEFAULT_SCRIPT,
+    script: PartScriptOption = None,
 ) -> None:
     """Show the solution of a part, once you have tried it yourself."""
     from workshop import judge, progress
     from workshop.parts import find_part
     from workshop.state import State
 
-    source = progress.solution(State(script.absolute().parent), find_part(part), yes)
+    found = find_part(part)
+    script = script or Path(found.script)
+    source = progress.solution(State(script.absolute().parent), found, yes)
     if write:
         backup = judge.put(source, script)
         print(f"{script} is now the solution of {source.stem}." + (f" Yours is kept as {backup}." if backup else ""))
@@ -292,12 +307,38 @@ def selftest(data: DataOption = DEFAULT_DATA) -> None:
 
 
 @app.command()
-def reset(script: ScriptOption = DEFAULT_SCRIPT) -> None:
-    """Put the untouched train.py back. Yours is kept, with the date in its name."""
+def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
+    """Put the script of a part here, for you to edit. Without a name, of the part to do next."""
     from workshop import judge
+    from workshop.progress import named_or_next
+    from workshop.state import State
 
-    backup = judge.reset(script)
+    found = named_or_next(part, State(script.absolute().parent if script else Path.cwd()))
+    script = script or Path(found.script)
+    if script.exists():
+        print(f"{script} is here already; workshop reset {found.name} puts the untouched one in its place.")
+    else:
+        judge.put(found.untouched, script)
+        print(f"{script} is here, to be edited. What to do: workshop show {found.name}")
+
+
+@app.command()
+def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
+    """Put the untouched script back, train.py or that of a part. Yours is kept, with the date in its name."""
+    from workshop import judge
+    from workshop.parts import all_parts, find_part
+
+    found = find_part(part) if part else all_parts()[0]
+    script = script or Path(found.script)
+    backup = judge.put(found.untouched, script)
     print(f"{script} is as it was at first." + (f" Yours is kept as {backup}." if backup else ""))
+
+
+def _script_of(part: "Part", script: Path | None, every: bool) -> Path:
+    """The file to judge: the one that was named; or the part's own, which of many parts is beside it."""
+    if script is None:
+        return Path(part.script)
+    return script.with_name(part.script) if every and part.own_script else script
 
 
 def _asker(part: "Part", answer: str | None, every: bool, as_json: bool, state: "State") -> "Ask | None":
@@ -306,7 +347,10 @@ def _asker(part: "Part", answer: str | None, every: bool, as_json: bool, state: 
         if answer is not None:
             raise typer.BadParameter(f"{part.name} asks no question", param_hint="--answer")
         return None
-    known = state.get("parts", part.name, "answer") if every else answer
+    remembered = state.get("parts", part.name, "answer")
+    if part.changes and answer is None and remembered is not None:
+        return None  # it was answered, and need not be while the script is being changed
+    known = remembered if every else answer
     if known is not None:
         return lambda _: str(known)
     if as_json or not sys.stdin.isatty():

@@ -14,9 +14,10 @@ from workshop.experiment import STAMP, ExperimentConfig, load_config
 from workshop.harness.bench import Bench, PartBench, broken
 from workshop.harness.child import Child, ScriptError
 from workshop.harness.observation import Observation
+from workshop.harness.ranks import RanksBench
 from workshop.harness.trial import Trial
 from workshop.harness.verdict import Outcome, Verdict
-from workshop.parts import SOLUTIONS, Part
+from workshop.parts import Part
 from workshop.state import State
 
 Say = Callable[[str], None]
@@ -48,7 +49,9 @@ def check(
     Raises:
         WorkshopError: there is no such script, config or data.
     """
-    script = existing(script)
+    script = existing(script, part)
+    if config and part.own_script:
+        raise WorkshopError(f"{part.script} takes no config")
     trial = Trial(
         part=part,
         candidate=script,
@@ -59,18 +62,28 @@ def check(
     state = state or State(script.parent)
     source = script.read_bytes()
     try:
-        if part.question:
-            observation = Observation(trial, ask, say)
-            verdict = part.check(observation)
-            if verdict.outcome is Outcome.DONE:
-                state.put(observation.said, "parts", part.name, "answer")
-        else:
+        verdict = _judge_answer(trial, ask, say, state) if part.question else None
+        if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
             of_config = f"{trial.config.image_size} px" if config else "the part's own config"
-            with PartBench(trial, state, f"{machine(device)}, {of_config}", say) as bench:
+            here = f"{machine(device)}, {of_config}"
+            with RanksBench(trial, say) if part.ranks > 1 else PartBench(trial, state, here, say) as bench:
                 verdict = part.check(bench)
+        assert verdict  # a part that asks neither is none
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
+    return verdict
+
+
+def _judge_answer(trial: Trial, ask: Ask | None, say: Say, state: State) -> Verdict | None:
+    """Of a part's question; None if that was answered before, and there is something to change now."""
+    known = ("parts", trial.part.name, "answer")
+    if trial.part.changes and ask is None and state.get(*known) is not None:
+        return None
+    observation = Observation(trial, ask, say)
+    verdict = trial.part.answer(observation)
+    if verdict.outcome is Outcome.DONE:
+        state.put(observation.said, *known)
     return verdict
 
 
@@ -108,13 +121,15 @@ def config_for(part: Part, path: Path | None) -> ExperimentConfig:
     return replace(own, dataset="stand-in", max_items=part.items, max_epochs=10_000, wasted_time=0.1)
 
 
-def existing(script: Path) -> Path:
+def existing(script: Path, part: Part | None = None) -> Path:
     """The absolute path of a script.
 
     Raises:
         WorkshopError: it is not there.
     """
     if not script.is_file():
+        if part and script == Path(part.script):
+            raise WorkshopError(f"there is no {script} here; put it there with workshop start {part.name}")
         raise WorkshopError(f"there is no file {script.absolute()}; name your script with --script")
     return script.absolute()
 
@@ -125,20 +140,15 @@ def machine(device: str | None) -> str:
     return f"{platform.node()}, {os.cpu_count()} cores, {device or 'any device'}, {versions}"
 
 
-def reset(script: Path) -> Path | None:
-    """Put the untouched script in the place of a script, which is kept beside it, with the date in its name.
+def put(source: Path, script: Path) -> Path | None:
+    """Put a copy of a script in the place of another one, which is kept beside it, with the date in its name.
 
     Returns:
-        Where it was kept; None if there was none or it was untouched.
+        Where it was kept; None if there was none or it was the same.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    return put(SOLUTIONS / "part1.py", script)
-
-
-def put(source: Path, script: Path) -> Path | None:
-    """Put a copy of a script in the place of another one: see `reset`."""
     content = source.read_bytes()
     backup = None
     if script.exists():

@@ -30,7 +30,7 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
     """Keep how a check ended, whether the part was ever done and with which script, and the best speed."""
     known: dict[str, Any] = state.get("parts", part.name) or {}
     known |= {"last": verdict.outcome.value, "at": datetime.now().isoformat(timespec="seconds")}
-    if part.question or source != part.original_script.read_bytes():
+    if not part.changes or source != part.original_script.read_bytes():
         known["tried"] = True
     if verdict.outcome is Outcome.DONE:
         known |= {"done": True, "script": fingerprint(source)}
@@ -40,10 +40,11 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
 
 
 def progress(state: State, script: Path) -> list[Progress]:
-    """Every part's, in order."""
-    now = fingerprint(script.read_bytes()) if script.is_file() else None
+    """Every part's, in order; those with a script of their own are done in one beside it."""
     found = []
     for part in all_parts():
+        own = script.with_name(part.script) if part.own_script else script
+        now = fingerprint(own.read_bytes()) if own.is_file() else None
         known = state.get("parts", part.name) or {}
         if known.get("done"):
             text = "done" if known.get("script") == now else "done before"
@@ -78,7 +79,7 @@ def solution(state: State, part: Part, yes: bool) -> Path:
     Raises:
         WorkshopError: they have not, or the part asks a question and has no script to show.
     """
-    if part.question:
+    if not part.changes:
         raise WorkshopError(f"{part.name} asks a question, there is no script to show; try workshop hint {part.name}")
     if not (yes or state.get("parts", part.name, "tried")):
         raise WorkshopError(

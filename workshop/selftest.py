@@ -17,7 +17,7 @@ from workshop import judge
 from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
 from workshop.harness.verdict import Outcome
-from workshop.parts import FOLDER, SOLUTIONS, Part, all_parts, find_part
+from workshop.parts import FOLDER, Part, all_parts
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.state import State
 
@@ -47,36 +47,41 @@ def trials(data: Path) -> Iterator[Trial]:
         for part in all_parts():
             hints = len(part.hints)
             yield Trial(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
-            yield from questions(part, folder / part.name, data) if part.question else changes(part, folder, data)
-        for cheat in sorted(CHEATS.glob("*.py")):
-            if cheat.stem != "variation":
-                yield _try(find_part("part3"), cheat, f"cheat {cheat.stem}", Outcome.OTHER_WORK, data, folder)
+            own = folder / part.name
+            own.mkdir()
+            yield from questions(part, own, data) if part.question else changes(part, own, data)
+            for cheat in sorted((CHEATS / part.name).glob("*.py")):
+                if cheat.stem != "variation":
+                    yield _try(part, cheat, f"cheat {cheat.stem}", Outcome.OTHER_WORK, data, own)
 
 
-def changes(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
-    """Try a part that asks for a change."""
-    yield _try(part, SOLUTIONS / "part1.py", "the untouched script", Outcome.NOT_YET, data, folder)
-    yield _try(part, part.solution, "its solution", Outcome.DONE, data, folder)
+def changes(part: Part, folder: Path, data: Path, answer: str = "") -> Iterator[Trial]:
+    """Try a part's change, with the right answer to its question, if it has one."""
+    script = folder / part.script
+    for source, name, expected in (
+        (part.untouched, "the untouched script", Outcome.NOT_YET),
+        (part.solution, "its solution", Outcome.DONE),
+    ):
+        script.write_bytes(source.read_bytes())
+        yield _try(part, script, name, expected, data, folder, answer)
 
 
 def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
-    """Try a part that asks a question, in a folder that is not there yet."""
-    folder.mkdir()
-    script = folder / "train.py"
-    script.write_text(with_profile((SOLUTIONS / "part1.py").read_text(), part.profiled))
+    """Try a part that asks a question, and perhaps for a change, too, in a folder of its own."""
+    script = folder / part.script
+    script.write_text(with_profile(part.untouched.read_text(), part.profiled))
     right, wrong = (as_number(script, text) for text in (part.right, part.wrong))
     yield _silence(part, script)
     if part.profiled or part.recorded:
         yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
-        if part.recorded == "py-spy":
-            _record(script, data)
+        if part.recorded == "py-spy --idle":
+            _profile(part, "py-spy", script, data)
             yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, "without --idle")
-            _record(script, data, "--idle")
-        elif part.recorded == "torch":
-            _trace(script, data)
-        else:
-            _profile(script, data)
+        _profile(part, part.recorded, script, data)
     yield _try(part, script, "a wrong answer", Outcome.NOT_YET, data, folder, wrong)
+    if part.changes:
+        yield from changes(part, folder, data, right)
+        return
     yield _try(part, script, "the right answer", Outcome.DONE, data, folder, right)
     if part.profiled or part.recorded:
         script.write_text("\n" + script.read_text())
@@ -86,7 +91,10 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
 def _try(
     part: Part, script: Path, name: str, expected: Outcome, data: Path, folder: Path, answer: str = "", says: str = ""
 ) -> Trial:
-    verdict = judge.check(part, script, data, say=lambda _: None, ask=lambda _: answer, state=State(folder))
+    known = part.changes and not answer  # else an answer was remembered
+    verdict = judge.check(
+        part, script, data, say=lambda _: None, ask=None if known else lambda _: answer, state=State(folder)
+    )
     found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
     return Trial(f"{part.name}, {name}", found, verdict.outcome is expected and says in verdict.reasons[0])
 
@@ -98,29 +106,22 @@ def _silence(part: Part, script: Path) -> Trial:
     return Trial(f"{part.name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
 
 
-def _profile(script: Path, data: Path) -> None:
-    """By kernprof, as a participant does it."""
-    _train(["-m", "kernprof", "-l", script.name], script, data)
-
-
-def _record(script: Path, data: Path, *options: str) -> None:
-    """By py-spy, as a participant does it."""
-    _train(["-m", "workshop", "record", "py-spy", *options, "--", sys.executable, script.name], script, data)
-
-
-def _trace(script: Path, data: Path) -> None:
-    """By torch.profiler, as a participant does it; the script makes three steps here."""
-    _train(["-m", "workshop", "record", "torch", "--wait", "0", "--warmup", "1", "--", script.name], script, data)
-
-
-def _train(command: list[str], script: Path, data: Path) -> None:
+def _profile(part: Part, how: str, script: Path, data: Path) -> None:
+    """As a participant does it: by kernprof, py-spy or torch.profiler."""
+    recorder = {
+        "": ["kernprof", "-l"],
+        "py-spy": ["workshop", "record", "py-spy", "--", sys.executable],
+        "py-spy --idle": ["workshop", "record", "py-spy", "--idle", "--", sys.executable],
+        "torch": ["workshop", "record", "torch", "--wait", "0", "--warmup", "1", "--"],  # the script makes three steps
+    }[how]
     # Storage so slow that it is the bottleneck on a busy machine, too.
     config = ExperimentConfig(
         batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in", wasted_time=0.3
     )
     (script.parent / "config.py").write_text(config.to_source())
+    arguments = ["config.py", "--data", str(data.resolve())]
     subprocess.run(
-        [sys.executable, *command, "config.py", "--data", str(data.resolve())],
+        [sys.executable, "-m", *recorder, script.name, *([] if part.own_script else arguments)],
         cwd=script.parent,
         env=os.environ | {OFFLINE_VARIABLE: "1"},
         capture_output=True,

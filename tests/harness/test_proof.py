@@ -109,14 +109,14 @@ def complaints(start: Start, original: Child) -> Iterator[Callable[..., list[str
 
 
 def test_every_cheat_has_a_name() -> None:
-    assert {path.stem for path in (TESTS / "cheats").glob("*.py")} - {"variation"} == NAMED.keys()
+    assert {path.stem for path in (TESTS / "cheats" / "part3").glob("*.py")} - {"variation"} == NAMED.keys()
 
 
 @pytest.mark.parametrize(
     "cheat", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in NAMED]
 )
 def test_a_cheat_is_refused_and_named(cheat: str, complaints: Callable[[Path], list[str]]) -> None:
-    found = complaints(TESTS / "cheats" / f"{cheat}.py")
+    found = complaints(TESTS / "cheats" / "part3" / f"{cheat}.py")
     assert NAMED[cheat] in " ".join(found)
     assert len(found) <= 2, "one cheat is one complaint, or two"
 

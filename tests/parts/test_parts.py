@@ -22,9 +22,11 @@ def test_the_parts_in_their_order() -> None:
 def test_a_part_has_all_it_needs(part: Part) -> None:
     assert len(part.hints) == 3
     assert all(len(hint) > 40 for hint in part.hints)
-    assert callable(part.check)
-    assert part.question or part.solution.is_file()
+    assert part.question or part.changes
+    assert not part.question or callable(part.answer)
+    assert not part.changes or callable(part.check)
     assert part.original_script.is_file()
+    assert part.untouched.name in ("part1.py", part.script)
     lesson = part.lesson.read_text(encoding="utf-8")
     assert lesson.startswith(f"# Part {part.number}: {part.title}\n\n*The script starts with")
     assert f"workshop check {part.name}" in lesson

@@ -5,8 +5,9 @@ A part's `check.py` says which steps are taken on a `PartBench`, and in which or
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Self
@@ -37,6 +38,25 @@ HIDDEN = 0.1
 """With less of the copy time under kernels, nothing overlaps: one of the four things that it takes is missing."""
 
 Say = Callable[[str], None]
+Check = Callable[[Sequence[Path]], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What of an epoch is raced."""
+
+    what: str
+    """As a verdict says it, before the ratio."""
+    seconds: Callable[[Epoch], float]
+
+
+WHOLE = Clock("", lambda epoch: epoch.seconds)
+
+PREPARATION = Clock(
+    "until the model is called, ",
+    lambda epoch: epoch.phases["data wait"] + epoch.phases["host-to-device copy"] + epoch.phases["other"],
+)
+"""What comes before the model: all that neither it nor the optimizer takes. A GPU is not waited for."""
 
 
 class Bench:
@@ -71,6 +91,9 @@ class Bench:
         self.lives = ExitStack()
         self.lives.enter_context(original)
         self.lives.enter_context(candidate)
+        self.clock = WHOLE
+        self.also: Check = lambda _: ()
+        """A check of the part's own, of the steps that were recorded."""
         self.samples: list[Path] = []
         self.reproducible = True
         self.replaced_clocks: set[str] = set()
@@ -130,6 +153,7 @@ class Bench:
             recomputed = [self.original.recompute(sample) for sample in self.samples] or [{"error": _NO_LOSS}]
         evidence = Evidence(self.wasted_time_s, sorted(self.replaced_clocks), recomputed)
         complaints = differences(Ledger.of(self.original.folder), self.ledger(), evidence)
+        complaints = [*self.also(self.samples), *complaints]
         return Verdict(self.subject, Outcome.OTHER_WORK, tuple(complaints)) if complaints else None
 
     def solution_ratio(self) -> float | None:
@@ -152,9 +176,9 @@ class Bench:
         def run(child: Child) -> float:
             epochs[child].append(child.epoch(keep_batches=child is self.original))
             self.replaced_clocks |= set(epochs[child][-1].replaced_clocks)
-            return epochs[child][-1].seconds
+            return self.clock.seconds(epochs[child][-1])
 
-        self.say(f"racing, epoch by epoch; asked: {self.target:g} times as fast")
+        self.say(f"racing, epoch by epoch; asked: {self.clock.what}{self.target:g} times as fast")
         result = race(
             lambda: run(self.original),
             lambda: run(self.candidate),
@@ -177,8 +201,8 @@ class Bench:
             headroom = items / self.original.epoch(from_memory=True).seconds
         return Speed(
             original=self.label,
-            rate_before=items / median(epoch.seconds for epoch in before),
-            rate_after=items / median(epoch.seconds for epoch in after),
+            rate_before=items / median(map(self.clock.seconds, before)),
+            rate_after=items / median(map(self.clock.seconds, after)),
             ratio=result.ratio,
             low=low,
             high=high,
@@ -191,7 +215,7 @@ class Bench:
         )
 
     def _judge(self, result: Result, speed: Speed, notes: tuple[str, ...]) -> Verdict:
-        says = f"{speed.ratio:.2f} times as fast as {self.name}, with the same work"
+        says = f"{self.clock.what}{speed.ratio:.2f} times as fast as {self.name}, with the same work"
         asked = f"asked are {speed.target:g} times"
         solution = f"; the solution reaches {speed.solution_ratio:.1f} times here" if speed.solution_ratio else ""
         notes = notes if self.reproducible else (*notes, f"not compared: the steps themselves; {_NOT_REPRODUCIBLE}")
@@ -212,9 +236,10 @@ class PartBench(Bench):
 
     def __init__(self, trial: Trial, state: State, machine: str, say: Say) -> None:
         self.trial, self.state, self.machine = trial, state, machine
-        part, wasted_time_s = trial.part, trial.config.wasted_time
+        part, wasted_time_s = trial.part, None if trial.part.own_script else trial.config.wasted_time
         original, candidate = trial.child(part.original_script), trial.child(trial.candidate)
-        name = "the untouched script" if part.original == "part1" else part.original_script.name
+        untouched = part.own_script or part.original == "part1"
+        name = "the untouched script" if untouched else part.original_script.name
         super().__init__(part.name, original, candidate, part.target, say, name, wasted_time_s, trusted=True)
 
     def start(self) -> None:
@@ -253,7 +278,7 @@ class PartBench(Bench):
             for _ in range(2):
                 solution.epoch()
             pairs = [(self.original.epoch(keep_batches=True), solution.epoch()) for _ in range(3)]
-        ratio = median(before.seconds / after.seconds for before, after in pairs)
+        ratio = median(self.clock.seconds(before) / self.clock.seconds(after) for before, after in pairs)
         self.state.put(round(ratio, 3), "calibration", self.machine, self.subject)
         self.say(f"  {ratio:.1f} times as fast as {self.name}")
         self.deadline += time.monotonic() - begin

@@ -166,6 +166,7 @@ class Child:
         keep_batches: bool = False,
         from_memory: bool = False,
         trace_copies: bool = False,
+        pause: bool = True,
     ) -> Epoch:
         """Let it train for one epoch. A script that has ended, after an epoch at least, is started again.
 
@@ -174,6 +175,7 @@ class Child:
             keep_batches: keep the batches for an epoch `from_memory`, where the DataLoader hands out the kept ones.
             from_memory: see there.
             trace_copies: measure how much of the copies to a CUDA device is hidden under kernels.
+            pause: stop it after the epoch, with all that it started.
 
         Raises:
             ScriptError: it ended, hung or ran away.
@@ -209,7 +211,8 @@ class Child:
             return self.epoch(sample_step, keep_batches, from_memory, trace_copies)
         self.epochs_in_life += 1
         self.epoch_steps = self.epoch_steps or report["steps"]
-        self._signal(signal.SIGSTOP)
+        if pause:
+            self.pause()
         return Epoch(
             seconds=seconds,
             phases=report["phases"],
@@ -219,13 +222,13 @@ class Child:
             copies=report["copies"],
         )
 
-    def recompute(self, sample: Path) -> dict[str, Any]:
-        """Have a step that another child recorded computed over again by this one: see `replay.recompute`."""
+    def recompute(self, *samples: Path) -> dict[str, Any]:
+        """Have a step that others recorded computed over again by this one: see `replay.recompute`."""
         if self.process is None:
             raise ValueError("a child computes only between epochs")
         self._signal(signal.SIGCONT)
         try:
-            self.say(do="recompute", sample=str(sample))
+            self.say(do="recompute", samples=list(map(str, samples)))
             return self._hear()
         except _EndedError:
             raise self._ended() from None
@@ -266,6 +269,10 @@ class Child:
         """Kill the script and delete its folder."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pause(self) -> None:
+        """Stop it, with all that it started, until its next epoch."""
+        self._signal(signal.SIGSTOP)
 
     def _signal(self, number: signal.Signals) -> None:
         """To the script and all that it started."""

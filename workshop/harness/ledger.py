@@ -7,9 +7,10 @@ the device. Whatever else changes a picture, a crop or an augmentation, is a tra
 
 import base64
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,8 @@ class Model:
     """The shapes."""
     optimizer: str
     settings: dict[str, Any]
+    ranks: int = 1
+    """Processes that train it together, as torch.distributed has it."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,23 @@ class Ledger:
         ledger._index()
         return ledger
 
+    @classmethod
+    def of_ranks(cls, ledgers: Sequence["Ledger"]) -> "Ledger":
+        """What several ranks did together, as if one process had done it: their shares of a batch are one batch."""
+        whole = cls(iters=ledgers[0].iters, batches=ledgers[0].batches, model=ledgers[0].model)
+        whole.workers = sum(ledger.workers for ledger in ledgers)
+        for name in ("reads", "transforms"):
+            events = [event for ledger in ledgers for event in getattr(ledger, name)]
+            setattr(whole, name, sorted(events, key=lambda event: event.t))
+        whole.copies = sorted((copy for ledger in ledgers for copy in ledger.copies), key=lambda copy: copy[0])
+        for shares in zip_longest(*(ledger.steps for ledger in ledgers)):
+            steps = [step for step in shares if step]
+            forwards = zip_longest(*(step.forwards for step in steps))
+            together = tuple(_together([forward for forward in each if forward]) for each in forwards)
+            whole.steps.append(replace(steps[0], forwards=together, backwards=min(step.backwards for step in steps)))
+        whole._index()
+        return whole
+
     def _enter(self, event: dict[str, Any]) -> None:
         t, source = event["t"], (event["pid"], event["thread"])
         match event["kind"]:
@@ -177,7 +197,7 @@ class Ledger:
                 self.copies.append((t, unit(decode(event["picture"])) if event["picture"] else None))
             case "model":
                 shapes = tuple(tuple(shape) for shape in event["parameters"])
-                self.model = self.model or Model(shapes, event["optimizer"], event["settings"])
+                self.model = self.model or Model(shapes, event["optimizer"], event["settings"], event["ranks"])
 
     @property
     def forwards(self) -> list[Forward]:
@@ -285,6 +305,18 @@ def decode(encoded: dict[str, Any]) -> Array:
     """The way back from `probe.encode`."""
     half = np.frombuffer(base64.b64decode(encoded["base64"]), dtype=np.float16)
     return half.reshape(encoded["shape"]).astype(np.float32)
+
+
+def _together(shares: Sequence[Forward]) -> Forward:
+    """One batch that several ranks share."""
+    targets = [share.targets for share in shares]
+    return replace(
+        shares[0],
+        t=min(share.t for share in shares),
+        shape=(sum(share.shape[0] for share in shares), *shares[0].shape[1:]),
+        values=np.concatenate([share.values for share in shares]),
+        targets=None if None in targets else tuple(target for each in targets for target in each or ()),
+    )
 
 
 def _forward(each: dict[str, Any]) -> Forward:

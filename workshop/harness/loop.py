@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import dataloader
@@ -49,6 +49,7 @@ class Loop:
         self.aside = False  # while the judge's own work runs through the hooks
         self.model: nn.Module | None = None
         self.optimizer: Optimizer | None = None
+        self.output: Any = None  # of the model
         self.loss: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = None
         self.steps: list[dict[str, Any]] = []  # of this epoch
         self.forwards: list[dict[str, Any]] = []  # since the last optimizer step
@@ -151,10 +152,12 @@ class Loop:
             if self.aside or self.model is not module:
                 return compiled(*inputs, **named)
             self.before_forward(module, inputs, named)
+            output = None
             try:
-                return compiled(*inputs, **named)
+                output = compiled(*inputs, **named)
+                return output
             finally:
-                self.after_forward(module)
+                self.after_forward(output)
 
         module._compiled_call_impl = call
 
@@ -180,10 +183,11 @@ class Loop:
         self.recorder.before_forward(batch)
         self.phases.enter("forward")
 
-    def after_forward(self, *_: Any) -> None:
-        """The forward pass ends."""
+    def after_forward(self, *call: Any) -> None:
+        """The forward pass ends; with what came out, if it is known."""
         if not self.aside and self.phases.stack[-1] == "forward":
             self.phases.leave()
+            self.output = call[-1]
 
     def on_loss(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """A loss function: its second argument are the targets."""
@@ -201,6 +205,10 @@ class Loop:
         if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
             return original(tensors, *args, **options)
         self.backwards += 1
+        if first is self.output and first is not None:  # the model's output is the loss
+            self.loss = (_as_it_is, (), {})
+            self.recorder.on_loss(None, first)
+        self.output = None
         with self.phases.within("backward"):
             return original(tensors, *args, **options)
 
@@ -254,7 +262,7 @@ class Loop:
         )
         while (command := self.hear())["do"] != "go":
             if command["do"] == "recompute":
-                self.say(**self.recompute(Path(command["sample"])))
+                self.say(**self.recompute([Path(sample) for sample in command["samples"]]))
         self.recorder.sample_step = command["sample_step"]
         self.keep_batches, self.from_memory = command["keep_batches"], command["from_memory"]
         self.steps, self.forwards, self.backwards, self.forwards_in_epoch = [], [], 0, 0
@@ -274,6 +282,7 @@ class Loop:
             parameters=[tuple(parameter.shape) for parameter in self.parameters],
             optimizer=type(self.optimizer).__name__,
             settings=settings,
+            ranks=distributed.get_world_size() if distributed.is_initialized() else 1,
         )
         for step in [*self.steps, {"forwards": self.forwards, "backwards": self.backwards, "parameter": None}]:
             if step["forwards"] or step["parameter"] is not None:
@@ -284,12 +293,12 @@ class Loop:
                     parameter=None if step["parameter"] is None else step["parameter"].flatten()[:64].tolist(),
                 )
 
-    def recompute(self, sample: Path) -> dict[str, Any]:
+    def recompute(self, samples: list[Path]) -> dict[str, Any]:
         """Do a step that another script recorded over again with this script's model, loss and optimizer."""
         if self.model is None or self.optimizer is None or self.loss is None:
             return {"error": "this script's own step was not seen whole"}
         try:
-            return recompute(sample, self.model, self.optimizer, self.loss)
+            return recompute(samples, self.model, self.optimizer, self.loss)
         except Exception as error:  # of a batch that the model or the loss does not take
             return {"error": f"{type(error).__name__}: {error}"}
 
@@ -311,6 +320,11 @@ class Loop:
         """End this process: its training is of use to nobody else."""
         print(f"the judge cannot be reached: {why}", file=sys.stderr, flush=True)
         os._exit(1)
+
+
+def _as_it_is(output: torch.Tensor, _targets: None) -> torch.Tensor:
+    """The loss of a model that returns it."""
+    return output
 
 
 def _is_training(module: nn.Module) -> bool:

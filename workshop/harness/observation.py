@@ -15,7 +15,9 @@ from workshop.harness.trial import Trial
 from workshop.harness.verdict import Outcome, Verdict
 from workshop.profiles import lines, seen_lines
 from workshop.profiles.traces import read as read_trace
+from workshop.profiles.traces.ranks import load
 from workshop.profiles.traces.steps import steps as step_phases
+from workshop.profiles.traces.steps import stragglers
 from workshop.recording.torch_run import TRACES
 
 PHASE_OF = {
@@ -30,6 +32,9 @@ PHASE_OF = {
 
 AS_HOT = 0.9
 """A line that takes so large a part of the hottest one's time is as good an answer."""
+
+LEAST_BEHIND = 0.1
+"""Of a step: a rank that works less than that longer than the others is none that anybody waits for."""
 
 EPOCHS = 2
 
@@ -110,18 +115,29 @@ class Observation:
 
     def judge_recording(self) -> Verdict:
         """Ask for the line of the script that was seen most often, and look into its newest recording by py-spy."""
-        script = self.trial.candidate
-        record = f"workshop record py-spy --idle -- python {script.name} with its config"
-        found = seen_lines.newest([Path.cwd(), script.parent], script)
+        part, script = self.trial.part, self.trial.candidate
+        record = f"workshop record {part.recorded} -- python {script.name} with its config"
+        found = next(seen_lines.of_script([Path.cwd(), script.parent], script), None)
         if found is None:
             return self.verdict(Outcome.NOT_YET, f"there is no recording of {script.name} here", next=record)
         path, recording = found
         if stale := seen_lines.why_stale(path, recording, script):
             return self.verdict(Outcome.NOT_YET, f"the recording is stale: {stale}", next=record)
-        if not seen_lines.shows_waiting(recording, script):
+        if "--idle" in part.recorded and not seen_lines.shows_waiting(recording, script):
             missing = f"hardly anything waits in {path.name}: it was recorded without --idle"
             return self.verdict(Outcome.NOT_YET, missing, next=record)
         return self.compare(replace(seen_lines.as_function(recording, script), name=f"{script.name} ({path.name})"))
+
+    def judge_earlier_recording(self) -> Verdict:
+        """The same for the script as it first came, whatever has become of it since."""
+        part, script, untouched = self.trial.part, self.trial.candidate, self.trial.part.untouched
+        for path, recording in seen_lines.of_script([Path.cwd(), script.parent], script):
+            if not seen_lines.why_others(path, recording, untouched):
+                function = seen_lines.as_function(recording, untouched)
+                return self.compare(replace(function, name=f"{untouched.name} ({path.name})"))
+        missing = f"there is no recording of {script.name} as it first came"
+        record = f"workshop reset {part.name}, and workshop record {part.recorded} -- python {script.name}"
+        return self.verdict(Outcome.NOT_YET, missing, next=record)
 
     def judge_trace(self) -> Verdict:
         """Ask which phase takes most of a step, and look into the newest trace by torch.profiler."""
@@ -149,6 +165,30 @@ class Observation:
             return replace(self.verdict(Outcome.DONE, says), shares=shares)
         return self.verdict(Outcome.NOT_YET, f"{says}; another phase takes more")
 
+    def judge_slow_rank(self) -> Verdict:
+        """Ask which rank is slower than the others, and look into the newest traces of several ranks."""
+        part, script = self.trial.part, self.trial.candidate
+        record = f"workshop show {part.name} says how to record all ranks"
+        folders = {folder.resolve() for folder in (Path.cwd(), script.parent)}
+        found = {path.parent for folder in folders for path in folder.glob(f"prof*/{TRACES}")}
+        for folder in sorted(found, key=lambda folder: folder.stat().st_mtime, reverse=True):
+            traces = load([folder])
+            table = stragglers(traces)
+            if len(table) < part.ranks or {trace.script for trace in traces.values()} != {script.name}:
+                continue
+            behind = table[0]["behind(us)"] / table[0]["step(us)"]
+            if behind < LEAST_BEHIND:
+                none = f"no rank in {folder.name} is slower than the others: record with configs/bad_node_config.py"
+                return self.verdict(Outcome.NOT_YET, none, next=record)
+            answer = self.answer(*(str(row["rank"]) for row in sorted(table, key=lambda row: str(row["rank"]))))
+            row = next(row for row in table if str(row["rank"]) == answer)
+            says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
+            if row is table[0]:
+                return self.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
+            return self.verdict(Outcome.NOT_YET, f"{says}; another one works more, and this one waits for it")
+        missing = f"there is no trace of {script.name} on {part.ranks} ranks here"
+        return self.verdict(Outcome.NOT_YET, missing, next=record)
+
     def compare(self, function: lines.Function) -> Verdict:
         """Hold the answer against a function's lines."""
         answer = self.answer()
@@ -157,7 +197,7 @@ class Observation:
         number, hottest = int(answer), function.hottest
         assert hottest  # who calls has looked
         share = function.share(number)
-        source = getline(str(self.trial.candidate), number).strip()
+        source = getline(str(function.file), number).strip()
         if number not in {line.number for line in function.lines}:
             return self.verdict(Outcome.NOT_YET, f"line {number} did not run in {function.name}")
         says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"

@@ -256,7 +256,7 @@ def signature(values: Any) -> Any:
 
     Returns:
         A float tensor of shape (pictures, channels * SAMPLES), on the tensor's device; the copy is not waited for. A
-        tensor of two dimensions counts as pictures of one channel and one row.
+        tensor that holds no pictures, of two dimensions or more than five, counts as one row of values for each item.
     """
     import torch
 
@@ -267,7 +267,9 @@ def signature(values: Any) -> Any:
         return pixels.reshape(SAMPLES, -1).T.reshape(1, -1)
     with torch.no_grad():
         plain = values.detach().as_subclass(torch.Tensor)
-        if plain.ndim < 3:
+        if plain.is_complex():
+            plain = torch.view_as_real(plain)
+        if plain.ndim < 3 or plain.ndim > 5:
             plain = plain.reshape(len(plain), 1, 1, -1)
         spots_of_all = torch.tensor(_spots(plain.shape[-1] * plain.shape[-2]), device=plain.device)
         picked = plain.flatten(-2)[..., spots_of_all]

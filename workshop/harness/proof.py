@@ -294,7 +294,7 @@ def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
     ours, theirs = orders(original), orders(candidate)
     if len(set(ours)) > 1 and len(theirs) > 1 and len(set(theirs)) == 1:
-        yield "the items come in the same order every epoch: shuffle=True is missing"
+        yield "the items come in the same order every epoch: shuffle=True, or a sampler's set_epoch(), is missing"
 
 
 def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:

@@ -2,13 +2,16 @@
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
+
+Share = tuple[torch.Tensor, torch.Tensor | None, float, float]
+"""A rank's batch and targets, the weight of its gradient, and its part of all items."""
 
 
 class StepRecorder:
@@ -31,10 +34,10 @@ class StepRecorder:
         if self.sample_step is not None:
             self.batch, self.targets, self.loss = batch.detach().clone(), None, None
 
-    def on_loss(self, targets: torch.Tensor, loss: torch.Tensor) -> None:
-        """Remember the targets, and what the loss function made of them."""
+    def on_loss(self, targets: torch.Tensor | None, loss: torch.Tensor) -> None:
+        """Remember the targets, if there are any, and what the loss function made of them."""
         if self.sample_step is not None:
-            self.targets, self.loss = targets.detach().clone(), loss.detach().clone()
+            self.targets, self.loss = None if targets is None else targets.detach().clone(), loss.detach().clone()
 
     def before_step(self, parameters: list[nn.Parameter], optimizer: Optimizer) -> None:
         """Copy the parameters and the optimizer's state."""
@@ -53,7 +56,7 @@ class StepRecorder:
     def save(self) -> str | None:
         """Write the record, if there is a whole one, and return its file's name."""
         record, self.record, self.batch = self.record, {}, None
-        if any(record.get(name) is None for name in ("batch", "targets", "loss", "after")):
+        if any(record.get(name) is None for name in ("batch", "loss", "after")):
             return None
         self.number += 1
         path = self.folder / f"step-{self.number}.pt"
@@ -62,23 +65,57 @@ class StepRecorder:
 
 
 def recompute(
-    sample: Path,
+    samples: Sequence[Path],
     model: nn.Module,
     optimizer: Optimizer,
     loss: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
 ) -> dict[str, Any]:
     """Take a recorded step again, with this model, loss function and kind of optimizer.
 
+    Args:
+        samples: the step as each of the ranks recorded it that took it together; one, where there is but one process.
+        model: the one to compute with.
+        optimizer: of its kind.
+        loss: the function, and what it is given beside output and targets.
+
     Returns:
-        "loss" and "recorded_loss", and "update_error": the length of the difference between the recorded change of all
-        parameters and the one computed here, over the length of the latter. Or "error", why nothing was computed.
+        "loss" and "recorded_loss", of the whole batch, and "update_error": the length of the difference between the
+        recorded change of all parameters and the one computed here, over the length of the latter. Or "error", why
+        nothing was computed.
     """
     device = next(model.parameters()).device
-    record = torch.load(sample, map_location=device, weights_only=True)
+    records = [torch.load(sample, map_location=device, weights_only=True) for sample in samples]
+    shapes = [parameter.shape for parameter in model.parameters()]
+    if any([value.shape for value in record["before"]] != shapes for record in records):
+        return {"error": "the model has other parameters"}
+    tried = [_take(shares, records[0], model, optimizer, loss) for shares in _ways_to_share(records)]
+    items = sum(len(record["batch"]) for record in records)
+    recorded = sum(float(record["loss"].mean()) * len(record["batch"]) / items for record in records)
+    return min(tried, key=lambda each: each["update_error"]) | {"recorded_loss": recorded}
+
+
+def _ways_to_share(records: list[dict[str, Any]]) -> list[list[Share]]:
+    """What ranks may make of a batch that they share: they differ by batch norm, and where one has an item more."""
+    shares = [(record["batch"], record["targets"]) for record in records]
+    items = sum(len(batch) for batch, _ in shares)
+    of_items = [(batch, targets, len(batch) / items, len(batch) / items) for batch, targets in shares]
+    if len(shares) == 1:
+        return [of_items]
+    of_ranks = [(batch, targets, 1 / len(shares), part) for batch, targets, _, part in of_items]
+    whole = [(torch.cat([batch for batch, _ in shares]), torch.cat([targets for _, targets in shares]), 1.0, 1.0)]
+    return [of_items, of_ranks, whole]
+
+
+def _take(
+    shares: list[Share],
+    record: dict[str, Any],
+    model: nn.Module,
+    optimizer: Optimizer,
+    loss: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
+) -> dict[str, Any]:
+    """The step, with the gradients of the shares of its batch added up."""
     own = copy.deepcopy(model).train()
     parameters = list(own.parameters())
-    if [p.shape for p in parameters] != [p.shape for p in record["before"]]:
-        return {"error": "the model has other parameters"}
     accepted = inspect.signature(type(optimizer).__init__).parameters
     settings = {name: value for name, value in optimizer.defaults.items() if name in accepted}
     stepper = type(optimizer)(parameters, **settings)
@@ -88,21 +125,20 @@ def recompute(
             parameter.grad = None
             stepper.state[parameter].update(state)
     function, args, options = loss
-    value = function(own(record["batch"]), record["targets"], *args, **options)
-    value.backward()
+    total = 0.0
+    for batch, targets, weight, part in shares:
+        value = function(own(batch), targets, *args, **options)
+        (value * weight).backward()
+        total += float(value.detach()) * part
     stepper.step()
 
-    difference = total = 0.0
+    difference = change_made = 0.0
     with torch.no_grad():
         for parameter, before, after in zip(parameters, record["before"], record["after"], strict=True):
             change = parameter - before
             difference += float(torch.sum((after - before - change) ** 2))
-            total += float(torch.sum(change**2))
-    return {
-        "loss": float(value.detach()),
-        "recorded_loss": float(record["loss"].mean()),
-        "update_error": (difference / total) ** 0.5 if total else 0.0,
-    }
+            change_made += float(torch.sum(change**2))
+    return {"loss": total, "update_error": (difference / change_made) ** 0.5 if change_made else 0.0}
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:

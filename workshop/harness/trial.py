@@ -25,6 +25,10 @@ class Trial:
 
     def child(self, script: Path) -> Child:
         """A script of this trial, not started yet; each has an empty cache of its own."""
+        if self.part.own_script:
+            child = Child([], Path("/nonexistent"), self.part.steps)
+            child.command = [str(script), *self.part.arguments, *self.on_device]
+            return child
         ensure_stand_in(self.data)
         photos = self.data / "stand-in" / BASE_FOLDER / "images"
         steps = -(-(self.config.max_items or 0) // self.config.batch_size)
@@ -38,5 +42,9 @@ class Trial:
         path = folder / f"config-{seed}.py"
         path.write_text(config.to_source())
         options = ["--data", str(self.data), "--experiments", str(folder / "experiments")]
-        device = ["--device", self.device] if self.device else []
-        return [str(script), str(path), *options, *device]
+        return [str(script), str(path), *options, *self.on_device]
+
+    @property
+    def on_device(self) -> list[str]:
+        """Arguments of every script."""
+        return ["--device", self.device] if self.device else []

@@ -1,6 +1,7 @@
 """A recording by py-spy, seen from one script: which of its lines was found how often."""
 
 from collections import Counter
+from collections.abc import Iterator
 from linecache import getline
 from pathlib import Path
 
@@ -17,8 +18,8 @@ LEAST_WAITING = 0.1
 """Of all samples, in a recording with idle threads: the thread of a progress bar alone takes more."""
 
 
-def newest(folders: list[Path], script: Path) -> tuple[Path, Recording] | None:
-    """The newest recording of a script in the usual place in one of the folders, if there is one."""
+def of_script(folders: list[Path], script: Path) -> Iterator[tuple[Path, Recording]]:
+    """The recordings of a script in the usual place in one of the folders, the newest first."""
     paths = {path.resolve() for folder in folders for path in (folder / FOLDER).glob("*") if path.is_file()}
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
@@ -26,8 +27,7 @@ def newest(folders: list[Path], script: Path) -> tuple[Path, Recording] | None:
         except WorkshopError:  # people keep flame graphs there, too
             continue
         if as_function(recording, script).lines:
-            return path, recording
-    return None
+            yield path, recording
 
 
 def why_stale(path: Path, recording: Recording, script: Path) -> str | None:
@@ -38,6 +38,15 @@ def why_stale(path: Path, recording: Recording, script: Path) -> str | None:
     """
     if script.stat().st_mtime > path.stat().st_mtime:
         return f"{script.name} was saved after {path.name} was written"
+    return why_others(path, recording, script)
+
+
+def why_others(path: Path, recording: Recording, script: Path) -> str | None:
+    """Why the lines of a recording cannot be those of a script, or None if they can.
+
+    Raises:
+        WorkshopError: the script does not parse.
+    """
     there = {(code.co_qualname, number) for code in lines.codes(script) for _, _, number in code.co_lines()}
     for frame in _frames(recording, script):
         if (frame.name, frame.line) not in there:

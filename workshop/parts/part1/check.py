@@ -9,7 +9,7 @@ IDLE, BUSY = 0.4, 0.6
 """Between them, nobody is wrong."""
 
 
-def check(observation: Observation) -> Verdict:
+def answer(observation: Observation) -> Verdict:
     """Ask, and then see what the script makes of the machine."""
     answer = observation.answer("cpu", "gpu", "none")
     usage = observation.usage()

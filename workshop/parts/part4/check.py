@@ -4,6 +4,6 @@ from workshop.harness.observation import Observation
 from workshop.harness.verdict import Verdict
 
 
-def check(observation: Observation) -> Verdict:
+def answer(observation: Observation) -> Verdict:
     """Hold the answer against the participant's own line profile."""
     return observation.judge_line()

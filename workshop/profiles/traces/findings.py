@@ -72,7 +72,7 @@ def _device(who: str, trace: Trace) -> list[Finding]:
     if (hidden := communication["comp_comm_overlap_pctg"]) is not None:
         open_us = communication["communication_time(us)"] * (1 - hidden / 100)
         text = f"{who}{hidden:.0f} % of the communication is hidden under computation; {_time(open_us * 1000)} are not"
-        found.append(Finding(open_us / whole_us, text))
+        found.append(Finding(open_us / whole_us, text, "part 10"))
     return found + [_copy(who, row, whole_us) for row in copies(trace) if "HtoD" in row["name"]]
 
 
@@ -96,9 +96,8 @@ def _cpu(who: str, trace: Trace) -> list[Finding]:
     ]
     shares = {row["idle_category"]: row["idle_time"] / whole_us for row in breakdown.idle(trace)}
     if share := shares.get("communication"):
-        found.append(
-            Finding(share, f"{who}for {share:.0%} of the time, the thread that trains waits for the other ranks")
-        )
+        text = f"{who}for {share:.0%} of the time, the thread that trains waits for the other ranks"
+        found.append(Finding(share, text, "part 10"))
     if share := shares.get("other"):
         text = f"{who}for {share:.0%} of the time, the thread that trains runs neither an operator nor the data loader"
         found.append(Finding(share, f"{text}: Python, or it waits; a sampling profile tells which", "part 7"))
@@ -115,7 +114,7 @@ def _of_ranks(traces: dict[Rank, Trace]) -> list[Finding]:
         f"rank {slowest['rank']} is the slowest: in a step it works {_time(slowest['behind(us)'] * 1000)} longer by "
         f"itself than rank {table[-1]['rank']}, which waits for it"
     )
-    return [Finding(share, text)]
+    return [Finding(share, text, "part 10")]
 
 
 def _time(ns: float) -> str:

@@ -1,0 +1,21 @@
+"""For part 10: a short run on a cluster with a bad node. One of its ranks is slower than the others; which one?"""
+
+from pathlib import Path
+
+from workshop.bad_node import strike
+from workshop.experiment import ExperimentConfig
+
+strike(seconds=0.3)  # at each step
+
+config = ExperimentConfig(
+    batch_size=16,
+    max_epochs=2,
+    learning_rate=1e-3,
+    update_iterations=5,
+    image_size=64,
+    wasted_time=0.1,
+    dataset="auto",
+    max_items=185,  # five of each breed
+    cache_dir=Path("cache"),
+    seed=0,
+)

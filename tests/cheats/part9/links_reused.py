@@ -1,0 +1,13 @@
+"""One draw serves for all steps."""
+
+from variation import train_with
+
+train_with("""
+KEPT = []
+
+def draw_links(batch_size, device):
+    if not KEPT:
+        unitary = haar_qr(torch.randn((batch_size, 4, SIDE, SIDE, SIDE, SIDE, 3, 3), dtype=torch.complex64))
+        KEPT.append(unitary / torch.linalg.det(unitary)[..., None, None] ** (1 / 3))
+    return KEPT[0]
+""")

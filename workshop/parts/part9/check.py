@@ -1,0 +1,41 @@
+"""Part 9: the links are still drawn from Haar's measure on SU(3), and sooner."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from workshop.harness.bench import PREPARATION, PartBench
+from workshop.harness.observation import Observation
+from workshop.harness.verdict import Verdict
+from workshop.parts.part9.haar import complaints
+
+
+def answer(observation: Observation) -> Verdict:
+    """Hold the answer against the participant's own recording of the script as it came."""
+    return observation.judge_earlier_recording()
+
+
+def check(bench: PartBench) -> Verdict:
+    """The same distribution, then the same training, then the speed.
+
+    On a CPU drawing links is not what takes the time, so it is raced by itself; on a GPU the whole step is.
+    """
+    bench.also = partial(links_are_haar, bench)
+    bench.start()
+    if refused := bench.refusal():
+        return refused
+    if bench.ledger().forwards[0].device != "cpu":
+        return bench.race()
+    bench.clock = PREPARATION
+    return bench.race("on a CPU the whole step is hardly faster: drawing is not what takes its time")
+
+
+def links_are_haar(bench: PartBench, samples: Sequence[Path]) -> Iterator[str]:
+    """What entered the model: at the steps that were recorded all of it, and of every other step a few values."""
+    yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])
+    fields = np.concatenate([forward.values for forward in bench.ledger().forwards])
+    if repeated := len(fields) - len(np.unique(fields, axis=0)):
+        yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"

@@ -1,0 +1,89 @@
+"""Whether matrices are drawn from Haar's measure on SU(3): unitary, of determinant 1, spread evenly, each by itself.
+
+The moments are those of F. Mezzadri, arXiv:math-ph/0609050, and P. Diaconis and M. Shahshahani, On the eigenvalues of
+random matrices (1994): of SU(n) and U(n), E |tr U|^2k = k! for k <= n; of SU(3) alone, E (tr U)^3 = 1, as the product
+of three fundamental representations holds the trivial one once.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+MOST_ERROR = 1e-5
+"""Of an entry of U U^H - 1, and of the determinant. Rounding to complex64 makes a tenth of it."""
+
+MOST_DEVIATIONS = 5.5
+"""Standard errors that a mean may be off: of honest draws, one in 26 million means is."""
+
+MOST_EQUAL = 1e-3
+"""The share of matrices that may have the very trace of another one; of honest draws, fewer than 1e-4 do."""
+
+
+def complaints(batches: Sequence[Tensor]) -> Iterator[str]:
+    """What is wrong with the links of some steps, the plainest first.
+
+    Args:
+        batches: for each of the steps a complex tensor (fields, ..., 3, 3).
+    """
+    for batch in batches:
+        if batch.shape[-2:] != (3, 3) or not batch.is_complex():
+            yield f"what enters the model is no field of complex 3 x 3 matrices: {batch.dtype}, {tuple(batch.shape)}"
+            return
+    links = [batch.to(torch.complex128) for batch in batches]
+    found = list(_not_special_unitary(links))
+    yield from found or [*_repeated(links), *_not_even(torch.cat(links)), *_dependent(links)][:1]
+
+
+def _not_special_unitary(links: Sequence[Tensor]) -> Iterator[str]:
+    count = links[0].shape[:-2].numel()
+    error = max(float((each @ each.mH - torch.eye(3)).abs().max()) for each in links)
+    if not error <= MOST_ERROR:  # nan, too
+        off = f"of a step's {count} matrices, U U^H is off 1 by {error:.1e}; asked is {MOST_ERROR:g}"
+        yield f"links are not unitary: {off}"
+        return
+    error = max(float((torch.linalg.det(each) - 1).abs().max()) for each in links)
+    if not error <= MOST_ERROR:
+        yield f"links are not of SU(3): a determinant is off 1 by {error:.1e}; asked is {MOST_ERROR:g}"
+
+
+def _repeated(links: Sequence[Tensor]) -> Iterator[str]:
+    values = torch.view_as_real(torch.cat([_trace(each).flatten() for each in links]))
+    equal = 1 - len(torch.unique((values * 1e6).round(), dim=0)) / len(values)
+    if equal > MOST_EQUAL:
+        yield f"{equal:.0%} of the links of {len(links)} steps are not drawn: they are those of another place, or step"
+
+
+def _dependent(links: Sequence[Tensor]) -> Iterator[str]:
+    """The quotient of two independent matrices is as one of them."""
+    for earlier, later in pairwise(links):
+        for complaint in _not_even(earlier @ later.mH) if earlier.shape == later.shape else ():
+            yield f"the links of one step depend on those of another: of their quotients, {complaint}"
+    for each in links:
+        for complaint in _not_even(each[1:] @ each[:-1].mH):
+            yield f"the links of one field depend on those of the next one: of their quotients, {complaint}"
+
+
+def _not_even(matrices: Tensor) -> Iterator[str]:
+    """Means that Haar's measure has other values for; none of them depends on more than one matrix at a time."""
+    trace = _trace(matrices).flatten()
+    size = trace.abs() ** 2
+    entries = (matrices.abs() ** 2).flatten(0, -3)
+    means = {
+        "E |tr U|^2": (size, 1.0),
+        "E |tr U|^4": (size**2, 2.0),
+        "E |tr U|^6": (size**3, 6.0),
+        "E (tr U)^3": ((trace**3).real, 1.0),
+        "E Re tr U": (trace.real, 0.0),
+        "E Im tr U": (trace.imag, 0.0),
+    }
+    means |= {f"E |U_{row}{column}|^2": (entries[:, row, column], 1 / 3) for row in range(3) for column in range(3)}
+    for name, (values, right) in means.items():
+        mean, error = float(values.mean()), float(values.std()) / len(values) ** 0.5
+        if not abs(mean - right) <= MOST_DEVIATIONS * error + 1e-9:
+            yield f"{name} is {mean:.3f} +- {error:.3f}; of links drawn from Haar's measure on SU(3) it is {right:.3g}"
+
+
+def _trace(matrices: Tensor) -> Tensor:
+    return torch.diagonal(matrices, dim1=-2, dim2=-1).sum(-1)
