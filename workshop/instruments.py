@@ -124,6 +124,24 @@ def compare(
     raise typer.Exit(verdict.outcome.exit_code)
 
 
+@app.command(context_settings=record.COMMAND_FOLLOWS | {"help_option_names": []})
+def torchrun(
+    arguments: Annotated[list[str] | None, typer.Argument(help="As of torchrun.", show_default=False)] = None,
+) -> None:
+    """Start a script on several ranks by torchrun; if one fails, say which in one line, and leave nothing running.
+
+    Example: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py
+
+    Exit code: that of the rank which failed first.
+    """
+    from workshop import torchrun as ranks
+
+    code, why = ranks.run(arguments or [])
+    if why:
+        say(f"\n{why}")  # below the progress bar that it has stopped
+    raise typer.Exit(code)
+
+
 @app.command("py-spy-report")
 def py_spy_report(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)] = None,

@@ -13,6 +13,8 @@ from workshop.printing import say
 COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """What stands behind the first word that is no option belongs to the command that is run."""
 
+SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
+
 app = typer.Typer(no_args_is_help=True)
 
 
@@ -26,7 +28,7 @@ def record_py_spy(
     idle: Annotated[bool, typer.Option("--idle", help="Threads that sleep or wait, too.")] = False,
     native: Annotated[bool, typer.Option("--native", help="Functions of C and C++, too.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Tell threads apart.")] = False,
-    slurm: Annotated[bool, typer.Option("--slurm", help="Run nothing, print what a job script needs.")] = False,
+    slurm: SlurmOption = False,
 ) -> None:
     """See where the time goes in any program, by looking at its call stacks again and again.
 
@@ -39,7 +41,7 @@ def record_py_spy(
 
     options = py_spy.Options(rate, idle, native, threads)
     if slurm:
-        print(py_spy.slurm_block(command, output, options))
+        print(py_spy.slurm_job(command, output, options))
         return
     found = py_spy.record(command, output, options)
     for warning in found.warnings:
@@ -68,6 +70,7 @@ def record_torch(
     with_flops: Annotated[bool, typer.Option("--with-flops", help="Estimates of FLOPs.")] = False,
     with_modules: Annotated[bool, typer.Option("--with-modules", help="Which module it was.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Traces for TensorBoard, too.")] = False,
+    slurm: SlurmOption = False,
 ) -> None:
     """See every operator and kernel of a few steps of any training script, by torch.profiler.
 
@@ -94,6 +97,9 @@ def record_torch(
         with_modules=with_modules,
         tensorboard=tensorboard,
     )
+    if slurm:
+        print(torch_run.slurm_job(command, options))
+        return
     found = torch_run.record(command, options)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workshop import judge
+from workshop.bad_node import struck_rank
 from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
 from workshop.harness.verdict import Outcome
@@ -25,6 +26,8 @@ CHEATS = FOLDER.parents[1] / "tests" / "cheats"
 """They come with a checkout, not with an installed package."""
 
 HINTS = 3
+
+TORCHRUN = [sys.executable, "-m", "workshop", "torchrun"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
     script = folder / part.script
     script.write_text(with_profile(part.untouched.read_text(), part.profiled))
     right, wrong = (as_number(script, text) for text in (part.right, part.wrong))
+    if part.ranks > 1:  # and the answer is one of them
+        right, wrong = (str((struck_rank(part.ranks) + number) % part.ranks) for number in (0, 1))
     yield _silence(part, script)
     if part.profiled or part.recorded:
         yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
@@ -108,6 +113,10 @@ def _silence(part: Part, script: Path) -> Trial:
 
 def _profile(part: Part, how: str, script: Path, data: Path) -> None:
     """As a participant does it: by kernprof, py-spy or torch.profiler."""
+    start = [script.name]
+    if part.ranks > 1:  # only the solution trains on several
+        script.write_bytes(part.solution.read_bytes())
+        start = [*TORCHRUN, f"--nproc_per_node={part.ranks}", script.name, "--device", "cpu"]
     recorder = {
         "": ["kernprof", "-l"],
         "py-spy": ["workshop", "record", "py-spy", "--", sys.executable],
@@ -118,10 +127,12 @@ def _profile(part: Part, how: str, script: Path, data: Path) -> None:
     config = ExperimentConfig(
         batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in", wasted_time=0.3
     )
-    (script.parent / "config.py").write_text(config.to_source())
+    (script.parent / "config.py").write_text(
+        f"{config.to_source()}\nfrom workshop.bad_node import strike\nstrike(0.3)\n"
+    )
     arguments = ["config.py", "--data", str(data.resolve())]
     subprocess.run(
-        [sys.executable, "-m", *recorder, script.name, *([] if part.own_script else arguments)],
+        [sys.executable, "-m", *recorder, *start, *([] if part.own_script else arguments)],
         cwd=script.parent,
         env=os.environ | {OFFLINE_VARIABLE: "1"},
         capture_output=True,

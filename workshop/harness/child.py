@@ -138,7 +138,8 @@ class Child:
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
         compiled = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
         environment = {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}
-        _adopt_orphans(for_child=self)
+        _adopters.add(self)
+        adopt_orphans(True)
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, *self.command],
@@ -260,7 +261,8 @@ class Child:
             return
         process, self.process = self.process, None
         _kill(process, mark=str(self.folder))
-        _leave_orphans(of_child=self)
+        _adopters.discard(self)
+        adopt_orphans(bool(_adopters))
         self.guard.kill()
         self.guard.communicate()
         self.socket.close()
@@ -360,20 +362,13 @@ class _Tail:
 
 
 _adopters: set[Child] = set()
+"""While there is one, no process that it started may get out of sight."""
 
 
-def _adopt_orphans(for_child: Child) -> None:
-    """On Linux, have processes whose parent dies become this one's children, so that none gets out of sight."""
-    _adopters.add(for_child)
+def adopt_orphans(adopt: bool) -> None:
+    """On Linux, have processes whose parent dies become this one's children; or be as any process again."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-
-
-def _leave_orphans(of_child: Child) -> None:
-    """Be as any process again, once there is no child left to do this for."""
-    _adopters.discard(of_child)
-    if sys.platform == "linux" and not _adopters:
-        ctypes.CDLL(None).prctl(_SUBREAPER, 0, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_SUBREAPER, int(adopt), 0, 0, 0)
 
 
 def _descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:

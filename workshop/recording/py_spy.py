@@ -15,7 +15,7 @@ from workshop.errors import WorkshopError
 from workshop.profiles import stacks
 from workshop.recording.names import place
 from workshop.recording.people import MARK, People
-from workshop.recording.slurm import srun_block
+from workshop.recording.slurm import job_script
 from workshop.tools import find_tool
 
 FOLDER = "py-spy-outputs/"
@@ -106,9 +106,9 @@ def record(command: list[str], output: str = FOLDER, options: Options | None = N
     return Recorded(path, recording.samples, seconds, len(processes), run.exit_code or 0, run.stopped, run.warnings())
 
 
-def slurm_block(command: list[str], output: str = FOLDER, options: Options | None = None) -> str:
-    """What a SLURM job script needs to record a command on all nodes."""
-    return srun_block(["workshop", "record", "py-spy", "-o", output, *(options or Options()).flags()], command)
+def slurm_job(command: list[str], output: str = FOLDER, options: Options | None = None) -> str:
+    """A SLURM job script that records a command on all nodes."""
+    return job_script(["workshop", "record", "py-spy", "-o", output, *(options or Options()).flags()], command)
 
 
 class _Run:

@@ -1,9 +1,9 @@
-"""The part of a SLURM job script that records a run on all its nodes."""
+"""A SLURM job script that records a run on all its nodes."""
 
 import shlex
 
 
-def srun_block(recorder: list[str], command: list[str]) -> str:
+def job_script(recorder: list[str], command: list[str]) -> str:
     """One task a node, each with its own recorder, and in that torchrun, which starts a process for each GPU.
 
     Args:
@@ -22,7 +22,11 @@ def srun_block(recorder: list[str], command: list[str]) -> str:
     ]
     lines = " \\\n    ".join(inner)
     return f"""\
-# In the job script, after #SBATCH --nodes=… and --gpus-per-node=…: each node writes a recording of its own.
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --gpus-per-node=4
+#SBATCH --time=00:30:00
+# Change these to what the job needs; then: sbatch FILE. No node writes into the recording of another.
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 srun --cpu-bind=none --ntasks-per-node=1 \\
     bash -c "{lines}"
@@ -31,6 +35,8 @@ srun --cpu-bind=none --ntasks-per-node=1 \\
 
 def _for_torchrun(command: list[str]) -> list[str]:
     """What follows torchrun: it starts Python itself."""
+    if command[:2] == ["workshop", "torchrun"]:
+        return command[2:]
     program = command[0].rpartition("/")[2]
     if program == "torchrun" or program.startswith("python"):
         return command[1:]

@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from workshop.errors import WorkshopError
 from workshop.harness import injection
+from workshop.recording.slurm import job_script
 from workshop.recording.torch_profiler import Options, check_activities
 
 TRACES = "*.pt.trace.json.gz"
@@ -60,6 +61,16 @@ def record(command: list[str], options: Options) -> Recorded:
         if not stopped:
             raise WorkshopError(_why_nothing(command, options, processes, exit_code))
     return Recorded(folder, traces, exit_code, stopped)
+
+
+def slurm_job(command: list[str], options: Options) -> str:
+    """A SLURM job script that records a command on all nodes."""
+    flags = []
+    for field in fields(Options):
+        value, flag = getattr(options, field.name), f"--{field.name.replace('_', '-')}"
+        if value != field.default:
+            flags += [flag] if value is True else [flag, ",".join(value) if isinstance(value, tuple) else str(value)]
+    return job_script(["workshop", "record", "torch", *flags], command)
 
 
 def as_command(command: list[str]) -> list[str]:
