@@ -181,9 +181,8 @@ def join_ranks(device: str | None) -> torch.device:
     """
     if "RANK" not in os.environ:
         raise WorkshopError("start this with torchrun: torchrun --nproc_per_node=2 train.py configs/example_config.py")
-    if device is None and torch.cuda.is_available():
-        device = f"cuda:{os.environ['LOCAL_RANK']}"
-    chosen = choose_device(device)
+    own = f"cuda:{os.environ['LOCAL_RANK']}" if torch.cuda.is_available() else "cpu"
+    chosen = choose_device(device or own)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
     distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")

@@ -252,12 +252,3 @@ def test_state_of_a_later_version_is_kept(tmp_path: Path) -> None:
     State(tmp_path).put("done", "parts", "part3", "last")
     assert json.loads(path.read_text())["new"] == {"x": 1}
     assert State(tmp_path).get("parts", "part3") == {"new": 2, "last": "done"}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_workshop_proves_itself(run: Run, data: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "workshop", "selftest", "--data", data], capture_output=True, text=True, timeout=1800
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

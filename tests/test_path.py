@@ -29,6 +29,8 @@ def clone(project: Path, tmp_path: Path) -> Path:
         batch_size=4, max_epochs=1, max_items=24, image_size=64, wasted_time=0.2, dataset="stand-in"
     )
     (folder / "small.py").write_text(config.to_source())
+    strike = "from workshop.bad_node import strike\nstrike(0.3)\n"
+    (folder / "bad_node.py").write_text(config.to_source() + strike)
     return folder
 
 
@@ -58,9 +60,9 @@ def type_in(clone: Path) -> Iterator[Type]:
     shell.close(force=True)
 
 
-def number_of(clone: Path, source: str) -> str:
+def number_of(clone: Path, source: str, script: str = "train.py") -> str:
     """The number of a line of the participant's script, as the table of kernprof shows it."""
-    lines = [line.strip() for line in (clone / "train.py").read_text().splitlines()]
+    lines = [line.strip() for line in (clone / script).read_text().splitlines()]
     return str(lines.index(source) + 1)
 
 
@@ -72,10 +74,10 @@ def edit(clone: Path, old: str, new: str) -> None:
 
 
 def states(listed: str) -> list[str]:
-    return [line.partition("part")[0].strip() for line in listed.splitlines() if re.search(r" part\d ", line)]
+    return [line.partition("part")[0].strip() for line in listed.splitlines() if re.search(r" part\d+ ", line)]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     profile = f"kernprof -lv train.py small.py --data {data} --device cpu"
     check = f"--data {data} --device cpu"
@@ -131,9 +133,37 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert "there is no trace of train.py in prof" in words("workshop check part8", exit_code=1)
     assert "1 trace in prof" in words(f"workshop record torch --wait 1 -- train.py small.py {check}")
     assert "the training waits for data" in words("workshop trace prof")
-    assert "part8 is finished. " in words("workshop check part8", "data")
+    assert "part8 is finished. Next: part9" in words("workshop check part8", "data")
+
+    assert "there is no lattice.py here" in words("workshop check part9 --answer 1", exit_code=2)
+    assert "lattice.py is here, to be edited" in words("workshop start")
+    assert "1 process in" in words("workshop record py-spy -- python lattice.py --device cpu --steps 12")
+    wrong, right = (
+        number_of(clone, line, "lattice.py")
+        for line in ("optimizer = AdamW(model.parameters(), lr=0.005)", "loss.backward()")
+    )
+    assert "another line takes more" in words(f"workshop check part9 --answer {wrong} {check}", exit_code=1)
+    words("workshop solution part9 --write --yes")
+    said = words(f"workshop check part9 {check}", exit_code=1)
+    assert "times as fast as the untouched script, with the same work" in said
+    assert "a question is open: In which line of lattice.py" in said
+    assert "part9 is finished. Next: part10" in words(f"workshop check part9 --answer {right} {check}")
+
+    ranks = f"torchrun --nproc_per_node=2 train.py bad_node.py {check}"
+    words("workshop solution part10 --write --yes")
+    assert "there is no trace of train.py on 2 ranks here" in words("workshop check part10 --answer 0", exit_code=1)
+    assert "2 traces in prof-2" in words(f"workshop record torch --wait 1 -- workshop {ranks}")
+    found = words("workshop trace prof-2")
+    slow = re.search(r"rank (\d) is the slowest", found)
+    assert slow, found
+    assert "processes in" in words(f"workshop record py-spy --idle -- {ranks}")
+    report = words("workshop py-spy-report --file py-spy-outputs/profile-3.raw --by rank --own --num-rows all")
+    rank_of_stall = re.findall(r"rank (\d):|(stall)", report)
+    assert rank_of_stall[rank_of_stall.index(("", "stall")) - 1][0] == slow[1], "both instruments name the same rank"
+    assert "another one works more" in words(f"workshop check part10 --answer {1 - int(slow[1])} {check}", exit_code=1)
+    assert "part10 is finished. " in words(f"workshop check part10 --answer {slow[1]} {check}")
 
     listed = type_in("workshop list")
-    done, before = ["done", "done"], ["done before"] * 4
-    assert states(listed)[:8] == [*done, *before, *done], "parts 1, 2, 7 and 8 were done with this script"
-    assert len(list(clone.glob("train-*.py"))) == 3, "mine, and two solutions"
+    assert states(listed) == ["done before"] * 8 + ["done"] * 2, "parts 9 and 10 were done with the scripts as they are"
+    assert len(list(clone.glob("train-*.py"))) == 4, "mine, two solutions, and the untouched one"
+    assert len(list(clone.glob("lattice-*.py"))) == 1

@@ -5,11 +5,10 @@ from workshop.bad_node import strike
 strike(seconds=0.3)
 """
 
-import getpass
 import hashlib
 import os
-import platform
 import time
+from pathlib import Path
 
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -29,7 +28,12 @@ def strike(seconds: float) -> None:
         register_optimizer_step_pre_hook(stall)
 
 
-def struck_rank(ranks: int) -> int:
-    """Which one it is: for a person on a machine always the same one, so that recordings agree with each other."""
-    who = f"{getpass.getuser()}@{platform.node()}"
-    return hashlib.sha256(who.encode()).digest()[0] % ranks
+def struck_rank(ranks: int, folder: Path | None = None) -> int:
+    """Which one it is: in a folder always the same one, so that recordings agree, and nodes that share it do, too.
+
+    Args:
+        ranks: how many there are.
+        folder: the one that the run is started in; None for this one.
+    """
+    number = (folder or Path.cwd()).stat().st_ino
+    return hashlib.sha256(str(number).encode()).digest()[0] % ranks

@@ -347,12 +347,11 @@ def _asker(part: "Part", answer: str | None, every: bool, as_json: bool, state: 
         if answer is not None:
             raise typer.BadParameter(f"{part.name} asks no question", param_hint="--answer")
         return None
-    remembered = state.get("parts", part.name, "answer")
-    if part.changes and answer is None and remembered is not None:
-        return None  # it was answered, and need not be while the script is being changed
-    known = remembered if every else answer
+    known = state.get("parts", part.name, "answer") if every and not part.changes else answer
     if known is not None:
         return lambda _: str(known)
+    if part.changes:
+        return None  # what was changed is judged without an answer, too
     if as_json or not sys.stdin.isatty():
         raise WorkshopError(f"{part.name} asks: {part.question} Say it: workshop check {part.name} --answer ANSWER")
     return ask

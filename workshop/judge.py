@@ -62,12 +62,15 @@ def check(
     state = state or State(script.parent)
     source = script.read_bytes()
     try:
-        verdict = _judge_answer(trial, ask, say, state) if part.question else None
+        # Where there is something to change as well, an answer is judged if there is one: it takes no time.
+        verdict = _judge_answer(trial, ask, say, state) if part.question and (ask or not part.changes) else None
         if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
             of_config = f"{trial.config.image_size} px" if config else "the part's own config"
             here = f"{machine(device)}, {of_config}"
             with RanksBench(trial, say) if part.ranks > 1 else PartBench(trial, state, here, say) as bench:
                 verdict = part.check(bench)
+            if verdict.outcome is Outcome.DONE and part.question and state.get("parts", part.name, "answer") is None:
+                verdict = _with_open_question(verdict, part)
         assert verdict  # a part that asks neither is none
     except ScriptError as error:
         verdict = broken(part.name, error)
@@ -75,16 +78,20 @@ def check(
     return verdict
 
 
-def _judge_answer(trial: Trial, ask: Ask | None, say: Say, state: State) -> Verdict | None:
-    """Of a part's question; None if that was answered before, and there is something to change now."""
-    known = ("parts", trial.part.name, "answer")
-    if trial.part.changes and ask is None and state.get(*known) is not None:
-        return None
+def _judge_answer(trial: Trial, ask: Ask | None, say: Say, state: State) -> Verdict:
+    """Of a part's question; a right one is remembered."""
     observation = Observation(trial, ask, say)
     verdict = trial.part.answer(observation)
     if verdict.outcome is Outcome.DONE:
-        state.put(observation.said, *known)
+        state.put(observation.said, "parts", trial.part.name, "answer")
     return verdict
+
+
+def _with_open_question(verdict: Verdict, part: Part) -> Verdict:
+    """The change is right, and nobody has answered yet."""
+    reasons = (*verdict.reasons, f"a question is open: {part.question}")
+    answer = f"workshop check {part.name} --answer ANSWER"
+    return replace(verdict, outcome=Outcome.NOT_YET, reasons=reasons, next=answer)
 
 
 def compare(old: Path, new: Path, arguments: list[str], target: float, steps: int | None, say: Say = print) -> Verdict:

@@ -75,8 +75,9 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
     script.write_text(with_profile(part.untouched.read_text(), part.profiled))
     right, wrong = (as_number(script, text) for text in (part.right, part.wrong))
     if part.ranks > 1:  # and the answer is one of them
-        right, wrong = (str((struck_rank(part.ranks) + number) % part.ranks) for number in (0, 1))
-    yield _silence(part, script)
+        right, wrong = (str((struck_rank(part.ranks, folder) + number) % part.ranks) for number in (0, 1))
+    if not part.changes:
+        yield _silence(part, script)
     if part.profiled or part.recorded:
         yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
         if part.recorded == "py-spy --idle":

@@ -24,16 +24,6 @@ from workshop.judge import config_for
 from workshop.parts import find_part
 
 PART = find_part("part10")
-CHEATS = Path(__file__).parents[1] / "cheats" / "part10"
-NAMED = {
-    "batches_not_shared": "batches have 32 items, the original's 16",
-    "every_rank_sees_all": "an epoch trains on 74 items, the original on 37",
-    "gradients_not_averaged": "the ranks have different parameters",
-    "item_dealt_twice": "an epoch trains on 38 items, the original on 37",
-    "order_kept": "the items come in the same order every epoch",
-    "rank_stops_early": "the ranks do not step together: in an epoch, rank 0 takes 3, rank 1 takes 2 steps",
-}
-
 Judge = Callable[[Path], Verdict]
 
 
@@ -74,7 +64,7 @@ def test_the_solution_without_torchrun_says_so(run: Run, write_config: Callable[
     assert done.stderr.startswith("start this with torchrun: torchrun --nproc_per_node=2 ")
 
 
-def test_a_bad_node_strikes_one_of_several_ranks(run: Run) -> None:
+def test_a_bad_node_strikes_one_of_several_ranks(run: Run, tmp_path: Path) -> None:
     count = (
         "from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks\n"
         "from workshop.bad_node import strike\nstrike(0.1)\nprint(len(hooks))"
@@ -83,7 +73,15 @@ def test_a_bad_node_strikes_one_of_several_ranks(run: Run) -> None:
         run("-c", count, environment={"RANK": rank, "WORLD_SIZE": size}).stdout.strip()
         for rank, size in (("0", "2"), ("1", "2"), ("0", "1"))
     ]
-    assert found == ["1" if bad_node.struck_rank(2) == 0 else "0", "1" if bad_node.struck_rank(2) == 1 else "0", "0"]
+    struck = bad_node.struck_rank(2, tmp_path)
+    assert found == [str(int(struck == 0)), str(int(struck == 1)), "0"]
+
+
+def test_every_rank_may_be_on_the_bad_node(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(40)]
+    for folder in folders:
+        folder.mkdir()
+    assert {bad_node.struck_rank(2, folder) for folder in folders} == {0, 1}
 
 
 def step(parameter: tuple[float, ...], size: int = 4, t: float = 1.0) -> Step:
@@ -154,10 +152,6 @@ def test_the_rank_that_failed_is_named_not_the_one_that_noticed() -> None:
     assert isinstance(_cause([None, KeyError("a bug")]), KeyError)
 
 
-def test_every_cheat_has_a_name() -> None:
-    assert {path.stem for path in CHEATS.glob("*.py")} - {"variation"} == NAMED.keys()
-
-
 @pytest.fixture
 def judge(data: Path) -> Judge:
     def judge(script: Path) -> Verdict:
@@ -166,14 +160,6 @@ def judge(data: Path) -> Judge:
             return PART.check(bench)
 
     return judge
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cheat", NAMED)
-def test_a_cheat_is_refused_and_named(cheat: str, judge: Judge) -> None:
-    verdict = judge(CHEATS / f"{cheat}.py")
-    assert verdict.outcome is Outcome.OTHER_WORK
-    assert NAMED[cheat] in verdict.reasons[0]
 
 
 @pytest.mark.slow

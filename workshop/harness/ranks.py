@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Self
 
 import numpy as np
+import torch
 
-from workshop import nvidia
 from workshop.harness.bench import Say
 from workshop.harness.child import Epoch, ScriptError
 from workshop.harness.epochs import epochs
@@ -30,8 +31,11 @@ CORES_FOR_A_RANK = 4
 SAME = 1e-5
 """Relative, of parameters on two ranks."""
 
-CONSEQUENCE = "closed by peer"
-"""What torch says in a rank whose neighbour has ended."""
+NOTICE_S = 5.0
+"""So long after one has failed, the others are given to fail, too: which was the first, is seen by what they say."""
+
+CONSEQUENCE = " by peer"
+"""Torch says "Connection closed by peer", or "reset by peer", in a rank whose neighbour has ended."""
 
 
 class Ranks:
@@ -47,20 +51,17 @@ class Ranks:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
+        place = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "WORLD_SIZE": str(count),
+            "LOCAL_WORLD_SIZE": str(count),
+        }
+        if count > 1:
+            place["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
         for rank, child in enumerate(self.children):
             child.command = self.children[0].command  # with one cache, and one folder for the results
-            numbers = {
-                "RANK": rank,
-                "LOCAL_RANK": rank,
-                "WORLD_SIZE": count,
-                "LOCAL_WORLD_SIZE": count,
-                "GROUP_RANK": 0,
-            }
-            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            threads = (
-                {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")} if count > 1 else {}
-            )  # as torchrun does
-            child.environment = dict(child.environment) | {k: str(v) for k, v in numbers.items()} | place | threads
+            child.environment = {**child.environment, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
 
     def epoch(self, sample_step: int | None = None) -> list[Epoch]:
         """Let all of them train for an epoch.
@@ -70,12 +71,14 @@ class Ranks:
         """
         with ThreadPoolExecutor(len(self.children)) as threads:
             running = [threads.submit(child.epoch, sample_step, pause=False) for child in self.children]
-            wait(running, return_when=FIRST_EXCEPTION)
-            if any(each.done() and each.exception() for each in running):
-                wait(running, timeout=2.0)  # they end of themselves, once they see that one is gone
-                found = [each.exception() if each.done() else None for each in running]
+            try:
+                wait(running, return_when=FIRST_EXCEPTION)
+                if any(each.done() and each.exception() for each in running):
+                    wait(running, timeout=NOTICE_S)
+                    raise _cause([each.exception() if each.done() else None for each in running])
+            except BaseException:  # Ctrl-C, too: the threads end with their processes
                 self.stop()
-                raise _cause(found)
+                raise
         for child in self.children:
             child.pause()  # not before all are there: they may still talk to each other
         return [each.result() for each in running]
@@ -97,12 +100,12 @@ class Ranks:
 
 def _cause(errors: Sequence[BaseException | None]) -> BaseException:
     """The error of the rank that failed first, as far as that can be told."""
-    failed = [(rank, error) for rank, error in enumerate(errors) if error]
-    if not all(isinstance(error, ScriptError) for _, error in failed):
-        return next(error for _, error in failed if not isinstance(error, ScriptError))
-    by_itself = [each for each in failed if isinstance(each[1], ScriptError) and CONSEQUENCE not in each[1].output]
-    rank, error = (by_itself or failed)[0]
-    assert isinstance(error, ScriptError)
+    for error in errors:
+        if error and not isinstance(error, ScriptError):
+            return error
+    failed = [(rank, error) for rank, error in enumerate(errors) if isinstance(error, ScriptError)]
+    # One that was killed has not noticed anything; one that says that its neighbour is gone has.
+    rank, error = min(failed, key=lambda each: ((each[1].exit_code or 0) >= 0, CONSEQUENCE in each[1].output))
     return ScriptError(f"rank {rank}: {error}", error.exit_code, error.output)
 
 
@@ -110,6 +113,8 @@ class RanksBench:
     """The candidate on several ranks, and the original in one process."""
 
     def __init__(self, trial: Trial, say: Say) -> None:
+        if trial.device is None and torch.cuda.device_count() < trial.part.ranks:
+            trial = replace(trial, device="cpu")  # a GPU takes one rank
         self.trial, self.say, self.subject = trial, say, trial.part.name
         self.lives = ExitStack()
         self.original = self.lives.enter_context(trial.child(trial.part.original_script))
@@ -158,7 +163,7 @@ class RanksBench:
     def speed(self) -> str:
         """How much faster several ranks are than one, as a sentence: where the machine can tell."""
         count, cores = len(self.ranks.children), os.cpu_count() or 1
-        if len(nvidia.devices()) < count and cores < CORES_FOR_A_RANK * count:
+        if self.trial.device == "cpu" and cores < CORES_FOR_A_RANK * count:
             return (
                 f"whether {count} ranks are faster than one cannot be measured here: it takes a GPU, or "
                 f"{CORES_FOR_A_RANK} cores, for each, and there are {cores} cores"
