@@ -181,8 +181,8 @@ def join_ranks(device: str | None) -> torch.device:
     """
     if "RANK" not in os.environ:
         raise WorkshopError("start this with torchrun: torchrun --nproc_per_node=2 train.py configs/example_config.py")
-    own = f"cuda:{os.environ['LOCAL_RANK']}" if torch.cuda.is_available() else "cpu"
-    chosen = choose_device(device or own)
+    name = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = choose_device(f"cuda:{os.environ['LOCAL_RANK']}" if name == "cuda" else name)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
     distributed.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
@@ -195,7 +195,7 @@ def prepare() -> tuple[ExperimentConfig, Path, torch.device, Path]:
     parser.add_argument("config", type=Path, help="a config file, such as configs/example_config.py")
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder of the data (default: %(default)s)")
     parser.add_argument("--experiments", type=Path, default=Path("experiments"), help="folder of the results")
-    parser.add_argument("--device", help="such as cpu or cuda:1 (default: the first there is of cuda, mps, cpu)")
+    parser.add_argument("--device", help="cpu or cuda (default: cuda, or cpu)")
     args = parser.parse_args()
 
     config = load_config(args.config)

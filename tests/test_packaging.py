@@ -4,7 +4,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
+
+DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 
 
 def pyproject(project: Path) -> dict:
@@ -48,7 +51,9 @@ def test_the_script_fits_on_a_few_screens(project: Path) -> None:
     assert len((project / "train.py").read_text().splitlines()) <= 150
 
 
-def test_every_relative_link_in_the_readme_leads_somewhere(project: Path) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", (project / "README.md").read_text())
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{path.name}" for path in DOCS)])
+def test_every_relative_link_leads_somewhere(project: Path, name: str) -> None:
+    page = project / name
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())
     assert links
-    assert [link for link in links if not (project / link).exists()] == []
+    assert [link for link in links if not (page.parent / link).exists()] == []

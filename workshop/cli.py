@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 EXIT_NOT_READY = 1
 
 app = typer.Typer(
-    help="A profiling workshop for PyTorch.",
-    epilog="First steps: workshop doctor, then workshop list",
-    no_args_is_help=True,
+    epilog="Without a command, it says what to do next.",
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -64,10 +63,22 @@ def main() -> None:
             raise
 
 
+@app.callback()
+def what_next(context: typer.Context) -> None:
+    """A profiling workshop for PyTorch."""
+    if context.invoked_subcommand is None:
+        from workshop.progress import next_step
+        from workshop.state import State
+
+        says, command = next_step(State(Path.cwd()), DEFAULT_SCRIPT)
+        print(f"{filled(says)}\n\n    {command}\n\nAll commands: workshop --help")
+
+
 @app.command()
 def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
     """Check that this machine is ready for the workshop. Exit code 1: it is not."""
     from workshop.doctor import examine
+    from workshop.state import State
 
     rows = examine(data)
     if as_json:
@@ -76,6 +87,8 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
         print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
     if any(row.status == "fail" for row in rows):
         raise typer.Exit(EXIT_NOT_READY)
+    if DEFAULT_SCRIPT.is_file():
+        State(Path.cwd()).put("ready", "doctor")
 
 
 @data_app.command()
@@ -142,7 +155,10 @@ def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     from workshop.progress import named_or_next
     from workshop.state import State
 
-    found = named_or_next(part, State(script.absolute().parent))
+    state = State(script.absolute().parent)
+    found = named_or_next(part, state)
+    if script.is_file():
+        state.put(True, "parts", found.name, "read")
     print_lesson(found.lesson.read_text(encoding="utf-8"))
 
 

@@ -2,7 +2,7 @@
 
 import difflib
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
     if verdict.outcome is Outcome.DONE:
         known |= {"done": True, "script": fingerprint(source)}
         if verdict.speed:
+            known["speed"] = asdict(verdict.speed)
             known["best_ratio"] = round(max(verdict.speed.ratio, known.get("best_ratio", 0.0)), 3)
     state.put(known, "parts", part.name)
 
@@ -59,6 +60,31 @@ def next_part(state: State, after: Part | None = None) -> Part | None:
     parts = all_parts()
     behind = [part for part in parts if after and (len(part.name), part.name) > (len(after.name), after.name)]
     return next((part for part in [*behind, *parts] if not state.get("parts", part.name, "done")), None)
+
+
+def next_step(state: State, script: Path) -> tuple[str, str]:
+    """What to do now, in a sentence, and the command for it."""
+    part = next_part(state)
+    if not script.is_file() and not (part and part.own_script):
+        return "There is no train.py here: go to the workshop's folder, or put one here.", "workshop start part1"
+    if part is None:
+        return "Every part is done. Now a script of your own: where does its time go?", "workshop measure YOUR_SCRIPT"
+    if not state.get("doctor") and not state.get("parts"):
+        return "Welcome. First see whether this machine is ready.", "workshop doctor"
+    last = state.get("parts", part.name, "last")
+    if last is None and not state.get("parts", part.name, "read"):
+        return f"Next is {part.name}, {part.title}. Read what it is about.", f"workshop show {part.name}"
+    if last is None:
+        return (
+            f"{part.name}, {part.title}: once you have done what it asks, have it checked.",
+            f"workshop check {part.name}",
+        )
+    if state.get("parts", part.name, "hints"):
+        return (
+            f"{part.name}, {part.title}: {last}. Change something, and have it checked again.",
+            f"workshop check {part.name}",
+        )
+    return f"{part.name}, {part.title}: {last}. If you are stuck, there are hints.", f"workshop hint {part.name}"
 
 
 def named_or_next(name: str | None, state: State) -> Part:

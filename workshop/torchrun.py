@@ -5,10 +5,12 @@ DataLoader workers behind, which find out some seconds later.
 """
 
 import logging
+import os
 import signal
 
 import psutil
 
+from workshop.errors import WorkshopError, first_line
 from workshop.harness.child import adopt_orphans
 
 
@@ -23,6 +25,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
 
     Raises:
         KeyboardInterrupt: Ctrl-C, or a signal, has ended it.
+        WorkshopError: torchrun cannot start it.
     """
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -31,6 +34,8 @@ def run(arguments: list[str]) -> tuple[int, str]:
     logging.disable(logging.ERROR)  # of this process, not of the ranks: what it would say is said below
     adopt_orphans(True)
     options = torchrun.parse_args(arguments)
+    if options.nproc_per_node.isdecimal() and int(options.nproc_per_node) > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", threads_each(int(options.nproc_per_node)))
     try:
         torchrun.run(options)
     except ChildFailedError as error:
@@ -42,9 +47,21 @@ def run(arguments: list[str]) -> tuple[int, str]:
         return failure.exitcode, f"rank {rank} ended with exit code {failure.exitcode}{others}"
     except SignalException as error:
         raise KeyboardInterrupt from error
+    except (ValueError, RuntimeError) as error:  # such as --nproc_per_node=gpu without a GPU
+        raise WorkshopError(f"torchrun: {first_line(error)}") from None
     finally:
         _kill_orphans()
     return 0, ""
+
+
+def available_cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_each(ranks: int) -> str:
+    """For OMP_NUM_THREADS: the cores, shared out. torchrun by itself gives each rank a single one."""
+    return os.environ.get("OMP_NUM_THREADS", str(max(1, available_cores() // ranks)))
 
 
 def _kill_orphans() -> None:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from solutions import part9
 from workshop.harness.child import Child
-from workshop.harness.ledger import Ledger
 from workshop.parts import find_part
 from workshop.parts.part9.check import links_are_haar
 from workshop.parts.part9.haar import complaints
@@ -35,6 +34,12 @@ def gram_schmidt_once() -> Tensor:
         columns.append(column / torch.linalg.vector_norm(column, dim=-1, keepdim=True))
     unitary = torch.stack(columns, -1)
     return unitary / torch.linalg.det(unitary)[..., None, None] ** (1 / 3)
+
+
+def with_half(other: Callable[[Tensor], Tensor]) -> Tensor:
+    """Half of the fields drawn, the others made of them."""
+    half = qr()[:32]
+    return torch.cat([half, other(half)])
 
 
 def random_exponential() -> Tensor:
@@ -68,10 +73,19 @@ KEPT = part9.draw_by_qr(64, CPU)
         (random_exponential, r"E \|tr U\|\^2 is 2\.[34].*; of links drawn from Haar's measure on SU\(3\) it is 1"),
         (lambda: KEPT, "67% of the links of 3 steps are not drawn"),
         (lambda: KEPT[torch.randperm(64)], "67% of the links of 3 steps are not drawn"),
+        (lambda: with_half(lambda half: half.conj()), "50% of the links of 3 steps are not drawn"),
+        (
+            lambda: with_half(lambda half: half * torch.exp(torch.tensor(2j * torch.pi / 3))),
+            "50% of the links of 3 steps are not drawn",
+        ),
+        (lambda: with_half(lambda half: qr()[:1, :1, :1, :1, :1, :1] @ half), "depend on each other.* along axis 0"),
         (lambda: KEPT @ qr()[0, 0, 0, 0, 0, 0], "the links of one step depend on those of another"),
-        (lambda: qr()[:1] @ qr()[:, :1, :1, :1, :1, :1], "the links of one field depend on those of the next one"),
+        (
+            lambda: qr()[:1] @ qr()[:, :1, :1, :1, :1, :1],
+            "the links of a step depend on each other: of quotients along axis 0",
+        ),
     ],
-    ids="real two_by_two nan one_pass u3 exponential kept shuffled turned related".split(),
+    ids="real two_by_two nan one_pass u3 exponential kept shuffled conjugate centre half turned related".split(),
 )
 def test_what_is_refused(draw: Callable[[], Tensor], says: str) -> None:
     torch.manual_seed(0)
@@ -112,12 +126,13 @@ def test_links_are_judged_as_they_enter_the_model() -> None:
     command = [str(CHEATS / "links_reused_in_turn.py"), *PART.arguments, "--device", "cpu"]
     with Child(command, Path("/nonexistent"), PART.steps) as child:
         samples = [sample for sample in (child.epoch(step).sample for step in (0, 2)) if sample]
-        bench = SimpleNamespace(ledger=lambda: Ledger.of(child.folder))
+        bench = SimpleNamespace(original=child, candidate=child)
         found = list(links_are_haar(bench, samples))  # type: ignore[arg-type]
     assert len(samples) == 2
     assert "fields had come before" in found[-1]
 
 
+@pytest.mark.slow
 def test_a_part_with_a_script_of_its_own_in_every_command(run: Run, project: Path, tmp_path: Path) -> None:
     def workshop(*arguments: str, code: int = 0) -> str:
         done = run("-m", "workshop", *arguments)

@@ -205,12 +205,12 @@ def test_files_are_named_by_node_and_rank(environment: dict[str, str], expected:
 
 
 JOB = """
-srun() { shift 2; SLURM_NODEID=0 "$@"; }
+srun() { shift 3; SLURM_NODEID=0 "$@"; }
 scontrol() { echo node7; }
 torchrun() { printf '%s\\n' torchrun "$@"; }
 workshop() { printf '%s\\n' workshop "$@"; }
 export -f workshop
-SLURM_NNODES=2 SLURM_GPUS_PER_NODE=4 SLURM_JOB_ID=5 SLURM_JOB_NODELIST='node[7-8]'
+SLURM_NNODES=2 SLURM_GPUS_PER_NODE=a100:4 SLURM_JOB_ID=5 SLURM_JOB_NODELIST='node[7-8]'
 """
 
 

@@ -131,7 +131,10 @@ class Observation:
     def judge_earlier_recording(self) -> Verdict:
         """The same for the script as it first came, whatever has become of it since."""
         part, script, untouched = self.trial.part, self.trial.candidate, self.trial.part.untouched
+        changed = script.read_bytes() != untouched.read_bytes()
         for path, recording in seen_lines.of_script([Path.cwd(), script.parent], script):
+            if changed and path.stat().st_mtime > script.stat().st_mtime:
+                continue  # it may well be of the script as it is now, with no line moved
             if not seen_lines.why_others(path, recording, untouched):
                 function = seen_lines.as_function(recording, untouched)
                 return self.compare(replace(function, name=f"{untouched.name} ({path.name})"))
@@ -169,24 +172,27 @@ class Observation:
         """Ask which rank is slower than the others, and look into the newest traces of several ranks."""
         part, script = self.trial.part, self.trial.candidate
         record = f"workshop show {part.name} says how to record all ranks"
+        missing = f"there is no trace of {script.name} on {part.ranks} ranks here"
         folders = {folder.resolve() for folder in (Path.cwd(), script.parent)}
         found = {path.parent for folder in folders for path in folder.glob(f"prof*/{TRACES}")}
         for folder in sorted(found, key=lambda folder: folder.stat().st_mtime, reverse=True):
             traces = load([folder])
+            if len(traces) < part.ranks or {trace.script for trace in traces.values()} != {script.name}:
+                continue
             table = stragglers(traces)
-            if len(table) < part.ranks or {trace.script for trace in traces.values()} != {script.name}:
+            if not table:
+                missing = f"the ranks in {folder.name} exchange nothing: record once they train one model"
                 continue
             behind = table[0]["behind(us)"] / table[0]["step(us)"]
             if behind < LEAST_BEHIND:
-                none = f"no rank in {folder.name} is slower than the others: record with configs/bad_node_config.py"
-                return self.verdict(Outcome.NOT_YET, none, next=record)
+                missing = f"no rank in {folder.name} is slower than the others: record with configs/bad_node_config.py"
+                continue
             answer = self.answer(*(str(row["rank"]) for row in sorted(table, key=lambda row: str(row["rank"]))))
             row = next(row for row in table if str(row["rank"]) == answer)
             says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
             if row is table[0]:
                 return self.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
             return self.verdict(Outcome.NOT_YET, f"{says}; another one works more, and this one waits for it")
-        missing = f"there is no trace of {script.name} on {part.ranks} ranks here"
         return self.verdict(Outcome.NOT_YET, missing, next=record)
 
     def compare(self, function: lines.Function) -> Verdict:

@@ -1,6 +1,5 @@
 """Where a script is judged that trains on many ranks, started as by torchrun, beside the original in one process."""
 
-import os
 import random
 import socket
 import time
@@ -22,6 +21,7 @@ from workshop.harness.ledger import Ledger
 from workshop.harness.proof import Evidence, differences
 from workshop.harness.trial import Trial
 from workshop.harness.verdict import Outcome, Verdict
+from workshop.torchrun import available_cores, threads_each
 
 EPOCHS = 3
 PAIRS = 3
@@ -58,7 +58,7 @@ class Ranks:
             "LOCAL_WORLD_SIZE": str(count),
         }
         if count > 1:
-            place["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "1")
+            place["OMP_NUM_THREADS"] = threads_each(count)
         for rank, child in enumerate(self.children):
             child.command = self.children[0].command  # with one cache, and one folder for the results
             child.environment = {**child.environment, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -148,7 +148,8 @@ class RanksBench:
             )
             return Verdict(self.subject, Outcome.NOT_YET, (alone,), next=f"workshop show {self.subject}")
         complaints = [*check_parameters(ledgers), *check_steps(ledgers)] or self._differences(ledgers)
-        return Verdict(self.subject, Outcome.OTHER_WORK, tuple(complaints)) if complaints else None
+        where = f"workshop show {self.subject}: what can go wrong"
+        return Verdict(self.subject, Outcome.OTHER_WORK, tuple(complaints), next=where) if complaints else None
 
     def _differences(self, ledgers: Sequence[Ledger]) -> list[str]:
         paths = [[epoch.sample for epoch in taken if epoch.sample] for taken in self.samples]
@@ -158,11 +159,13 @@ class RanksBench:
         evidence = Evidence(
             self.trial.config.wasted_time, clocks, recomputed or [{"error": "no loss function of torch.nn was seen"}]
         )
+        if any(result.get("apart", 0.0) > SAME for result in recomputed):
+            return ["at a sampled step, the ranks have different parameters: they do not train one model"]
         return differences(Ledger.of(self.original.folder), Ledger.of_ranks(ledgers), evidence)
 
     def speed(self) -> str:
         """How much faster several ranks are than one, as a sentence: where the machine can tell."""
-        count, cores = len(self.ranks.children), os.cpu_count() or 1
+        count, cores = len(self.ranks.children), available_cores()
         if self.trial.device == "cpu" and cores < CORES_FOR_A_RANK * count:
             return (
                 f"whether {count} ranks are faster than one cannot be measured here: it takes a GPU, or "

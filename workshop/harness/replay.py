@@ -80,8 +80,8 @@ def recompute(
 
     Returns:
         "loss" and "recorded_loss", of the whole batch, and "update_error": the length of the difference between the
-        recorded change of all parameters and the one computed here, over the length of the latter. Or "error", why
-        nothing was computed.
+        recorded change of all parameters and the one computed here, over the length of the latter; "apart", how far
+        the ranks' parameters differ. Or "error", why nothing was computed.
     """
     device = next(model.parameters()).device
     records = [torch.load(sample, map_location=device, weights_only=True) for sample in samples]
@@ -91,7 +91,14 @@ def recompute(
     tried = [_take(shares, records[0], model, optimizer, loss) for shares in _ways_to_share(records)]
     items = sum(len(record["batch"]) for record in records)
     recorded = sum(float(record["loss"].mean()) * len(record["batch"]) / items for record in records)
-    return min(tried, key=lambda each: each["update_error"]) | {"recorded_loss": recorded}
+    best = min(tried, key=lambda each: each["update_error"])
+    return best | {"recorded_loss": recorded, "apart": max([0.0, *(_apart(records[0], each) for each in records[1:])])}
+
+
+def _apart(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """How far the parameters of two ranks are from each other, before and after the step; relative to the largest."""
+    pairs = zip([*one["before"], *one["after"]], [*other["before"], *other["after"]], strict=True)
+    return max(float((a - b).abs().max() / a.abs().max().clamp_min(1e-12)) for a, b in pairs)
 
 
 def _ways_to_share(records: list[dict[str, Any]]) -> list[list[Share]]:

@@ -13,7 +13,7 @@ def job_script(recorder: list[str], command: list[str]) -> str:
     inner = [
         f"{shlex.join(recorder)} -- torchrun",
         "--nnodes=$SLURM_NNODES",
-        "--nproc_per_node=$SLURM_GPUS_PER_NODE",
+        "--nproc_per_node=${SLURM_GPUS_PER_NODE##*:}",
         "--rdzv_id=$SLURM_JOB_ID",
         r"--rdzv_conf=is_host=\$(((SLURM_NODEID)) && echo 0 || echo 1)",
         "--rdzv_backend=c10d",
@@ -25,10 +25,12 @@ def job_script(recorder: list[str], command: list[str]) -> str:
 #!/bin/bash
 #SBATCH --nodes=2
 #SBATCH --gpus-per-node=4
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=32
 #SBATCH --time=00:30:00
 # Change these to what the job needs; then: sbatch FILE. No node writes into the recording of another.
 head_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-srun --cpu-bind=none --ntasks-per-node=1 \\
+srun --cpu-bind=none --ntasks-per-node=1 --cpus-per-task=${{SLURM_CPUS_PER_TASK:-1}} \\
     bash -c "{lines}"
 """
 

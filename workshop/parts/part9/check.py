@@ -8,6 +8,8 @@ import numpy as np
 import torch
 
 from workshop.harness.bench import PREPARATION, PartBench
+from workshop.harness.child import Child
+from workshop.harness.ledger import Ledger
 from workshop.harness.observation import Observation
 from workshop.harness.verdict import Verdict
 from workshop.parts.part9.haar import complaints
@@ -27,15 +29,22 @@ def check(bench: PartBench) -> Verdict:
     bench.start()
     if refused := bench.refusal():
         return refused
-    if bench.ledger().forwards[0].device != "cpu":
+    if device_of(bench.original) != "cpu":
         return bench.race()
     bench.clock = PREPARATION
     return bench.race("on a CPU the whole step is hardly faster: drawing is not what takes its time")
 
 
+def device_of(script: Child) -> str:
+    """Where its model runs."""
+    return Ledger.of(script.folder).forwards[0].device
+
+
 def links_are_haar(bench: PartBench, samples: Sequence[Path]) -> Iterator[str]:
     """What entered the model: at the steps that were recorded all of it, and of every other step a few values."""
+    if (device := device_of(bench.candidate)) != (right := device_of(bench.original)):
+        yield f"the model runs on {device}, the untouched script's on {right}"
     yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])
-    fields = np.concatenate([forward.values for forward in bench.ledger().forwards])
+    fields = np.concatenate([forward.values for forward in Ledger.of(bench.candidate.folder).forwards])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
         yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"

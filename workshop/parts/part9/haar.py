@@ -15,7 +15,7 @@ MOST_ERROR = 1e-5
 """Of an entry of U U^H - 1, and of the determinant. Rounding to complex64 makes a tenth of it."""
 
 MOST_DEVIATIONS = 5.5
-"""Standard errors that a mean may be off: of honest draws, one in 26 million means is."""
+"""Standard errors that a mean may be off: of honest draws, one mean in 26 million is."""
 
 MOST_EQUAL = 1e-3
 """The share of matrices that may have the very trace of another one; of honest draws, fewer than 1e-4 do."""
@@ -49,20 +49,28 @@ def _not_special_unitary(links: Sequence[Tensor]) -> Iterator[str]:
 
 
 def _repeated(links: Sequence[Tensor]) -> Iterator[str]:
-    values = torch.view_as_real(torch.cat([_trace(each).flatten() for each in links]))
-    equal = 1 - len(torch.unique((values * 1e6).round(), dim=0)) / len(values)
+    """Matrices that are those of another place, or their conjugates, or these times a cube root of 1."""
+    trace = torch.cat([_trace(each).flatten() for each in links])
+    third = 2 * torch.pi / 3
+    angle = ((trace.angle() + third / 2) % third - third / 2).abs()  # the same for all of these
+    values = torch.stack([trace.abs() * angle.cos(), trace.abs() * angle.sin()], 1)
+    equal = 1 - len(torch.unique((values * 1e5).round(), dim=0)) / len(values)
     if equal > MOST_EQUAL:
         yield f"{equal:.0%} of the links of {len(links)} steps are not drawn: they are those of another place, or step"
 
 
 def _dependent(links: Sequence[Tensor]) -> Iterator[str]:
-    """The quotient of two independent matrices is as one of them."""
+    """The quotient of two independent matrices is as one of them: of two steps, of neighbours, and of two halves."""
     for earlier, later in pairwise(links):
         for complaint in _not_even(earlier @ later.mH) if earlier.shape == later.shape else ():
             yield f"the links of one step depend on those of another: of their quotients, {complaint}"
     for each in links:
-        for complaint in _not_even(each[1:] @ each[:-1].mH):
-            yield f"the links of one field depend on those of the next one: of their quotients, {complaint}"
+        for axis in range(each.ndim - 2):
+            size, half = each.shape[axis], each.shape[axis] // 2
+            for first, second, count in ((0, 1, size - 1), (0, half, half)):
+                quotients = each.narrow(axis, first, count) @ each.narrow(axis, second, count).mH
+                for complaint in _not_even(quotients):
+                    yield f"the links of a step depend on each other: of quotients along axis {axis}, {complaint}"
 
 
 def _not_even(matrices: Tensor) -> Iterator[str]:

@@ -3,7 +3,7 @@
     python lattice.py --steps 20
 
 This is the file that you edit in part 9. Each step draws fields in which every link is a random SU(3) matrix, lets a
-flow with a few parameters deform them, and adjusts these so that the fields look as if Wilson's action had drawn them.
+flow with one parameter deform them, and adjusts it so that the fields look as if Wilson's action had drawn them.
 
 Yours to change is how the links are drawn. What enters the model stays: on every step `--batch-size` new fields of
 complex64, each link drawn by itself from Haar's measure on SU(3), the uniform distribution of that group. The model,
@@ -57,7 +57,7 @@ def plaquettes(links: Tensor, mu: int, nu: int) -> Tensor:
 
 
 def plaquettes_below(links: Tensor, mu: int, nu: int) -> Tensor:
-    """The same around the square on the other side of the link along mu, from the link's begin, too."""
+    """The same around the square on the other side of the link along mu, from where the link begins, too."""
     first, second = links[:, mu], ahead(links[:, nu], nu, -1)
     return first @ ahead(second, mu).mH @ ahead(first, nu, -1).mH @ second
 
@@ -105,8 +105,8 @@ class Flow(nn.Module):
         for rate in self.rates:
             links = torch.linalg.matrix_exp(-rate * to_algebra(squares)) @ links
             before, squares = squares, squares_around(links)
-            # The gradient's divergence at a link is 8/3 Re tr of its squares, as the generators' squares add up to
-            # -4/3. Along the step it is integrated by the trapezoidal rule.
+            # The flow's divergence at a link is -8/3 of its rate times Re tr of its squares, as the squares of the
+            # generators add up to -4/3. Along the step it is integrated by the trapezoidal rule.
             log_jacobian = log_jacobian - 8 / 3 * rate * (traces(before) + traces(squares)) / 2
         return squares, log_jacobian
 
@@ -149,9 +149,14 @@ def prepare() -> tuple[int, int, int, torch.device]:
     parser.add_argument("--steps", type=int, default=20, help="of the optimizer (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="fields in a batch (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", help="such as cpu or cuda:1 (default: the first there is of cuda, mps, cpu)")
+    parser.add_argument("--device", help="such as cpu or cuda:1 (default: cuda, or cpu)")
     args = parser.parse_args()
-    return args.steps, args.batch_size, args.seed, choose_device(args.device)
+    return (
+        args.steps,
+        args.batch_size,
+        args.seed,
+        choose_device(args.device or ("cuda" if torch.cuda.is_available() else "cpu")),
+    )
 
 
 if __name__ == "__main__":

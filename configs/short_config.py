@@ -1,0 +1,18 @@
+"""A run of ten seconds, to look around with: two pictures of each breed, once."""
+
+from pathlib import Path
+
+from workshop.experiment import ExperimentConfig
+
+config = ExperimentConfig(
+    batch_size=16,
+    max_epochs=1,
+    learning_rate=1e-3,
+    update_iterations=5,
+    image_size=64,
+    wasted_time=0.1,
+    dataset="auto",
+    max_items=74,
+    cache_dir=Path("cache"),
+    seed=0,
+)
