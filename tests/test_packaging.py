@@ -54,6 +54,6 @@ def test_the_script_fits_on_a_few_screens(project: Path) -> None:
 @pytest.mark.parametrize("name", ["README.md", *(f"docs/{path.name}" for path in DOCS)])
 def test_every_relative_link_leads_somewhere(project: Path, name: str) -> None:
     page = project / name
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text())
-    assert links
+    links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    assert links or name != "README.md"
     assert [link for link in links if not (page.parent / link).exists()] == []
