@@ -137,7 +137,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
 
     assert "there is no lattice.py here" in words("workshop check part9 --answer 1", exit_code=2)
     assert "lattice.py is here, to be edited" in words("workshop start")
-    assert "1 process in" in words("workshop record py-spy -- python lattice.py --device cpu --steps 12")
+    assert "1 process in" in words("workshop record py-spy -- python lattice.py --device cpu")
     wrong, right = (
         number_of(clone, line, "lattice.py")
         for line in ("optimizer = AdamW(model.parameters(), lr=0.005)", "loss.backward()")
