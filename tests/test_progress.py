@@ -142,3 +142,32 @@ def test_reset_of_an_untouched_script_does_not_touch_it(script: Path, run: Run) 
     before = script.stat().st_mtime_ns
     assert run("-m", "workshop", "reset").returncode == 0
     assert script.stat().st_mtime_ns == before, "a line profile of it stays valid"
+
+
+def test_without_a_command_it_says_the_one_next_thing(script: Path, run: Run) -> None:
+    def told(folder: Path = script.parent) -> str:
+        says, command = progress.next_step(State(folder), folder / "train.py")
+        assert says[-1] in ".?"
+        return command
+
+    assert told(script.parent / "elsewhere") == "workshop start part1"
+    said = run("-m", "workshop")
+    assert said.returncode == 0
+    assert said.stdout.split("\n\n") == [
+        "Welcome. First see whether this machine is ready.",
+        "    workshop doctor",
+        "All commands: workshop --help\n",
+    ]
+    State(script.parent).put("ready", "doctor")
+    assert told() == "workshop show part1"
+    assert run("-m", "workshop", "show", "part1").returncode == 0
+    assert told() == "workshop check part1"
+    end(State(script.parent), "part1", Outcome.NOT_YET, UNTOUCHED)
+    assert told() == "workshop hint part1"
+    assert run("-m", "workshop", "hint").returncode == 0
+    assert told() == "workshop check part1"
+    end(State(script.parent), "part1", Outcome.DONE, UNTOUCHED)
+    assert told() == "workshop show part2"
+    for part in all_parts():
+        end(State(script.parent), part.name, Outcome.DONE, UNTOUCHED)
+    assert told() == "workshop measure YOUR_SCRIPT"

@@ -12,7 +12,7 @@ from conftest import Run
 from workshop.errors import WorkshopError
 from workshop.profiles.traces import load, read
 from workshop.profiles.traces.steps import steps, stragglers
-from workshop.recording import torch_profiler
+from workshop.recording import torch_profiler, torch_run
 
 TRAINING = """
 import sys, torch
@@ -156,3 +156,11 @@ def test_marked_phases_do_not_disturb_a_training(project: Path, run: Run, tmp_pa
     inject = str(project / "workshop" / "harness" / "inject")
     done = run("mine.py", "3", environment={"PYTHONPATH": inject, "WORKSHOP_NVTX": "1"})
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_job_script_says_what_was_asked_for() -> None:
+    options = torch_profiler.Options(wait=1, with_stack=True, activities=("cpu",))
+    script = torch_run.slurm_job(["workshop", "torchrun", "train.py", "config.py"], options)
+    assert "workshop record torch --wait 1 --activities cpu --with-stack -- torchrun" in script
+    assert script.rstrip().endswith('train.py config.py"')
+    assert script.startswith("#!/bin/bash\n#SBATCH ")
