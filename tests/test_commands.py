@@ -118,3 +118,20 @@ def test_there_are_many() -> None:
     found = commands()
     assert len(found) > 60
     assert {where for where, _ in found} >= {"README.md", "workshop/parts/part3/README.md", NOTEBOOK.name}
+
+
+def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with its whole name."""
+    if hasattr(command, "commands"):
+        for each, sub in command.commands.items():
+            yield from leaves(sub, f"{name} {each}")
+    else:
+        yield name, command
+
+
+@pytest.mark.parametrize(("name", "command"), leaves(typer.main.get_command(app), "workshop"))
+def test_every_help_text_has_an_example_that_parses(name: str, command: Any) -> None:
+    examples = re.findall(r"^ *Example: (.*)$", command.help, re.M)
+    assert len(examples) == 1
+    assert examples[0].startswith(name)
+    check(words_of(examples[0]))

@@ -76,7 +76,10 @@ def what_next(context: typer.Context) -> None:
 
 @app.command()
 def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
-    """Check that this machine is ready for the workshop. Exit code 1: it is not."""
+    """Check that this machine is ready for the workshop. Exit code 1: it is not.
+
+    Example: workshop doctor
+    """
     from workshop.doctor import examine
     from workshop.state import State
 
@@ -93,7 +96,10 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
 
 @data_app.command()
 def status(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
-    """Say which pictures are on disk. Exit code 1: no complete set."""
+    """Say which pictures are on disk. Exit code 1: no complete set.
+
+    Example: workshop data status
+    """
     from workshop.pets.status import report
 
     sets = report(data)
@@ -113,7 +119,10 @@ def download(
         typer.Option("--from", help="Address or folder with images.tar.gz and annotations.tar.gz.", metavar="SOURCE"),
     ] = SOURCE,
 ) -> None:
-    """Fetch the photos (0.8 GB), or go on fetching."""
+    """Fetch the photos (0.8 GB), or go on fetching.
+
+    Example: workshop data download --from /media/usb
+    """
     from workshop.pets.ensure import ensure_photos
 
     root = ensure_photos(data, source)
@@ -122,7 +131,10 @@ def download(
 
 @data_app.command()
 def make(data: DataOption = DEFAULT_DATA) -> None:
-    """Draw the stand-in (70 MB, a few seconds)."""
+    """Draw the stand-in (70 MB, a few seconds).
+
+    Example: workshop data make
+    """
     from workshop.pets.ensure import ensure_stand_in
 
     root = ensure_stand_in(data)
@@ -131,7 +143,10 @@ def make(data: DataOption = DEFAULT_DATA) -> None:
 
 @app.command("list")
 def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = False) -> None:
-    """Show the parts, how far you are, and what comes next."""
+    """Show the parts, how far you are, and what comes next.
+
+    Example: workshop list
+    """
     from workshop.progress import next_part, progress
     from workshop.state import State
 
@@ -151,7 +166,10 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
 
 @app.command()
 def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
-    """Read the lesson of a part; without a name, of the one to do next."""
+    """Read the lesson of a part; without a name, of the one to do next.
+
+    Example: workshop show part3
+    """
     from workshop.progress import named_or_next
     from workshop.state import State
 
@@ -164,7 +182,10 @@ def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
 
 @app.command()
 def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
-    """Get a hint; each time the next one."""
+    """Get a hint; each time the next one.
+
+    Example: workshop hint part3
+    """
     from workshop.progress import named_or_next, next_hint
     from workshop.state import State
 
@@ -236,7 +257,10 @@ def watch(
     device: DeviceOption = None,
     data: DataOption = DEFAULT_DATA,
 ) -> None:
-    """Check a part now and each time the script changes, until Ctrl-C. Without a name, the part to do next."""
+    """Check a part now and each time the script changes, until Ctrl-C. Without a name, the part to do next.
+
+    Example: workshop watch part3
+    """
     from workshop import judge
     from workshop.progress import named_or_next, next_part
     from workshop.state import State
@@ -291,7 +315,10 @@ def solution(
     yes: YesOption = False,
     script: PartScriptOption = None,
 ) -> None:
-    """Show the solution of a part, once you have tried it yourself."""
+    """Show the solution of a part, once you have tried it yourself.
+
+    Example: workshop solution part3 --write
+    """
     from workshop import judge, progress
     from workshop.parts import find_part
     from workshop.state import State
@@ -310,6 +337,8 @@ def solution(
 def selftest(data: DataOption = DEFAULT_DATA) -> None:
     """Check the checks themselves.
 
+    Example: workshop selftest
+
     Every part must fail before it is done and pass with its solution or the right answer, and every cheat must be
     refused. It takes ten to twenty minutes. Exit code 1: it is not so.
     """
@@ -324,7 +353,10 @@ def selftest(data: DataOption = DEFAULT_DATA) -> None:
 
 @app.command()
 def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
-    """Put the script of a part here, for you to edit. Without a name, of the part to do next."""
+    """Put the script of a part here, for you to edit. Without a name, of the part to do next.
+
+    Example: workshop start part9
+    """
     from workshop import judge
     from workshop.progress import named_or_next
     from workshop.state import State
@@ -340,7 +372,10 @@ def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
 
 @app.command()
 def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
-    """Put the untouched script back, train.py or that of a part. Yours is kept, with the date in its name."""
+    """Put the untouched script back, train.py or that of a part. Yours is kept, with the date in its name.
+
+    Example: workshop reset part9
+    """
     from workshop import judge
     from workshop.parts import all_parts, find_part
 

@@ -40,7 +40,10 @@ def monitor(
     once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a training run: cores, memory, disk, GPUs, and each of its processes. Start it in another terminal."""
+    """Watch a training run: cores, memory, disk, GPUs, and each of its processes. Start it in another terminal.
+
+    Example: workshop monitor --once
+    """
     import time
 
     from rich.console import Console
