@@ -238,8 +238,7 @@ class PartBench(Bench):
         self.trial, self.state, self.machine = trial, state, machine
         part, wasted_time_s = trial.part, None if trial.part.own_script else trial.config.wasted_time
         original, candidate = trial.child(part.original_script), trial.child(trial.candidate)
-        untouched = part.own_script or part.original == "part1"
-        name = "the untouched script" if untouched else part.original_script.name
+        name = "the untouched script" if part.original_script == part.untouched else part.original_script.name
         super().__init__(part.name, original, candidate, part.target, say, name, wasted_time_s, trusted=True)
 
     def start(self) -> None:

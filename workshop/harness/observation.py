@@ -109,7 +109,7 @@ class Observation:
             return self.verdict(
                 Outcome.NOT_YET,
                 f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it",
-                next="profile with num_workers=0, or with worker_init_fn=profile_worker: workshop show part4",
+                next=f"profile with num_workers=0, or with worker_init_fn=profile_worker: workshop show {self.trial.part.name}",
             )
         return self.compare(function)
 
