@@ -106,10 +106,11 @@ class Observation:
         if stale := lines.why_stale(path, function, script, ran_s=main.seconds if main else 0.0):
             return self.verdict(Outcome.NOT_YET, f"the profile is stale: {stale}", next=run_again)
         if function.hottest is None:
+            lesson = f"workshop show {self.trial.part.name}"
             return self.verdict(
                 Outcome.NOT_YET,
                 f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it",
-                next=f"profile with num_workers=0, or with worker_init_fn=profile_worker: workshop show {self.trial.part.name}",
+                next=f"profile with num_workers=0, or with worker_init_fn=profile_worker: {lesson}",
             )
         return self.compare(function)
 
