@@ -129,9 +129,15 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, command
 
 
-@pytest.mark.parametrize(("name", "command"), leaves(typer.main.get_command(app), "workshop"))
+@pytest.mark.parametrize(("name", "command"), list(leaves(typer.main.get_command(app), "workshop")))
 def test_every_help_text_has_an_example_that_parses(name: str, command: Any) -> None:
     examples = re.findall(r"^ *Example: (.*)$", command.help, re.M)
     assert len(examples) == 1
     assert examples[0].startswith(name)
     check(words_of(examples[0]))
+
+
+def test_no_summary_is_cut_off_in_a_terminal() -> None:
+    app_of = typer.main.get_command(app)
+    summaries = [(name, command.help.split("\n\n")[0]) for name, command in leaves(app_of, "workshop")]
+    assert [(name, text) for name, text in summaries if len(text) > 60] == []

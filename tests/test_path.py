@@ -136,7 +136,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert "part8 is finished. Next: part9" in words("workshop check part8", "data")
 
     assert "there is no lattice.py here" in words("workshop check part9 --answer 1", exit_code=2)
-    assert "lattice.py is here, to be edited" in words("workshop start")
+    assert "lattice.py is here. Edit it" in words("workshop start")
     assert "1 process in" in words("workshop record py-spy -- python lattice.py --device cpu")
     wrong, right = (
         number_of(clone, line, "lattice.py")

@@ -32,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 data_app = typer.Typer(no_args_is_help=True)
-app.add_typer(data_app, name="data", help="The pictures to train on: photos, or a stand-in drawn for them.")
+app.add_typer(data_app, name="data", help="The pictures: photos, or a stand-in drawn for them.")
 
 app.add_typer(instruments.app)
 
@@ -43,8 +43,10 @@ PartScriptOption = Annotated[
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
 YesOption = Annotated[bool, typer.Option("--yes", help="See the solution without having tried.")]
-AnswerOption = Annotated[str | None, typer.Option("--answer", help="To the part's question.", show_default=False)]
-PartArgument = Annotated[str | None, typer.Argument(help="part3, or 3.", show_default=False)]
+AnswerOption = Annotated[
+    str | None, typer.Option("--answer", help="Your answer, if the part asks a question.", show_default=False)
+]
+PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
 DEFAULT_SCRIPT = Path("train.py")
 
 
@@ -76,7 +78,9 @@ def what_next(context: typer.Context) -> None:
 
 @app.command()
 def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
-    """Check that this machine is ready for the workshop. Exit code 1: it is not.
+    """Check that this machine is ready for the workshop.
+
+    Exit code 1: it is not.
 
     Example: workshop doctor
     """
@@ -88,7 +92,10 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
         print_json(rows=[dataclasses.asdict(row) for row in rows])
     else:
         print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
-    if any(row.status == "fail" for row in rows):
+    failed = sum(row.status == "fail" for row in rows)
+    if not as_json:
+        print(f"\n{failed} to mend: marked fail above." if failed else "\nReady. What comes next: workshop")
+    if failed:
         raise typer.Exit(EXIT_NOT_READY)
     if DEFAULT_SCRIPT.is_file():
         State(Path.cwd()).put("ready", "doctor")
@@ -96,7 +103,9 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
 
 @data_app.command()
 def status(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
-    """Say which pictures are on disk. Exit code 1: no complete set.
+    """Say which pictures are on disk.
+
+    Exit code 1: no complete set.
 
     Example: workshop data status
     """
@@ -166,7 +175,9 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
 
 @app.command()
 def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
-    """Read the lesson of a part; without a name, of the one to do next.
+    """Read a lesson.
+
+    Without a name, that of the part to do next.
 
     Example: workshop show part3
     """
@@ -210,7 +221,7 @@ def check(
     data: DataOption = DEFAULT_DATA,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge your script, or your answer to a part that asks a question.
+    """Judge your script, or your answer to a question.
 
     Example: workshop check part3
 
@@ -257,7 +268,9 @@ def watch(
     device: DeviceOption = None,
     data: DataOption = DEFAULT_DATA,
 ) -> None:
-    """Check a part now and each time the script changes, until Ctrl-C. Without a name, the part to do next.
+    """Check a part each time the script is saved.
+
+    Until Ctrl-C. Without a name, the part to do next.
 
     Example: workshop watch part3
     """
@@ -291,7 +304,9 @@ def diff(
     script: PartScriptOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Compare your script with the solution of a part; or, of two parts, the solutions.
+    """Compare your script with the solution of a part.
+
+    Of two parts, the solutions are compared.
 
     Example: workshop diff part3 part5
     """
@@ -315,7 +330,7 @@ def solution(
     yes: YesOption = False,
     script: PartScriptOption = None,
 ) -> None:
-    """Show the solution of a part, once you have tried it yourself.
+    """Show a solution, once you have tried it yourself.
 
     Example: workshop solution part3 --write
     """
@@ -353,7 +368,9 @@ def selftest(data: DataOption = DEFAULT_DATA) -> None:
 
 @app.command()
 def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
-    """Put the script of a part here, for you to edit. Without a name, of the part to do next.
+    """Put the script of a part here, for you to edit.
+
+    Without a name, that of the part to do next.
 
     Example: workshop start part9
     """
@@ -367,12 +384,14 @@ def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
         print(f"{script} is here already; workshop reset {found.name} puts the untouched one in its place.")
     else:
         judge.put(found.untouched, script)
-        print(f"{script} is here, to be edited. What to do: workshop show {found.name}")
+        print(f"{script} is here. Edit it; what to do is in workshop show {found.name}")
 
 
 @app.command()
 def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
-    """Put the untouched script back, train.py or that of a part. Yours is kept, with the date in its name.
+    """Put the untouched script back; yours is kept.
+
+    With the date in its name. Without the name of a part, it is train.py.
 
     Example: workshop reset part9
     """

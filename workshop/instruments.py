@@ -40,7 +40,9 @@ def monitor(
     once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a training run: cores, memory, disk, GPUs, and each of its processes. Start it in another terminal.
+    """Watch cores, memory, GPUs and every process of a run.
+
+    Start the training in another terminal.
 
     Example: workshop monitor --once
     """
@@ -68,7 +70,9 @@ def measure(
     headroom: Annotated[bool, typer.Option(help="Measure it with batches from memory, too.")] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """See where the time of a step goes in any training script, and what a better data pipeline could gain.
+    """See where the time of a step goes in any script.
+
+    And how much a better data pipeline could gain.
 
     Example: workshop measure train.py configs/example_config.py
 
@@ -131,7 +135,9 @@ def compare(
 def torchrun(
     arguments: Annotated[list[str] | None, typer.Argument(help="As of torchrun.", show_default=False)] = None,
 ) -> None:
-    """Start a script on several ranks by torchrun; if one fails, say which in one line, and leave nothing running.
+    """Run torchrun, with its errors in one line.
+
+    If a rank fails, it says which one and how, and leaves nothing running.
 
     Example: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py
 
@@ -139,7 +145,9 @@ def torchrun(
     """
     from workshop import torchrun as ranks
 
-    code, why = ranks.run(arguments or [])
+    if not arguments:
+        raise WorkshopError("name a script: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py")
+    code, why = ranks.run(arguments)
     if why:
         say(f"\n{why}")  # below the progress bar that it has stopped
     raise typer.Exit(code)
@@ -167,7 +175,9 @@ def py_spy_report(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """See in which lines of a py-spy recording the time went, and which line of your own led there.
+    """See in which lines a py-spy recording spent its time.
+
+    And which line of your own led there.
 
     Example: workshop py-spy-report --file py-spy-outputs --aggregate-leaf-paths
 
@@ -221,7 +231,9 @@ def flamegraph(
         typer.Option(help="A recording to compare with.", metavar="BEFORE", show_default=False),
     ] = None,
 ) -> None:
-    """Draw a py-spy recording as a flame graph: one file that any browser opens, without a network.
+    """Draw a py-spy recording as a flame graph.
+
+    It is one file, which any browser opens, without a network.
 
     Example: workshop flamegraph --file py-spy-outputs/profile.raw
 
@@ -254,7 +266,9 @@ def trace(
         Path | None, typer.Option(help="Write a page with a timeline there.", metavar="FILE", show_default=False)
     ] = None,
 ) -> None:
-    """Break traces of torch.profiler down: computing, communicating, copying, idle, and why. In the end, what it costs.
+    """See in traces what each device did, and what it cost.
+
+    Traces of torch.profiler: computing, communicating, copying, idle, and why.
 
     Example: workshop trace prof
 

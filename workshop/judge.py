@@ -69,7 +69,7 @@ def check(
             here = f"{machine(device)}, {of_config}"
             with RanksBench(trial, say) if part.ranks > 1 else PartBench(trial, state, here, say) as bench:
                 verdict = part.check(bench)
-            if verdict.outcome is Outcome.DONE and part.question and state.get("parts", part.name, "answer") is None:
+            if part.question and state.get("parts", part.name, "answer") is None:
                 verdict = _with_open_question(verdict, part)
         assert verdict  # a part that asks neither is none
     except ScriptError as error:
@@ -88,10 +88,11 @@ def _judge_answer(trial: Trial, ask: Ask | None, say: Say, state: State) -> Verd
 
 
 def _with_open_question(verdict: Verdict, part: Part) -> Verdict:
-    """The change is right, and nobody has answered yet."""
-    reasons = (*verdict.reasons, f"a question is open: {part.question}")
-    answer = f"workshop check {part.name} --answer ANSWER"
-    return replace(verdict, outcome=Outcome.NOT_YET, reasons=reasons, next=answer)
+    """Nobody has answered yet: then no change is enough."""
+    verdict = replace(verdict, reasons=(*verdict.reasons, f"a question is open: {part.question}"))
+    if verdict.outcome is not Outcome.DONE:
+        return verdict
+    return replace(verdict, outcome=Outcome.NOT_YET, next=f"workshop check {part.name} --answer ANSWER")
 
 
 def compare(old: Path, new: Path, arguments: list[str], target: float, steps: int | None, say: Say = print) -> Verdict:

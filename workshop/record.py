@@ -30,7 +30,7 @@ def record_py_spy(
     threads: Annotated[bool, typer.Option("--threads", help="Tell threads apart.")] = False,
     slurm: SlurmOption = False,
 ) -> None:
-    """See where the time goes in any program, by looking at its call stacks again and again.
+    """Look at the call stacks of any program, again and again.
 
     Example: workshop record py-spy -- python train.py configs/example_config.py
 
@@ -72,7 +72,9 @@ def record_torch(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Traces for TensorBoard, too.")] = False,
     slurm: SlurmOption = False,
 ) -> None:
-    """See every operator and kernel of a few steps of any training script, by torch.profiler.
+    """Record every operator and kernel of a few steps.
+
+    Of any training script, by torch.profiler.
 
     Example: workshop record torch -- train.py configs/example_config.py
 
@@ -119,7 +121,9 @@ def record_nsys(
     gpu_metrics: Annotated[str, typer.Option(help="Devices whose counters to sample; '' for none.")] = "all",
     run_as: Annotated[str, typer.Option(help="With sudo: who runs the command; 'me' is you.", show_default=False)] = "",
 ) -> None:
-    """See the whole machine with NVIDIA's Nsight Systems, and the phases of each step as ranges in its timeline.
+    """Record the whole machine with NVIDIA's Nsight Systems.
+
+    The phases of each step become ranges in its timeline.
 
     Example: workshop record nsys -- torchrun --nproc_per_node=4 train.py
 

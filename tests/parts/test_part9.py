@@ -142,7 +142,7 @@ def test_a_part_with_a_script_of_its_own_in_every_command(run: Run, project: Pat
     missing = "there is no lattice.py here; put it there with workshop start part9"
     assert missing in workshop("check", "part9", "--answer", "1", code=2)
     assert missing in workshop("diff", "part9", "--yes", code=2)
-    assert "lattice.py is here, to be edited" in workshop("start", "part9")
+    assert "lattice.py is here. Edit it" in workshop("start", "part9")
     assert (tmp_path / "lattice.py").read_bytes() == (PART.folder / "lattice.py").read_bytes()
     assert not (tmp_path / "train.py").exists()
 

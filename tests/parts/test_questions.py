@@ -72,7 +72,7 @@ def test_an_answer_that_is_no_line(answered: Callable[..., Verdict], run: Run, t
         (["part2"], "part2 asks: In which line"),
         (["part2", "--json"], "part2 asks: In which line"),
         (["--all"], "part1 asks: While the script trains"),
-        (["part1", "--answer", "perhaps"], "'perhaps' is no answer to this; choose of cpu, gpu, none"),
+        (["part1", "--answer", "perhaps"], "'perhaps' is no answer to this; choose one of cpu, gpu, none"),
         (["part3", "--answer", "1"], "part3 asks no question"),
     ],
 )

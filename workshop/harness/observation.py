@@ -82,7 +82,7 @@ class Observation:
             raise WorkshopError(f"{part.name} asks a question: {part.question}")
         self.said = self.ask(part.question).strip().lower()
         if choices and self.said not in choices:
-            raise WorkshopError(f"{self.said!r} is no answer to this; choose of {', '.join(choices)}")
+            raise WorkshopError(f"{self.said!r} is no answer to this; choose one of {', '.join(choices)}")
         return self.said
 
     def verdict(self, outcome: Outcome, *reasons: str, next: str = "") -> Verdict:
