@@ -33,6 +33,9 @@ PHASE_OF = {
 AS_HOT = 0.9
 """A line that takes so large a part of the hottest one's time is as good an answer."""
 
+NOT_SEEN = "was not seen in"
+"""Of a line, by a sampling profiler: it may have run for all that."""
+
 LEAST_BEHIND = 0.1
 """Of a step: a rank that works less than that longer than the others is none that anybody waits for."""
 
@@ -127,7 +130,8 @@ class Observation:
         if "--idle" in part.recorded and not seen_lines.shows_waiting(recording, script):
             missing = f"hardly anything waits in {path.name}: it was recorded without --idle"
             return self.verdict(Outcome.NOT_YET, missing, next=record)
-        return self.compare(replace(seen_lines.as_function(recording, script), name=f"{script.name} ({path.name})"))
+        function = seen_lines.as_function(recording, script)
+        return self.compare(replace(function, name=f"{script.name} ({path.name})"), NOT_SEEN)
 
     def judge_earlier_recording(self) -> Verdict:
         """The same for the script as it first came, whatever has become of it since."""
@@ -138,7 +142,7 @@ class Observation:
                 continue  # it may well be of the script as it is now, with no line moved
             if not seen_lines.why_others(path, recording, untouched):
                 function = seen_lines.as_function(recording, untouched)
-                return self.compare(replace(function, name=f"{untouched.name} ({path.name})"))
+                return self.compare(replace(function, name=f"{untouched.name} ({path.name})"), NOT_SEEN)
         missing = f"there is no recording of {script.name} as it first came"
         record = f"workshop reset {part.name}, and workshop record {part.recorded} -- python {script.name}"
         return self.verdict(Outcome.NOT_YET, missing, next=record)
@@ -196,7 +200,7 @@ class Observation:
             return self.verdict(Outcome.NOT_YET, f"{says}; another one works more, and this one waits for it")
         return self.verdict(Outcome.NOT_YET, missing, next=record)
 
-    def compare(self, function: lines.Function) -> Verdict:
+    def compare(self, function: lines.Function, absent: str = "did not run in") -> Verdict:
         """Hold the answer against a function's lines."""
         answer = self.answer()
         if not answer.isdecimal():
@@ -206,7 +210,7 @@ class Observation:
         share = function.share(number)
         source = getline(str(function.file), number).strip()
         if number not in {line.number for line in function.lines}:
-            return self.verdict(Outcome.NOT_YET, f"line {number} did not run in {function.name}")
+            return self.verdict(Outcome.NOT_YET, f"line {number} {absent} {function.name}")
         says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
         if share >= AS_HOT * function.share(hottest.number):
             return self.verdict(Outcome.DONE, says)
