@@ -96,11 +96,10 @@ def speed_ups() -> Picture:
 
 def right_answer(part: str) -> str:
     """What to answer, for those who only want to be shown around: of the scripts as they are here."""
-    from workshop.bad_node import struck_rank
-    from workshop.selftest import as_number
+    from workshop.selftest import answers  # it brings torch along
 
     found = find_part(part)
-    return str(struck_rank(found.ranks)) if found.ranks > 1 else as_number(Path(found.script), found.right)
+    return answers(found, Path(found.script))[0]
 
 
 def _row(cells: list[str], share: float, colour: str, text: str) -> str:

@@ -73,9 +73,7 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
     """Try a part that asks a question, and perhaps for a change, too, in a folder of its own."""
     script = folder / part.script
     script.write_text(with_profile(part.untouched.read_text(), part.profiled))
-    right, wrong = (as_number(script, text) for text in (part.right, part.wrong))
-    if part.ranks > 1:  # and the answer is one of them
-        right, wrong = (str((struck_rank(part.ranks, folder) + number) % part.ranks) for number in (0, 1))
+    right, wrong = answers(part, script)
     if not part.changes:
         yield _silence(part, script)
     if part.profiled or part.recorded:
@@ -149,6 +147,14 @@ def with_profile(source: str, function: str) -> str:
             indent = line[: len(line) - len(line.lstrip())]
             return "\n".join([*lines[:number], f"{indent}@profile", *lines[number:], ""])
     return source
+
+
+def answers(part: Part, script: Path) -> tuple[str, str]:
+    """The right answer to a part's question about a script, and a wrong one."""
+    if part.ranks > 1:
+        struck = struck_rank(part.ranks, script.absolute().parent)
+        return str(struck), str((struck + 1) % part.ranks)
+    return as_number(script, part.right), as_number(script, part.wrong)
 
 
 def as_number(script: Path, answer: str) -> str:

@@ -94,6 +94,13 @@ def test_what_is_refused(draw: Callable[[], Tensor], says: str) -> None:
     assert re.search(says, found[0])
 
 
+def test_of_steps_that_were_not_seen_nothing_is_said(tmp_path: Path) -> None:
+    """The judge has words of its own for a script whose loss or training it cannot see."""
+    assert list(complaints([])) == []
+    unseen = SimpleNamespace(folder=tmp_path)
+    assert list(links_are_haar(SimpleNamespace(original=unseen, candidate=unseen), [])) == []  # type: ignore[arg-type]
+
+
 def test_of_the_moments_the_third_alone_tells_su3_from_u3() -> None:
     torch.manual_seed(0)
     trace = torch.diagonal(part9.haar_qr(torch.randn(part9.shape_of(64), dtype=torch.complex64)), dim1=-2, dim2=-1).sum(

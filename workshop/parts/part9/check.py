@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from workshop.harness.bench import PREPARATION, PartBench
-from workshop.harness.child import Child
 from workshop.harness.ledger import Ledger
 from workshop.harness.observation import Observation
 from workshop.harness.verdict import Verdict
@@ -29,22 +28,20 @@ def check(bench: PartBench) -> Verdict:
     bench.start()
     if refused := bench.refusal():
         return refused
-    if device_of(bench.original) != "cpu":
+    if Ledger.of(bench.original.folder).forwards[0].device != "cpu":
         return bench.race()
     bench.clock = PREPARATION
     return bench.race("on a CPU the whole step is hardly faster: drawing is not what takes its time")
 
 
-def device_of(script: Child) -> str:
-    """Where its model runs."""
-    return Ledger.of(script.folder).forwards[0].device
-
-
 def links_are_haar(bench: PartBench, samples: Sequence[Path]) -> Iterator[str]:
     """What entered the model: at the steps that were recorded all of it, and of every other step a few values."""
-    if (device := device_of(bench.candidate)) != (right := device_of(bench.original)):
-        yield f"the model runs on {device}, the untouched script's on {right}"
+    ours, theirs = (Ledger.of(script.folder).forwards for script in (bench.original, bench.candidate))
+    if not theirs:
+        return  # that nothing was trained, is found out elsewhere
+    if theirs[0].device != ours[0].device:
+        yield f"the model runs on {theirs[0].device}, the untouched script's on {ours[0].device}"
     yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])
-    fields = np.concatenate([forward.values for forward in Ledger.of(bench.candidate.folder).forwards])
+    fields = np.concatenate([forward.values for forward in theirs])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
         yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"

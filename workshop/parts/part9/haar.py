@@ -25,8 +25,10 @@ def complaints(batches: Sequence[Tensor]) -> Iterator[str]:
     """What is wrong with the links of some steps, the plainest first.
 
     Args:
-        batches: for each of the steps a complex tensor (fields, ..., 3, 3).
+        batches: for each of the steps a complex tensor (fields, ..., 3, 3); of none, nothing can be said.
     """
+    if not batches:
+        return
     for batch in batches:
         if batch.shape[-2:] != (3, 3) or not batch.is_complex():
             yield f"what enters the model is no field of complex 3 x 3 matrices: {batch.dtype}, {tuple(batch.shape)}"
