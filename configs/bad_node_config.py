@@ -1,4 +1,4 @@
-"""For part 10: a short run on a cluster with a bad node. One of its ranks is slower than the others; which one?"""
+"""The configuration of part 10: a short run on a cluster with a bad node, where one rank is slower than the others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""For a machine with a CUDA device: the whole training set at full size, in large batches."""
+"""The configuration for a machine with a CUDA device: the whole training set at full size, in large batches."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run of ten seconds, to look around with: two pictures of each breed, once."""
+"""The configuration of a run of ten seconds, to look around with: one epoch over two pictures of each breed."""
 
 from pathlib import Path
 

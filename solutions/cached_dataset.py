@@ -1,7 +1,7 @@
-"""A dataset that reads from disk what a slow dataset gave it before.
+"""A dataset that caches the items of a slow dataset on disk.
 
-All items lie behind one another in one file that is mapped into memory, so that to read one is to copy it out of the
-page cache. Only what is deterministic may go in there; what is random is done anew to each item that comes out.
+All items lie one after the other in one file that is mapped into memory, so that reading an item copies it out of the
+page cache. Only deterministic transforms may run before the cache; random ones run anew on each item that is read.
 """
 
 import hashlib
@@ -19,16 +19,16 @@ Item = tuple[torch.Tensor, int]
 
 
 class CachedDataset(Dataset[Item]):
-    """Items of `dataset`, each fetched from it once and from then on read from a file under `cache_dir`.
+    """A dataset that fetches each item of `dataset` once and from then on reads it from a file under `cache_dir`.
 
-    Killed at any moment, the file holds whole items or none, because an item is marked as ready last. Any number of
-    processes may use it at once: two that fetch the same item write the same bytes.
+    Even if the process is killed, the file holds no half items, because an item is marked as ready last. Any number of
+    processes may use the file at once: two that fetch the same item write the same bytes.
 
     Args:
-        dataset: its items are a uint8 tensor, of one shape for all, and a class; the same ones whenever asked.
+        dataset: the slow dataset; an item is a uint8 tensor of one shape for all and a class, the same every time.
         cache_dir: the folder of the cache, made if need be. The file in it can be carried to another computer.
-        key: what the items depend on, see `fingerprint`; another key is another file.
-        transform: done to the tensor of each item that comes out, such as the augmentation.
+        key: a name for what the items depend on, see `fingerprint`; another key is another file.
+        transform: applied to the tensor of each item that is returned, such as the augmentation.
 
     Raises:
         OSError: there is no room for the whole file, which is found out here and not hours later.
@@ -50,13 +50,13 @@ class CachedDataset(Dataset[Item]):
 
     def __getitem__(self, index: int) -> Item:
         if self.ready.item(index):
-            # A copy: what is done to it in place must not reach the file.
+            # A copy, so that a transform in place does not change the file.
             image, label = self.images[index].clone(), self.labels.item(index)
         else:
             image, label = self.dataset[index]
             self.images[index] = image
             self.labels[index] = label
-            self.ready[index] = True  # last, so that nobody reads half an item
+            self.ready[index] = True  # last, so that no process reads half an item
         return (self.transform(image) if self.transform else image), label
 
     def _open(self) -> None:
@@ -66,7 +66,7 @@ class CachedDataset(Dataset[Item]):
         self.ready: NDArray[np.bool_] = records["ready"]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the mapped arrays behind: pickled for a worker, they would be copied whole."""
+        """Return the state without the mapped arrays, which would be copied whole when pickled for a worker."""
         return {name: value for name, value in self.__dict__.items() if name not in ("images", "labels", "ready")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ class CachedDataset(Dataset[Item]):
 
 
 def fingerprint(*parts: object) -> str:
-    """A short name for everything that items depend on, as `repr` shows it: files, sizes, transforms."""
+    """Return a short name for everything that items depend on, as `repr` shows it: files, sizes, transforms."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -84,16 +84,16 @@ def make_empty(path: Path, length: int, shape: tuple[int, ...]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     record = np.dtype([("image", np.uint8, shape), ("label", "<i8"), ("ready", np.bool_)])
     header = {"descr": np.lib.format.dtype_to_descr(record), "fortran_order": False, "shape": (length,)}
-    growing = path.with_name(f"{path.name}.{os.getpid()}")
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        with open(growing, "wb") as file:
+        with open(partial, "wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
-            # Zeros take their room on the disk now. In a sparse file it would be taken item by item, and a disk that
-            # is full by then ends the process with a bus error.
+            # Zeros take their room on the disk now. A sparse file would take it item by item, and a disk that is full
+            # by then ends the process with a bus error.
             for _ in range(length):
                 file.write(bytes(record.itemsize))
             file.flush()
             os.fsync(file.fileno())
-        growing.replace(path)
+        partial.replace(path)
     finally:
-        growing.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)

@@ -4,9 +4,9 @@
 
 This is the one file that you edit. It wastes most of its time: find out where, and make it fast.
 
-Yours to change is how the work is done: who loads the pictures, what is kept, in which order the transforms run, when
-and how things are copied. What is done stays: every item once an epoch in random order, each of the transforms, the
-size of pictures and batches, the model, the loss, one step of the optimizer for every batch - and the slow storage.
+You may change how the work is done: who loads the pictures, what is kept, in which order the transforms run, when and
+how data are copied. You may not change what is done: every item once an epoch in random order, each of the transforms,
+the size of pictures and batches, the model, the loss, one optimizer step for every batch - and the slow storage.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from workshop.pets.layout import BREEDS, DEFAULT_DATA
 
 
 class CustomSlowDataset(Dataset[tuple[torch.Tensor, int]]):
-    """torchvision's OxfordIIITPet on slow storage: (picture, class) pairs, each `wasted_time` seconds late."""
+    """A dataset on slow storage: pairs of a picture and its class, each of which comes `wasted_time` seconds late."""
 
     def __init__(self, root: Path, transform: nn.Module, wasted_time: float, max_items: int | None = None) -> None:
         self.pets = OxfordPets(root, "trainval", transform=transform, max_items=max_items)
@@ -48,14 +48,14 @@ class CustomSlowDataset(Dataset[tuple[torch.Tensor, int]]):
         return len(self.pets)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        # The sleep stands for your own slow storage: a network drive, a full cluster file system. It is not yours to
-        # delete, just as you could not delete the drive; work around it.
+        # The sleep stands for your own slow storage: a network drive, a full cluster file system. Do not delete it,
+        # just as you could not delete the drive; work around it.
         time.sleep(self.wasted_time)
         return self.pets[index]
 
 
 def decode(image_size: int) -> nn.Module:
-    """The deterministic half of the preprocessing: a photo of any size becomes uint8, 3 x side x side."""
+    """Return the deterministic half of the preprocessing: a photo of any size becomes uint8, 3 x side x side."""
     side = image_size * 8 // 7  # a little larger than the crop that follows, as 256 is to 224
     return v2.Compose(
         [
@@ -67,7 +67,7 @@ def decode(image_size: int) -> nn.Module:
 
 
 def augment(image_size: int) -> nn.Module:
-    """The random half: what comes out of decode becomes float32, 3 x image_size x image_size, new every time."""
+    """Return the random half: the output of decode becomes float32, 3 x image_size x image_size, new every time."""
     return v2.Compose(
         [
             v2.AutoAugment(),
@@ -79,9 +79,9 @@ def augment(image_size: int) -> nn.Module:
 
 
 class EachItemOnce(DistributedSampler[int]):
-    """Deals the items of an epoch out like cards, one to each rank in turn.
+    """A sampler that deals out the items of an epoch like cards, one to each rank in turn.
 
-    Its base class deals some of them twice, so that all ranks have as many, or drops some.
+    Its base class deals some items twice, so that all ranks have the same number of them, or drops some.
     """
 
     def __iter__(self) -> Iterator[int]:
@@ -101,7 +101,7 @@ def main(
 ) -> None:
     """Train, and write a line into metrics.csv for every step."""
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
-    torch.manual_seed(config.seed + rank)  # for another augmentation on each; DDP gives all the model of rank 0
+    torch.manual_seed(config.seed + rank)  # each rank augments differently; DDP gives all the model of rank 0
     size = config.image_size
     slow_dataset = CustomSlowDataset(root, decode(size), config.wasted_time, config.max_items)
     key = fingerprint(decode(size), slow_dataset.pets.files())
@@ -136,20 +136,20 @@ def main(
                 optimizer.zero_grad()
                 logits = model(images)
                 loss = loss_fn(logits, targets)
-                # DDP takes the mean over ranks, not over items: of the last batch, some ranks have an item more.
-                of_all = min(config.batch_size, len(dataset) - number * config.batch_size)
-                weighted = loss * (len(targets) * ranks / of_all)
+                # DDP takes the mean over ranks, not over items; some ranks have one more item of the last batch.
+                batch_items = min(config.batch_size, len(dataset) - number * config.batch_size)
+                weighted = loss * (len(targets) * ranks / batch_items)
                 weighted.backward()
                 optimizer.step()
 
-                total = weighted.detach() / ranks
-                distributed.all_reduce(total)  # the loss of the whole batch, not of this rank's share
-                recent_losses.append(total.item())
+                batch_loss = weighted.detach() / ranks
+                distributed.all_reduce(batch_loss)  # the loss of the whole batch, not of this rank's share
+                recent_losses.append(batch_loss.item())
                 if step % config.update_iterations == 0:
                     mean_loss = mean(recent_losses)
                     batches.set_description(f"Batch (loss {mean_loss:.3f})")
                 now = time.perf_counter()
-                rate = of_all / (now - step_start)
+                rate = batch_items / (now - step_start)
                 metrics.writerow([epoch, step, recent_losses[-1], rate])
                 step_start = now
                 step += 1
@@ -158,10 +158,10 @@ def main(
 
 
 def check_batches(items: int, batch_size: int, ranks: int) -> None:
-    """Every rank must have an item of every batch, since they step together.
+    """Check that every rank has an item of every batch, since all ranks step together.
 
     Raises:
-        ConfigError: one would have none.
+        ConfigError: a rank would have none.
     """
     if batch_size % ranks:
         raise ConfigError(
@@ -174,10 +174,10 @@ def check_batches(items: int, batch_size: int, ranks: int) -> None:
 
 
 def join_ranks(device: str | None) -> torch.device:
-    """Meet the other processes that torchrun has started, and choose this one's device: a GPU of its own, or the CPU.
+    """Join the processes that torchrun has started, and return the device of this one: a GPU of its own, or the CPU.
 
     Raises:
-        WorkshopError: torchrun did not start this.
+        WorkshopError: torchrun did not start this process.
     """
     if "RANK" not in os.environ:
         raise WorkshopError("start this with torchrun: torchrun --nproc_per_node=2 train.py configs/example_config.py")
@@ -190,7 +190,7 @@ def join_ranks(device: str | None) -> torch.device:
 
 
 def prepare() -> tuple[ExperimentConfig, Path, torch.device, Path]:
-    """Read the command line, and have the data and a place for the results ready: all that is not training."""
+    """Read the command line, and prepare the data, the device and a file for the results."""
     parser = argparse.ArgumentParser(description="Train ResNet-18 on the Oxford-IIIT Pets, slowly.")
     parser.add_argument("config", type=Path, help="a config file, such as configs/example_config.py")
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder of the data (default: %(default)s)")

@@ -5,9 +5,9 @@
 
 This is the one file that you edit. It wastes most of its time: find out where, and make it fast.
 
-Yours to change is how the work is done: who loads the pictures, what is kept, in which order the transforms run, when
-and how things are copied. What is done stays: every item once an epoch in random order, each of the transforms, the
-size of pictures and batches, the model, the loss, one step of the optimizer for every batch - and the slow storage.
+You may change how the work is done: who loads the pictures, what is kept, in which order the transforms run, when and
+how data are copied. You may not change what is done: every item once an epoch in random order, each of the transforms,
+the size of pictures and batches, the model, the loss, one optimizer step for every batch - and the slow storage.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from workshop.pets.layout import BREEDS, DEFAULT_DATA
 
 
 class CustomSlowDataset(Dataset[tuple[torch.Tensor, int]]):
-    """torchvision's OxfordIIITPet on slow storage: (picture, class) pairs, each `wasted_time` seconds late."""
+    """A dataset on slow storage: pairs of a picture and its class, each of which comes `wasted_time` seconds late."""
 
     def __init__(self, root: Path, transform: nn.Module, wasted_time: float, max_items: int | None = None) -> None:
         self.pets = OxfordPets(root, "trainval", transform=transform, max_items=max_items)
@@ -46,14 +46,14 @@ class CustomSlowDataset(Dataset[tuple[torch.Tensor, int]]):
         return len(self.pets)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        # The sleep stands for your own slow storage: a network drive, a full cluster file system. It is not yours to
-        # delete, just as you could not delete the drive; work around it.
+        # The sleep stands for your own slow storage: a network drive, a full cluster file system. Do not delete it,
+        # just as you could not delete the drive; work around it.
         time.sleep(self.wasted_time)
         return self.pets[index]
 
 
 def decode(image_size: int) -> nn.Module:
-    """The deterministic half of the preprocessing: a photo of any size becomes uint8, 3 x side x side."""
+    """Return the deterministic half of the preprocessing: a photo of any size becomes uint8, 3 x side x side."""
     side = image_size * 8 // 7  # a little larger than the crop that follows, as 256 is to 224
     return v2.Compose(
         [
@@ -65,7 +65,7 @@ def decode(image_size: int) -> nn.Module:
 
 
 def augment(image_size: int) -> nn.Module:
-    """The random half: what comes out of decode becomes float32, 3 x image_size x image_size, new every time."""
+    """Return the random half: the output of decode becomes float32, 3 x image_size x image_size, new every time."""
     return v2.Compose(
         [
             v2.AutoAugment(),
@@ -133,7 +133,7 @@ def main(
 
 
 def prepare() -> tuple[ExperimentConfig, Path, torch.device, Path]:
-    """Read the command line, and have the data and a folder for the results ready: all that is not training."""
+    """Read the command line, and prepare the data, the device and a folder for the results."""
     parser = argparse.ArgumentParser(description="Train ResNet-18 on the Oxford-IIIT Pets, slowly.")
     parser.add_argument("config", type=Path, help="a config file, such as configs/example_config.py")
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA, help="folder of the data (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""Batches that are on the device before they are needed."""
+"""An iterator that copies batches to the device before they are needed."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,15 +8,15 @@ Batch = tuple[torch.Tensor, ...]
 
 
 class Prefetcher:
-    """The batches of `loader` on `device`, in order and none left out, each copied while the one before it is used.
+    """An iterable over the batches of `loader` that copies each to `device` while the one before it is used.
 
-    On CUDA the copies run on a stream of their own, beside the kernels: that needs batches in pinned memory
-    (`DataLoader(..., pin_memory=True)`), and does nothing under CUDA_LAUNCH_BLOCKING=1, where every call waits for the
-    device. Elsewhere the order of calls is the same, without pinning and streams.
+    On CUDA the copies run on a stream of their own, beside the kernels. They do so only from pinned memory
+    (`DataLoader(..., pin_memory=True)`) and not under CUDA_LAUNCH_BLOCKING=1, where every call waits for the device.
+    Elsewhere the order of calls is the same, without pinning and streams.
 
     Args:
         loader: yields tuples or lists of tensors.
-        device: where they go.
+        device: the device that the batches are copied to.
     """
 
     def __init__(self, loader: Iterable[Batch], device: torch.device) -> None:
@@ -32,25 +32,25 @@ class Prefetcher:
         following = self._copy(next(batches, None))
         while following is not None:
             current = self._arrived(following)
-            # Queued before the current batch is handed out: whoever gets it may wait for the device, with loss.item(),
-            # and a copy that is queued after that has nothing left to run beside.
+            # The next copy is queued before the current batch is handed out: the training loop may wait for the device,
+            # as in loss.item(), and a copy that is queued after that overlaps with nothing.
             following = self._copy(next(batches, None))
             yield current
 
     def _copy(self, batch: Batch | None) -> Batch | None:
-        """Begin to copy, and do not wait."""
+        """Begin to copy a batch, without waiting for the copy."""
         if batch is None:
             return None
         with torch.cuda.stream(self.stream):  # without a stream, this does nothing
             return tuple(tensor.to(self.device, non_blocking=True) for tensor in batch)
 
     def _arrived(self, batch: Batch) -> Batch:
-        """Have the stream that computes wait for the copy. The program itself does not wait."""
+        """Make the stream that computes wait for the copy; the program itself does not wait."""
         if self.stream is not None:
             computing = torch.cuda.current_stream(self.device)
             computing.wait_stream(self.stream)
             for tensor in batch:
-                # The memory belongs to the side stream, which may use it again as soon as nobody holds the tensor:
-                # not before the kernels that read it have run.
+                # The memory belongs to the side stream, which may reuse it as soon as the tensor is deleted, but not
+                # before the kernels that read it have run.
                 tensor.record_stream(computing)
         return batch

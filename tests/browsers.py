@@ -4,9 +4,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 
 @contextmanager
@@ -22,3 +23,18 @@ def launched() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=options)
         yield browser
         browser.close()
+
+
+@contextmanager
+def visited(browser: Browser, file: Path) -> Iterator[Page]:
+    """A page of a file, which must not complain, and ask for nothing else."""
+    trouble: list[str] = []
+    asked: list[str] = []
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    yield page
+    assert trouble == []
+    assert asked == [file.as_uri()]

@@ -1,6 +1,9 @@
 """What every test may ask for. No test uses the network: the loopback interface is as far as any goes."""
 
+import hashlib
+import io
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,9 +14,14 @@ from typing import Any
 import psutil
 import pytest
 
+from workshop.cli.main import main
+from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
 
 pytest_plugins = ["archive_server"]
+
+# Threads of torch that spin while they wait for each other take the cores from those that compute.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 PROJECT = Path(__file__).parents[1]
 
@@ -33,9 +41,10 @@ def project() -> Path:
 
 
 @pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder that holds the stand-in. Tests read it and change nothing in it."""
-    folder = tmp_path_factory.mktemp("datasets")
+def data(request: pytest.FixtureRequest) -> Path:
+    """A data folder that holds the stand-in, kept from run to run. Tests read it and change nothing in it."""
+    drawn_by = hashlib.sha256(Path(stand_in.__file__).read_bytes()).hexdigest()[:12]
+    folder = Path(request.config.cache.mkdir(f"stand-in-{drawn_by}"))
     ensure_stand_in(folder)
     return folder
 
@@ -73,6 +82,31 @@ def run(tmp_path: Path) -> Run:
         )
 
     return run_python
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command `workshop` in this process, in the test's own folder, with no terminal to ask at."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    def run_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = ["workshop", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", command)
+        capsys.readouterr()
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(command, code, printed.out, printed.err)
+
+    return run_command
 
 
 def ends(process_group: int, within_s: float = 20.0) -> bool:

@@ -1,6 +1,10 @@
 """Traces that no profiler wrote, as odd as those that some did."""
 
+import gzip
+import itertools
+import json
 import random
+from pathlib import Path
 from typing import Any
 
 Event = dict[str, Any]
@@ -12,6 +16,9 @@ OTHERS = {
     "gpu_memset": ("cudaMemsetAsync", ("Memset (Device)",)),
     "cuda_sync": ("cudaStreamSynchronize", ("Stream Sync", "Event Sync", "Context Sync", "Stream Wait Event")),
 }
+
+
+_numbers = itertools.count(1)
 
 
 def made_up(seed: int) -> dict[str, Any]:
@@ -92,3 +99,38 @@ class _MadeUp:
 
     def time(self, microseconds: float) -> float:
         return self.base + (int(microseconds) if self.whole else round(microseconds, 3))
+
+
+def write(path: Path, trace: Any) -> Path:
+    text = trace if isinstance(trace, bytes) else (trace if isinstance(trace, str) else json.dumps(trace)).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+def event(cat: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+    pid, tid = (0, args["stream"]) if "stream" in args else (7, 7)
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def launched(name: str, call: tuple[float, float], run: tuple[float, float], stream: int = 7, **args: Any) -> list[Any]:
+    """A call and what it launched: when, and for how long."""
+    number = next(_numbers)
+    cat = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
+    return [
+        event("cuda_runtime", "cudaLaunchKernel", *call, correlation=number),
+        event(cat, name, *run, stream=stream, correlation=number, device=0, **args),
+    ]
+
+
+def a_step(number: int, start: float, work: float = 100, talk: float = 0) -> list[Any]:
+    """As a CPU records it, with ranks that talk at the end."""
+    return [
+        event("user_annotation", f"ProfilerStep#{number}", start, work + talk),
+        event("user_annotation", "enumerate(DataLoader)#_Iter.__next__", start, 20),
+        event("cpu_op", "aten::conv2d", start + 20, 30),
+        event("cpu_op", "aten::mkldnn_convolution", start + 25, 20),
+        event("cpu_op", "autograd::engine::evaluate_function: ConvBackward", start + 55, 25),
+        event("cpu_op", "aten::mm", start + 60, 10),
+        event("user_annotation", "Optimizer.step#Adam.step", start + 85, 10),
+        event("user_annotation", "gloo:all_reduce", start + work, talk),
+    ]

@@ -1,3 +1,5 @@
+"""Which device to compute on."""
+
 import pytest
 import torch
 

@@ -1,3 +1,5 @@
+"""Mistakes in one line."""
+
 import errno
 import os
 
@@ -26,37 +28,38 @@ def test_a_mistake_is_one_line_also_out_of_a_worker(num_workers: int, capfd: pyt
     assert capfd.readouterr().err == "cat.jpg cannot be read: replace it\n"
 
 
-def test_an_error_without_a_text_is_still_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit), plain_errors():
-        raise WorkshopError
-    assert capsys.readouterr().err == "WorkshopError\n"
+LOWER = "try a smaller batch_size or image_size in the config\n"
 
 
-def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (WorkshopError(), 2, "WorkshopError\n"),
+        (KeyboardInterrupt(), 130, "stopped by Ctrl-C\n"),
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.csv"),
+            2,
+            "no room for metrics.csv: No space left on device; free some space, or name another folder\n",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory.\nSee the documentation"),
+            2,
+            f"out of memory (CUDA out of memory.); {LOWER}",
+        ),
+    ],
+)
+def test_a_line_and_an_exit_code(
+    error: BaseException, code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as exit_, plain_errors():
-        raise KeyboardInterrupt
-    assert (exit_.value.code, capsys.readouterr().err) == (130, "stopped by Ctrl-C\n")
+        raise error
+    assert (exit_.value.code, capsys.readouterr().err) == (code, says)
 
 
-def test_a_full_disk_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_, plain_errors():
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "metrics.csv")
-    assert exit_.value.code == 2
-    assert capsys.readouterr().err.startswith("no room for metrics.csv: No space left on device; free some space")
-
-
-def test_memory_that_ran_out_on_the_device_names_what_to_lower(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit), plain_errors():
-        raise torch.OutOfMemoryError("CUDA out of memory.\nSee the documentation")
-    assert capsys.readouterr().err == (
-        "out of memory (CUDA out of memory.); try a smaller batch_size or image_size in the config\n"
-    )
-
-
-def test_memory_that_ran_out_on_the_cpu_does_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_that_ran_out_on_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit), plain_errors():
         torch.empty(10**15)
-    assert capsys.readouterr().err == "out of memory; try a smaller batch_size or image_size in the config\n"
+    assert capsys.readouterr().err == f"out of memory; {LOWER}"
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""The configuration of a run, and the folder of its results."""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,8 +64,9 @@ def test_of_several_the_one_called_config_counts(config_file: Callable[[str], Pa
 
 
 def test_a_missing_config_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"there is no file .*nowhere\.py; "):
-        load_config(tmp_path / "nowhere.py")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path := tmp_path / "nowhere.py")
+    assert str(caught.value) == f"there is no file {path}; the workshop's folder has configs/example_config.py"
 
 
 @pytest.mark.parametrize(

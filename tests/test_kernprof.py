@@ -2,22 +2,27 @@
 
 import csv
 import math
-import os
 import re
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 
 import line_profiler
 import pytest
 from conftest import Run, ends
+from script_runs import press_ctrl_c, started
+
+pytestmark = pytest.mark.usefixtures("_one_thread")
 
 WAIT = "for images, targets in batches:"
+
+
+@pytest.fixture
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, several threads of torch wait for each other far longer than they compute."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def hottest_line(table: str) -> str:
@@ -31,7 +36,7 @@ def hottest_line(table: str) -> str:
 def test_the_wait_for_batches_is_the_hottest_line(
     verbosity: str, project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
 ) -> None:
-    config = write_config(wasted_time=0.1, max_items=24, max_epochs=1)
+    config = write_config(wasted_time=0.1, max_items=16, max_epochs=1)
     profiled = run("-m", "kernprof", verbosity, project / "train.py", config, "--data", data, "--device", "cpu")
     assert profiled.returncode == 0, profiled.stderr
     table = profiled.stdout
@@ -41,20 +46,35 @@ def test_the_wait_for_batches_is_the_hottest_line(
     assert hottest_line(table) == WAIT
 
 
+MISTAKE = """
+from line_profiler import profile
+from workshop.errors import WorkshopError, plain_errors
+
+@profile
+def main():
+    pass
+
+with plain_errors():
+    raise WorkshopError("a mistake")
+"""
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("script", "arguments", "code"),
     [
-        pytest.param(["nowhere.py"], id="mistake"),
-        pytest.param([], id="usage", marks=pytest.mark.slow),
-        pytest.param(["--help"], id="help", marks=pytest.mark.slow),
+        (None, [], 2),
+        pytest.param("train.py", ["nowhere.py"], 2, marks=pytest.mark.slow),
+        pytest.param("train.py", [], 2, marks=pytest.mark.slow),
+        pytest.param("train.py", ["--help"], 0, marks=pytest.mark.slow),
     ],
 )
 def test_a_run_that_never_trained_leaves_the_last_profile_alone(
-    arguments: list[str], project: Path, run: Run, tmp_path: Path
+    script: str | None, arguments: list[str], code: int, project: Path, run: Run, tmp_path: Path
 ) -> None:
+    (tmp_path / "train.py").write_text((project / script).read_text() if script else MISTAKE)
     (tmp_path / "train.py.lprof").write_text("the last profile")
-    stopped = run("-m", "kernprof", "-lv", project / "train.py", *arguments)
-    assert stopped.returncode == (0 if arguments == ["--help"] else 2)
+    stopped = run("-m", "kernprof", "-lv", "train.py", *arguments)
+    assert stopped.returncode == code
     assert (tmp_path / "train.py.lprof").read_text() == "the last profile"
     assert "Total time" not in stopped.stdout
     assert "Traceback" not in stopped.stderr
@@ -79,9 +99,10 @@ def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path)
 @pytest.mark.parametrize(
     "workers",
     [
-        "",
         ", num_workers=2",
+        pytest.param("", marks=pytest.mark.slow),
         pytest.param(", num_workers=2, multiprocessing_context='spawn'", marks=pytest.mark.slow),
+        pytest.param(", num_workers=2, multiprocessing_context='forkserver'", marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c_in_the_middle_of_an_epoch(
@@ -90,27 +111,14 @@ def test_ctrl_c_in_the_middle_of_an_epoch(
     text = (project / "train.py").read_text()
     (tmp_path / "train.py").write_text(text.replace("shuffle=True)", f"shuffle=True{workers})"))
     config = write_config(wasted_time=0.05, batch_size=4, max_items=370, max_epochs=10)
-    command = [sys.executable, "-m", "kernprof", "-lv", "train.py", config, "--data", data, "--device", "cpu"]
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A shell starts what it puts in the background deaf to Ctrl-C, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    try:
+    command = ("-m", "kernprof", "-lv", "train.py", config, "--data", data, "--device", "cpu")
+    with started(tmp_path, *command) as process:
         while not any(path.read_text().count("\n") > 3 for path in tmp_path.glob("experiments/*/metrics.csv")):
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # what the terminal does: every process of the foreground gets it
+        press_ctrl_c(process)
         printed, errors = process.communicate(timeout=60)
         assert ends(process.pid)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
 
     assert process.returncode == 130
     assert "Traceback" not in printed + errors

@@ -3,17 +3,18 @@
 import csv
 import importlib.util
 import pickle
-import runpy
+import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
-from conftest import Run
 from PIL import Image
+from script_runs import one_thread, run_script
 from torch.utils.data import DataLoader
 from torchvision import tv_tensors
 from torchvision.models import resnet18
@@ -25,6 +26,12 @@ from workshop.pets.dataset import OxfordPets
 from workshop.pets.layout import stand_in_folder
 
 WriteConfig = Callable[..., Path]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +53,14 @@ def read_metrics(experiments: Path) -> list[dict[str, str]]:
 
 
 def test_a_run_writes_its_config_and_a_line_for_every_step(
-    project: Path, data: Path, write_config: WriteConfig, run: Run, tmp_path: Path
+    project: Path, data: Path, write_config: WriteConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_config(max_items=20, batch_size=8, max_epochs=2)
-    done = run(project / "train.py", config, "--data", data, "--device", "cpu")
-    assert done.returncode == 0, done.stderr
-    assert "Epoch: 100%" in done.stderr
-    assert "Batch (loss " in done.stderr
+    places = ("--data", data, "--experiments", tmp_path / "experiments")
+    assert run_script(project / "train.py", config, *places, "--device", "cpu") == 0
+    bars = capsys.readouterr().err
+    assert "Epoch: 100%" in bars
+    assert "Batch (loss " in bars
 
     [folder] = (tmp_path / "experiments").iterdir()
     assert (folder / "config.py").read_text() == config.read_text()
@@ -64,6 +72,12 @@ def test_a_run_writes_its_config_and_a_line_for_every_step(
     assert all(float(row["loss"]) > 0 and float(row["samples_per_second"]) > 0 for row in rows)
 
 
+def small(**fields: Any) -> ExperimentConfig:
+    return ExperimentConfig(
+        **{"batch_size": 8, "max_epochs": 2, "image_size": 48, "wasted_time": 0, "max_items": 12} | fields
+    )
+
+
 def losses(train: ModuleType, config: ExperimentConfig, root: Path, folder: Path) -> list[str]:
     (folder / "run").mkdir(parents=True)
     train.main(config, root, torch.device("cpu"), folder / "run")
@@ -71,11 +85,8 @@ def losses(train: ModuleType, config: ExperimentConfig, root: Path, folder: Path
 
 
 def test_the_seed_decides_everything(train: ModuleType, data: Path, tmp_path: Path) -> None:
-    root = data / "stand-in"
-
     def with_seed(seed: int, name: str) -> list[str]:
-        config = ExperimentConfig(batch_size=8, max_epochs=2, image_size=48, wasted_time=0, max_items=20, seed=seed)
-        return losses(train, config, root, tmp_path / name)
+        return losses(train, small(max_items=8, batch_size=4, seed=seed), data / "stand-in", tmp_path / name)
 
     first = with_seed(0, "first")
     assert first == with_seed(0, "again")
@@ -93,21 +104,20 @@ def test_every_item_once_an_epoch_in_another_order(
             return super().__getitem__(index)
 
     monkeypatch.setattr(train, "OxfordPets", Recorded)
-    config = ExperimentConfig(batch_size=8, max_epochs=2, image_size=48, wasted_time=0, max_items=20)
-    losses(train, config, data / "stand-in", tmp_path)
-    first, second = asked[:20], asked[20:]
-    assert sorted(first) == sorted(second) == list(range(20))
-    assert len({tuple(first), tuple(second), tuple(range(20))}) == 3
+    losses(train, small(), data / "stand-in", tmp_path)
+    first, second = asked[:12], asked[12:]
+    assert sorted(first) == sorted(second) == list(range(12))
+    assert len({tuple(first), tuple(second), tuple(range(12))}) == 3
 
 
 def test_it_trains_as_the_textbook_says(train: ModuleType, data: Path, tmp_path: Path) -> None:
     """Its losses are those of the shortest loop that says the same, from the same seed."""
-    config = ExperimentConfig(batch_size=8, max_epochs=2, image_size=48, wasted_time=0, max_items=20, seed=3)
+    config = small(seed=3)
     root = data / "stand-in"
 
     torch.manual_seed(3)
     transform = v2.Compose([train.decode(48), train.augment(48)])
-    loader = DataLoader(OxfordPets(root, transform=transform, max_items=20), batch_size=8, shuffle=True)
+    loader = DataLoader(OxfordPets(root, transform=transform, max_items=12), batch_size=8, shuffle=True)
     model = resnet18(num_classes=37)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate)
     expected = []
@@ -161,22 +171,6 @@ def test_the_dataset_pickles_with_its_transforms(train: ModuleType, data: Path) 
     assert label == same_label
 
 
-@pytest.mark.parametrize(
-    "method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))]
-)
-def test_workers_may_start_by_any_method(
-    method: str, project: Path, data: Path, write_config: WriteConfig, run: Run, tmp_path: Path
-) -> None:
-    """The script with two workers, under kernprof, which puts a main module of its own in front of the workers."""
-    text = (project / "train.py").read_text()
-    workers = text.replace("shuffle=True)", f'shuffle=True, num_workers=2, multiprocessing_context="{method}")')
-    assert workers != text
-    (tmp_path / "train.py").write_text(workers)
-    done = run("-m", "kernprof", "-l", "train.py", write_config(max_epochs=1), "--data", data, "--device", "cpu")
-    assert done.returncode == 0, done.stderr
-    assert len(read_metrics(tmp_path / "experiments")) == 3
-
-
 def test_real_photos_with_few_classes_need_no_change(
     train: ModuleType, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,8 +179,7 @@ def test_real_photos_with_few_classes_need_no_change(
     shutil.copytree(stand_in_folder(data).base, folder.base)
     lines = folder.list_file("trainval").read_text().splitlines()
     folder.list_file("trainval").write_text("\n".join(lines[-20:]))
-    config = ExperimentConfig(batch_size=8, max_epochs=1, image_size=48, wasted_time=0)
-    assert len(losses(train, config, folder.root, tmp_path / "experiments")) == 3
+    assert len(losses(train, small(max_epochs=1, max_items=None), folder.root, tmp_path / "experiments")) == 3
 
 
 class TestMistakes:
@@ -194,87 +187,64 @@ class TestMistakes:
 
     @pytest.fixture
     def mistake(
-        self, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+        self,
+        project: Path,
+        write_config: WriteConfig,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capfd: pytest.CaptureFixture[str],
     ) -> Callable[..., str]:
-        def run_wrongly(*arguments: str | Path) -> str:
-            """Run the script as a program, in this process: torch is loaded already."""
-            monkeypatch.chdir(tmp_path)
-            monkeypatch.setattr(sys, "argv", ["train.py", *map(str, arguments)])
-            with pytest.raises(SystemExit) as exit_:
-                runpy.run_path(str(project / "train.py"), run_name="__main__")
-            assert exit_.value.code == 2
+        monkeypatch.chdir(tmp_path)
+
+        def run_wrongly(*options: str | Path, script: Path = project / "train.py", **fields: Any) -> str:
+            assert run_script(script, write_config(**fields), *options) == 2
             printed = capfd.readouterr()
             assert printed.out == ""
-            lines = [line for line in printed.err.replace("\r", "\n").splitlines() if line.strip()]
             # Progress bars may stand above it; they are not words.
-            assert [line for line in lines[:-1] if "it/s" not in line and "s/it" not in line] == []
-            return lines[-1]
+            lines = re.split(r"[\r\n]|\x1b\[A", printed.err)
+            [words] = [line for line in lines if line.strip() and "%|" not in line]
+            return words
 
         return run_wrongly
 
-    def test_config_missing(self, mistake: Callable[..., str], tmp_path: Path) -> None:
-        assert (
-            mistake("nowhere.py")
-            == f"there is no file {tmp_path / 'nowhere.py'}; the workshop's folder has configs/example_config.py"
-        )
-
-    def test_config_with_batch_size_0(self, mistake: Callable[..., str], write_config: WriteConfig) -> None:
-        line = mistake(write_config(batch_size=0))
-        assert line.endswith("config.py, line 2: batch_size must be a whole number from 1 to 2147483647, not 0")
-
-    def test_device_missing(self, mistake: Callable[..., str], write_config: WriteConfig) -> None:
-        line = mistake(write_config(), "--device", "cuda:99")
-        assert line.startswith("there is no device 'cuda:99' here; this machine has ")
-
-    def test_data_with_missing_images(
-        self, mistake: Callable[..., str], write_config: WriteConfig, data: Path, tmp_path: Path
+    @pytest.mark.parametrize(
+        ("fields", "options", "says"),
+        [
+            ({"batch_size": 0}, [], r".*config\.py, line 2: batch_size must be a whole number from 1 to .*, not 0"),
+            ({}, ["--device", "cuda:99"], "there is no device 'cuda:99' here; this machine has .*cpu"),
+            # A file in the place of a folder is refused to everybody; missing permissions do not stop root.
+            ({}, ["--experiments", "taken/x"], "cannot write to taken/x: Not a directory; name another folder with .*"),
+            ({}, ["--data", "taken/x"], "cannot use taken/x: Not a directory; name a folder of your own"),
+        ],
+    )
+    def test_what_cannot_be_used(
+        self, fields: dict[str, Any], options: list[str], says: str, mistake: Callable[..., str], data: Path
     ) -> None:
-        shutil.copytree(data / "stand-in", tmp_path / "datasets" / "stand-in")
-        (tmp_path / "datasets" / "stand-in" / "oxford-iiit-pet" / "images" / "pug_20.jpg").unlink()
-        line = mistake(write_config())
-        assert "1 missing (images/pug_20.jpg)" in line
-        assert line.endswith("and run `workshop data make`")
+        Path("taken").write_text("")
+        assert re.fullmatch(says, mistake("--data", data, *options, **fields))
 
-    @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 2])
-    def test_a_corrupt_jpeg(
-        self, workers: int, run: Run, project: Path, write_config: WriteConfig, data: Path, tmp_path: Path
-    ) -> None:
-        folder = stand_in_folder(tmp_path / "datasets")
-        shutil.copytree(data / "stand-in", folder.root)
-        (folder.images / "Abyssinian_1.jpg").write_bytes(b"\xff\xd8\xff")
+    def test_data_with_missing_images(self, mistake: Callable[..., str], data: Path) -> None:
+        shutil.copytree(data / "stand-in", "datasets/stand-in")
+        (stand_in_folder(Path("datasets")).images / "pug_20.jpg").unlink()
+        assert re.search(r"1 missing \(images/pug_20\.jpg\).* and run `workshop data make`$", mistake())
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_a_corrupt_jpeg(self, workers: int, mistake: Callable[..., str], project: Path, data: Path) -> None:
+        shutil.copytree(data / "stand-in", "datasets/stand-in")
+        path = stand_in_folder(Path("datasets")).images / "Abyssinian_1.jpg"
+        path.write_bytes(b"\xff\xd8\xff")
         text = (project / "train.py").read_text()
-        (tmp_path / "train.py").write_text(text.replace("shuffle=True)", f"shuffle=True, num_workers={workers})"))
-        done = run("train.py", write_config(max_items=1), "--device", "cpu")
-        assert done.returncode == 2
-        assert "Traceback" not in done.stderr
-        line = done.stderr.replace("\r", "\n").splitlines()[-1]
-        path = Path("datasets", "stand-in", "oxford-iiit-pet", "images", "Abyssinian_1.jpg")
-        assert line.startswith(f"{path} cannot be read as a picture (")
-        assert line.endswith("); put a good copy there")
-
-    def test_no_permission_for_the_results(
-        self, mistake: Callable[..., str], write_config: WriteConfig, data: Path, tmp_path: Path
-    ) -> None:
-        # A file in the place of a folder is refused to everybody; missing permissions do not stop root.
-        (tmp_path / "taken").write_text("")
-        line = mistake(write_config(), "--data", data, "--experiments", "taken/experiments")
-        assert line == "cannot write to taken/experiments: Not a directory; name another folder with --experiments"
-
-    def test_no_permission_for_the_data(
-        self, mistake: Callable[..., str], write_config: WriteConfig, tmp_path: Path
-    ) -> None:
-        (tmp_path / "taken").write_text("")
-        line = mistake(write_config(), "--data", "taken/datasets")
-        assert line == "cannot use taken/datasets: Not a directory; name a folder of your own"
+        Path("mine.py").write_text(text.replace("shuffle=True)", f"shuffle=True, num_workers={workers})"))
+        line = mistake("--device", "cpu", script=Path("mine.py"), max_items=1)
+        assert re.fullmatch(rf"{path} cannot be read as a picture \(.*\); put a good copy there", line)
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full, of Linux")
     def test_no_space_for_the_metrics(
         self, train: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (tmp_path / "metrics.csv").symlink_to("/dev/full")
-        config = ExperimentConfig(batch_size=8, max_epochs=1, image_size=48, wasted_time=0, max_items=8)
         with pytest.raises(SystemExit) as exit_, plain_errors():
-            train.main(config, data / "stand-in", torch.device("cpu"), tmp_path)
+            train.main(small(), data / "stand-in", torch.device("cpu"), tmp_path)
         assert exit_.value.code == 2
         last_line = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
         assert last_line.startswith("no room for what was being written: No space left on device; free some space")

@@ -1,5 +1,5 @@
 """`python -m workshop` is `workshop`, also where the folder of installed commands is not on PATH."""
 
-from workshop.cli import main
+from workshop.cli.main import main
 
 main()

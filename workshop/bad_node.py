@@ -1,9 +1,4 @@
-"""A node that is slower than the others, to practise on: a config that strikes one makes one of the ranks slow.
-
-from workshop.bad_node import strike
-
-strike(seconds=0.3)
-"""
+"""A node that is slower than the others, to practise on: a config that calls `strike` makes one of the ranks slow."""
 
 import hashlib
 import os
@@ -14,10 +9,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 
 def strike(seconds: float) -> None:
-    """Have one rank of this run wait before each step of its optimizer. A run of one process stays as it is.
+    """Make one rank of this run wait before each optimizer step; a run of one process is not changed.
 
     Args:
-        seconds: for each step.
+        seconds: the wait before each step.
     """
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1 and int(os.environ.get("RANK", "0")) == struck_rank(ranks):
@@ -29,11 +24,11 @@ def strike(seconds: float) -> None:
 
 
 def struck_rank(ranks: int, folder: Path | None = None) -> int:
-    """Which one it is: in a folder always the same one, so that recordings agree, and nodes that share it do, too.
+    """Return the slow rank, which is always the same in a folder: all recordings and all nodes that share it agree.
 
     Args:
-        ranks: how many there are.
-        folder: the one that the run is started in; None for this one.
+        ranks: the number of ranks.
+        folder: the folder that the run is started in; None for the current one.
     """
-    number = (folder or Path.cwd()).stat().st_ino
-    return hashlib.sha256(str(number).encode()).digest()[0] % ranks
+    inode = (folder or Path.cwd()).stat().st_ino
+    return hashlib.sha256(str(inode).encode()).digest()[0] % ranks

@@ -1,4 +1,4 @@
-"""Which device to compute on."""
+"""The choice of the device to compute on."""
 
 import torch
 
@@ -6,10 +6,10 @@ from workshop.errors import DeviceError
 
 
 def choose_device(name: str | None = None) -> torch.device:
-    """The device of that name; without one, the best this machine has: cuda, then mps, then cpu.
+    """Return the device of a name; without a name, the best that this machine has: cuda, then mps, then cpu.
 
     Raises:
-        DeviceError: there is no such device here.
+        DeviceError: this machine has no such device.
     """
     here = available_devices()
     if name is None:
@@ -17,13 +17,13 @@ def choose_device(name: str | None = None) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).cpu()  # torch finds out only at the first use
-    except Exception as error:  # RuntimeError, AssertionError, NotImplementedError: it depends on the device's kind
+    except Exception as error:  # RuntimeError, AssertionError or NotImplementedError, depending on the kind of device
         raise DeviceError(f"there is no device {name!r} here; this machine has {', '.join(here)}") from error
     return device
 
 
 def available_devices() -> list[str]:
-    """Names of the devices that torch can use here, best first; "cpu" is always the last."""
+    """Return the names of the devices that torch can use here, the best first; "cpu" is always the last."""
     devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     if torch.backends.mps.is_available():
         devices.append("mps")

@@ -1,4 +1,4 @@
-"""One training run: its configuration, and the folder that keeps what it wrote."""
+"""The configuration of a training run, and the folder of its results."""
 
 import difflib
 import re
@@ -12,58 +12,59 @@ from pathlib import Path
 from workshop.errors import ConfigError, WorkshopError
 
 STAMP = "%Y-%m-%dT%H.%M.%S"
-"""Date and time in a file's name. Dots, not colons: Windows forbids colons there."""
+"""The format of date and time in the name of a file; it has dots because Windows forbids colons there."""
 
 DATASETS = ("auto", "oxford-pets", "stand-in")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentConfig:
-    """What a training run depends on. A config file is Python and holds one of these.
+    """The settings of a training run; a config file is a Python file that holds one of these.
 
     Raises:
-        ConfigError: a value that no run could use.
+        ConfigError: a value is one that no run could use.
     """
 
     batch_size: int = 32
-    """Items in a batch; the last batch of an epoch may be smaller."""
+    """The number of items in a batch; the last batch of an epoch may be smaller."""
 
     max_epochs: int = 10
-    """Times the training goes through every item."""
+    """The number of times that the training goes through every item."""
 
     learning_rate: float = 1e-3
-    """AdamW's."""
+    """The learning rate of AdamW."""
 
     update_iterations: int = 10
-    """The progress bar shows the mean loss of that many batches, renewed as often."""
+    """The number of batches whose mean loss the progress bar shows, and after which it is updated."""
 
     image_size: int = 224
-    """Height and width in pixels of what the model sees."""
+    """The height and the width in pixels of the images that enter the model."""
 
     wasted_time: float = 0.1
-    """Seconds that the slow data set sleeps for each item, in the place of slow storage."""
+    """The seconds that the slow data set sleeps for each item, to stand for slow storage."""
 
     dataset: str = "auto"
-    """"oxford-pets", "stand-in", or "auto": the former where it can be had, else the latter."""
+    """The data set: "oxford-pets", "stand-in", or "auto", which is the photos if they can be had, else the stand-in."""
 
     max_items: int | None = None
-    """Train on a fixed subset of at most that many items, as equal as can be over the classes; None for all."""
+    """The size of the fixed subset to train on, in which classes are equally represented; None for all items."""
 
     cache_dir: Path = Path("cache")
-    """Where a cache of items may live on disk."""
+    """The folder in which a cache of items may be kept."""
 
     seed: int = 0
-    """Of the model's first parameters, the order of the items and the augmentation."""
+    """The seed of the model's initial parameters, the order of the items and the augmentation."""
 
     def __post_init__(self) -> None:
-        for name, least in {"batch_size": 1, "max_epochs": 1, "update_iterations": 1, "seed": 0}.items():
-            self._check_whole(name, least)
+        for name in ("batch_size", "max_epochs", "update_iterations"):
+            self._check_range(name, 1)
+        self._check_range("seed", 0)
         # ResNet-18 divides by 32, and its last batch norm needs more than one value a channel in a batch of one.
-        self._check_whole("image_size", 33, 4096)
+        self._check_range("image_size", 33, 4096)
         if self.max_items is not None:
-            self._check_whole("max_items", 1)
-        self._check_number("learning_rate", 1e-12, 1000)
-        self._check_number("wasted_time", 0, 3600)
+            self._check_range("max_items", 1)
+        self._check_range("learning_rate", 1e-12, 1000, whole=False)
+        self._check_range("wasted_time", 0, 3600, whole=False)
         if self.dataset not in DATASETS:
             raise ConfigError(f"dataset must be one of {', '.join(DATASETS)}, not {self.dataset!r}")
         if not isinstance(self.cache_dir, str | Path):
@@ -71,28 +72,25 @@ class ExperimentConfig:
         object.__setattr__(self, "cache_dir", Path(self.cache_dir))
 
     def to_source(self) -> str:
-        """A config file that holds this."""
+        """Return the source of a config file that holds this configuration."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["cache_dir"] = str(self.cache_dir)
         arguments = "".join(f"    {name}={value!r},\n" for name, value in values.items())
         return f"from workshop.experiment import ExperimentConfig\n\nconfig = ExperimentConfig(\n{arguments})\n"
 
-    def _check_whole(self, name: str, least: int, most: int = 2**31 - 1) -> None:
+    def _check_range(self, name: str, least: float, most: float = 2**31 - 1, whole: bool = True) -> None:
         value = getattr(self, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ConfigError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
-
-    def _check_number(self, name: str, least: float, most: float) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-            raise ConfigError(f"{name} must be a number from {least:g} to {most:g}, not {value!r}")
+        right_type = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        if not right_type or not least <= value <= most:
+            kind = "a whole number" if whole else "a number"
+            raise ConfigError(f"{name} must be {kind} from {least} to {most}, not {value!r}")
 
 
 def load_config(path: Path) -> ExperimentConfig:
     """Run a config file and return its only ExperimentConfig, or of several the one called `config`.
 
     Raises:
-        ConfigError: the file is missing, raises, or does not say which ExperimentConfig is meant.
+        ConfigError: the file is missing, raises an error, or does not say which ExperimentConfig is meant.
     """
     if not path.is_file():
         raise ConfigError(f"there is no file {path.absolute()}; the workshop's folder has configs/example_config.py")
@@ -108,7 +106,7 @@ def load_config(path: Path) -> ExperimentConfig:
 
 
 def _line_of(error: Exception, path: Path) -> str:
-    """Where in the config file it happened, as ", line 3"."""
+    """Return the line of the config file that an error comes from, as ", line 3"."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -129,7 +127,7 @@ def _explain(error: Exception) -> str:
 
 
 def new_run_folder(experiments: Path, config_file: Path) -> Path:
-    """Make a time-stamped folder for one run, with a copy of its config.
+    """Make a folder for a run, with date and time in its name and a copy of its config in it.
 
     Raises:
         WorkshopError: the folder cannot be written.
@@ -140,15 +138,13 @@ def new_run_folder(experiments: Path, config_file: Path) -> Path:
         folder = _first_free(experiments / stamp)
         shutil.copy(config_file, folder)
     except OSError as error:
-        reason = error.strerror or error
-        raise WorkshopError(
-            f"cannot write to {experiments}: {reason}; name another folder with --experiments"
-        ) from error
+        problem = f"cannot write to {experiments}: {error.strerror or error}"
+        raise WorkshopError(f"{problem}; name another folder with --experiments") from error
     return folder
 
 
 def _first_free(folder: Path) -> Path:
-    """Make that folder, or the first of folder-2, folder-3, ... that no other run has made in the same second."""
+    """Make a folder, or the first of folder-2, folder-3, ... that no other run has made in the same second."""
     number, free = 1, folder
     while True:
         try:

@@ -1,10 +1,11 @@
 """The page in a real browser: Chromium, without a window."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from browsers import launched
+from browsers import launched, visited
 from playwright.sync_api import Browser, Page
 
 from workshop import flamegraph
@@ -27,26 +28,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Draw some stacks, perhaps beside others, and open the page; it must not complain, and ask for nothing else."""
-    trouble: list[str] = []
-    asked: list[str] = []
-    pages = []
+    """Draw some stacks, perhaps beside others, and open the page."""
+    with ExitStack() as stack:
 
-    def visit_page(text: str, before: str = "") -> Page:
-        path = tmp_path / "flamegraph.html"
-        compared = stacks.parse(before.splitlines(keepends=True)) if before else None
-        flamegraph.write(path, stacks.parse(text.splitlines(keepends=True)), compared, "train.py")
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.on("console", lambda message: trouble.append(message.text))
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(path.as_uri())
-        pages.append(page)
-        return page
+        def visit_page(text: str, before: str = "") -> Page:
+            path = tmp_path / "flamegraph.html"
+            compared = stacks.parse(before.splitlines(keepends=True)) if before else None
+            recording = stacks.parse(text.splitlines(keepends=True))
+            path.write_text(flamegraph.draw(path, recording, compared, "train.py"))
+            return stack.enter_context(visited(browser, path))
 
-    yield visit_page
-    assert trouble == []
-    assert asked == [(tmp_path / "flamegraph.html").as_uri()] * len(pages)
+        yield visit_page
 
 
 def frame(page: Page, name: str):  # type: ignore[no-untyped-def]

@@ -1,5 +1,6 @@
+"""The pets as a dataset."""
+
 import pickle
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from PIL import Image
 
 from workshop.errors import DataError
 from workshop.pets.dataset import OxfordPets, balanced_subset
-from workshop.pets.layout import stand_in_folder
+from workshop.pets.layout import PetFolder
 
 
 @pytest.mark.parametrize(("max_items", "most", "fewest"), [(37, 1, 1), (74, 2, 2), (50, 2, 1), (369, 10, 9)])
@@ -31,17 +32,18 @@ def test_unequal_classes_give_what_they_have() -> None:
     assert balanced_subset(labels, 99) == balanced_subset(labels, None) == list(range(7))
 
 
-def test_the_files_are_named_without_the_place_they_lie_in(data: Path, tmp_path: Path) -> None:
-    shutil.copytree(data / "stand-in", tmp_path / "elsewhere")
-    here, there = (OxfordPets(root, max_items=3) for root in (data / "stand-in", tmp_path / "elsewhere"))
+def replace_picture(path: Path, content: bytes) -> None:
+    path.unlink()
+    path.write_bytes(content)
+
+
+def test_the_files_are_named_without_the_place_they_lie_in(data: Path, folder: PetFolder) -> None:
+    here, there = (OxfordPets(root, max_items=3) for root in (data / "stand-in", folder.root))
     assert here.files() == there.files()
-    assert [name for name, _ in here.files()] == [
-        "Abyssinian_1.jpg",
-        "american_bulldog_1.jpg",
-        "american_pit_bull_terrier_1.jpg",
-    ]
-    path = stand_in_folder(tmp_path).root.parent / "elsewhere" / "oxford-iiit-pet" / "images" / "Abyssinian_1.jpg"
-    path.write_bytes(path.read_bytes() + b" ")
+    names = ["Abyssinian_1.jpg", "american_bulldog_1.jpg", "american_pit_bull_terrier_1.jpg"]
+    assert [name for name, _ in here.files()] == names
+    path = folder.images / names[0]
+    replace_picture(path, path.read_bytes() + b" ")
     assert here.files() != there.files()
 
 
@@ -52,12 +54,11 @@ def test_it_pickles_for_spawned_workers(data: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"no picture", None], ids=["empty", "text", "cut off"])
-def test_a_damaged_picture_is_named(data: Path, tmp_path: Path, content: bytes | None) -> None:
-    shutil.copytree(data / "stand-in", tmp_path / "stand-in")
-    path = stand_in_folder(tmp_path).images / "Abyssinian_1.jpg"
-    path.write_bytes(path.read_bytes()[:20_000] if content is None else content)
+def test_a_damaged_picture_is_named(folder: PetFolder, content: bytes | None) -> None:
+    path = folder.images / "Abyssinian_1.jpg"
+    replace_picture(path, path.read_bytes()[:20_000] if content is None else content)
     with pytest.raises(DataError, match=r"Abyssinian_1.jpg cannot be read as a picture"):
-        OxfordPets(tmp_path / "stand-in")[0]
+        OxfordPets(folder.root)[0]
 
 
 def test_an_error_of_the_transform_stays_what_it_is(data: Path) -> None:

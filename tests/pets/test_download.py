@@ -68,8 +68,9 @@ def test_a_dead_connection_is_an_error_that_keeps_what_arrived(server: Server, t
     assert ("images.tar.gz", 50_000) in server.requests
 
 
-def test_a_silent_server_is_given_up(server: Server, tmp_path: Path) -> None:
-    server.delay_s = 3.0
+def test_a_silent_server_is_given_up(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download_module, "_SILENCE_S", 0.2)
+    server.delay_s = 1.0
     with pytest.raises(DownloadError, match="timed out"):
         download(tmp_path, server.address, server.archives())
 
@@ -186,6 +187,7 @@ def test_a_second_download_into_the_same_folder_is_refused(server: Server, tmp_p
         time.sleep(0.01)
     with pytest.raises(DownloadError, match="another process is downloading"):
         download(tmp_path, server.address, server.archives())
+    server.delay_s = 0.0
     first.join()
     require_whole(tmp_path)
 
@@ -221,12 +223,12 @@ def test_why_a_source_is_out_of_reach(server: Server) -> None:
     assert why_unreachable(server.address, 0.2) == "no answer within 0.2 s"
 
 
-def test_the_command_takes_a_folder_and_checks_what_is_in_it(server: Server, run: Run, tmp_path: Path) -> None:
+def test_the_command_takes_a_folder_and_checks_what_is_in_it(server: Server, workshop: Run, tmp_path: Path) -> None:
     stick = tmp_path / "stick"
     stick.mkdir()
     for name, body in server.files.items():
         (stick / name).write_bytes(body)
-    fetched = run("-m", "workshop", "data", "download", "--from", "stick", environment={"COLUMNS": "80"})
+    fetched = workshop("data", "download", "--from", "stick")
     assert fetched.returncode == 2
     assert "annotations.tar.gz is damaged, its MD5 checksum is not 95a8c9" in fetched.stderr
     assert (stick / "annotations.tar.gz").exists()

@@ -1,3 +1,5 @@
+"""Which files make a set."""
+
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,13 +9,6 @@ from torchvision.datasets import OxfordIIITPet
 
 from workshop.errors import DataError
 from workshop.pets.layout import BREEDS, PetFolder, Species, stand_in_folder
-
-
-@pytest.fixture
-def folder(data: Path, tmp_path: Path) -> PetFolder:
-    """A copy of the stand-in that a test may damage."""
-    shutil.copytree(data / "stand-in", tmp_path / "stand-in")
-    return stand_in_folder(tmp_path)
 
 
 def test_breeds_are_the_37_of_the_set() -> None:

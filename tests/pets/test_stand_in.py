@@ -1,6 +1,7 @@
+"""The drawn pictures."""
+
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pytest
 from conftest import Run
 from PIL import Image, JpegImagePlugin
 
+from workshop.errors import DataError
 from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
-from workshop.pets.layout import BREEDS, SPLITS, stand_in_folder
+from workshop.pets.layout import BREEDS, SPLITS, PetFolder, stand_in_folder
 
 
 def test_pixels_are_the_same_on_every_machine() -> None:
@@ -46,10 +48,17 @@ def test_every_breed_has_ten_pictures_in_each_split_and_none_in_both(data: Path)
     assert not set(trainval) & set(test)
 
 
-DRAW = "from workshop.pets.ensure import ensure_stand_in; from pathlib import Path; ensure_stand_in(Path('datasets'))"
+DRAW = "from pathlib import Path; from workshop.pets.ensure import ensure_stand_in; ensure_stand_in(Path('datasets'))"
+DRAW_FEWER = "from workshop.pets import stand_in; stand_in.NUMBERS = {'trainval': [1, 2], 'test': [3, 4]}; " + DRAW
 
 
-def test_a_killed_run_leaves_nothing_that_looks_like_a_set(run: Run, tmp_path: Path) -> None:
+@pytest.fixture
+def fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw a tenth of the stand-in: the whole is drawn for the fixture `data`."""
+    monkeypatch.setattr(stand_in, "NUMBERS", {"trainval": [1], "test": [2]})
+
+
+def test_a_killed_run_leaves_nothing_that_looks_like_a_set(workshop: Run, fewer: None, tmp_path: Path) -> None:
     drawing = subprocess.Popen([sys.executable, "-c", DRAW], cwd=tmp_path, stderr=subprocess.DEVNULL)
     images = tmp_path / "datasets" / ".stand-in.partial" / "oxford-iiit-pet" / "images"
     while not (images.is_dir() and len(os.listdir(images)) > 20):
@@ -60,13 +69,14 @@ def test_a_killed_run_leaves_nothing_that_looks_like_a_set(run: Run, tmp_path: P
     folder = stand_in_folder(tmp_path / "datasets")
     assert not folder.exists()
 
-    assert run("-m", "workshop", "data", "make").returncode == 0
+    assert workshop("data", "make").returncode == 0
     folder.require_complete()
     assert not images.exists()
 
 
 def test_two_at_once_draw_one_set(tmp_path: Path) -> None:
-    both = [subprocess.Popen([sys.executable, "-c", DRAW], cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(2)]
+    command = [sys.executable, "-c", DRAW_FEWER]
+    both = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(2)]
     errors = [process.communicate()[1].decode() for process in both]
     assert [process.returncode for process in both] == [0, 0], errors
     assert ["Drawing" in error for error in errors].count(True) == 1
@@ -88,16 +98,15 @@ def test_a_disk_without_room_is_a_line_and_leaves_nothing(run: Run, tmp_path: Pa
     assert [path.name for path in (tmp_path / "datasets").iterdir() if not path.name.endswith(".lock")] == []
 
 
-def test_it_is_drawn_also_where_something_else_was_left(run: Run, tmp_path: Path) -> None:
+def test_it_is_drawn_also_where_something_else_was_left(workshop: Run, fewer: None, tmp_path: Path) -> None:
     (tmp_path / "datasets" / "stand-in").mkdir(parents=True)
     (tmp_path / "datasets" / "stand-in" / ".DS_Store").write_text("")
-    assert run("-m", "workshop", "data", "make").returncode == 0
+    assert workshop("data", "make").returncode == 0
     stand_in_folder(tmp_path / "datasets").require_complete()
 
 
-def test_an_incomplete_stand_in_is_never_mended_silently(data: Path, tmp_path: Path) -> None:
-    shutil.copytree(data / "stand-in", tmp_path / "stand-in")
-    (stand_in_folder(tmp_path).images / "beagle_1.jpg").unlink()
-    with pytest.raises(Exception, match=r"beagle_1\.jpg"):
+def test_an_incomplete_stand_in_is_never_mended_silently(folder: PetFolder, tmp_path: Path) -> None:
+    (folder.images / "beagle_1.jpg").unlink()
+    with pytest.raises(DataError, match=r"beagle_1\.jpg"):
         ensure_stand_in(tmp_path)
-    assert not (stand_in_folder(tmp_path).images / "beagle_1.jpg").exists()
+    assert not (folder.images / "beagle_1.jpg").exists()

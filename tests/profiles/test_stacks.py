@@ -71,7 +71,7 @@ def any_stack(draw: st.DrawFn) -> Stack:
 
 
 @given(st.lists(any_stack(), min_size=1, max_size=12))
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_what_py_spy_prints_is_read_back(recorded: list[Stack]) -> None:
     found = stacks.parse("".join(f"{stack}\n" for stack in recorded).splitlines(keepends=True))
     assert found.stacks == recorded

@@ -7,33 +7,29 @@ from workshop.flamegraph.page import page
 from workshop.flamegraph.speedscope import speedscope
 from workshop.flamegraph.svg import svg
 from workshop.flamegraph.tree import build
-from workshop.printing import write_file
 from workshop.profiles.stacks import Recording
 
 
-def write(output: Path, recording: Recording, before: Recording | None = None, library: str = "") -> None:
-    """Draw stacks in the format that the file's name asks for.
+def draw(output: Path, recording: Recording, before: Recording | None = None, library: str = "") -> str:
+    """Return the text of a file that shows stacks, in the format that the file's name asks for.
 
     Args:
-        output: it ends in .html, .svg, or .speedscope.json.
+        output: the file; its name ends in .html, .svg, or .speedscope.json.
         recording: the stacks.
         before: a recording to compare with; not for speedscope.
         library: what the paths of one's own code contain.
 
     Raises:
-        WorkshopError: the name asks for no format that is known, or its folder is not there.
-        OSError: the file cannot be written.
+        WorkshopError: the name asks for no format that is known.
     """
     title = " and ".join(sorted({Path(stack.source).name for stack in recording.stacks}))
     if before is not None:
         title += " compared with " + " and ".join(sorted({Path(stack.source).name for stack in before.stacks}))
     if output.suffix == ".html":
-        text = page(build(recording, before, library), title, before is not None)
-    elif output.suffix == ".svg":
-        text = svg(build(recording, before, library), title, before is not None)
-    elif output.suffix == ".json" and before is None:
-        text = speedscope(recording, title)
-    else:
-        formats = ".html or .svg" if before is not None else ".html, .svg or .speedscope.json"
-        raise WorkshopError(f"cannot draw {output}: its name must end in {formats}")
-    write_file(output, text)
+        return page(build(recording, before, library), title, before is not None)
+    if output.suffix == ".svg":
+        return svg(build(recording, before, library), title, before is not None)
+    if output.suffix == ".json" and before is None:
+        return speedscope(recording, title)
+    formats = ".html or .svg" if before is not None else ".html, .svg or .speedscope.json"
+    raise WorkshopError(f"cannot draw {output}: its name must end in {formats}")

@@ -1,34 +1,23 @@
 """A flame graph as one HTML file: nothing is loaded from anywhere, neither by the page nor by its reader."""
 
-import json
-from importlib.resources import files
+from typing import Any
 
+from workshop import html_page
 from workshop.flamegraph.tree import Kind, Label, Node
 
 
 def page(root: Node, title: str, compared: bool = False) -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        root: of the tree.
+        root: the root of the tree.
         title: what was recorded.
         compared: whether the nodes hold a recording before, too.
     """
-    text = {
-        name: files(__package__).joinpath(name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.css", "page.js")
-    }
-    html = text["page.html"]
-    for mark, value in [
-        ("STYLE", text["page.css"]),
-        ("SCRIPT", text["page.js"]),
-        ("DATA", _data(root, title, compared)),
-    ]:
-        html = html.replace(f"/*{mark}*/", value)
-    return html.replace("<!--TITLE-->", title.replace("&", "&amp;").replace("<", "&lt;"))
+    return html_page.fill(__package__, _data(root, title, compared), title=title)
 
 
-def _data(root: Node, title: str, compared: bool) -> str:
+def _data(root: Node, title: str, compared: bool) -> dict[str, Any]:
     """The tree in the order of a walk: for each node its depth, its label's number, its samples, and those before."""
     labels: dict[Label, int] = {}
     numbers: list[int] = []
@@ -41,7 +30,7 @@ def _data(root: Node, title: str, compared: bool) -> str:
         if node.children:
             waiting += [(depth + 1, child) for child in reversed(node.sorted_children())]
     kinds = list(Kind)
-    data = {
+    return {
         "title": title,
         "compared": compared,
         "kinds": kinds,
@@ -49,5 +38,3 @@ def _data(root: Node, title: str, compared: bool) -> str:
         "kindOf": [kinds.index(label.kind) for label in labels],
         "nodes": numbers,
     }
-    # Inside a script element, only "<" could end it too early.
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")

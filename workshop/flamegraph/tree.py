@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from workshop.profiles import identity
-from workshop.profiles.own_code import Origins
+from workshop.profiles import sample_groups
+from workshop.profiles.code_origin import CodeOrigins
 from workshop.profiles.stacks import Frame, Recording, Stack
 
 
@@ -58,7 +58,7 @@ def build(recording: Recording, before: Recording | None = None, library: str = 
         recording: the stacks.
         before: another one to compare with. Lines of functions, processes and threads are then not told apart: they are
             others in each run.
-        library: what the paths of one's own code contain, beside the script's: see `Origins`.
+        library: what the paths of one's own code contain, beside the script's: see `CodeOrigins`.
     """
     labels = _Labels()
     root = Node(labels("all", Kind.PROCESS))
@@ -83,12 +83,12 @@ class _Labels:
 
 
 def _add(root: Node, labels: _Labels, recording: Recording, library: str, compared: bool) -> None:
-    origins = Origins(recording, library)
-    workers = identity.workers(recording)
+    origins = CodeOrigins(recording, library)
+    workers = sample_groups.workers(recording)
     several = len({stack.source for stack in recording.stacks}) > 1
     of_frames: dict[bool, dict[Frame, Label]] = {False: {}, True: {}}
     for stack in recording.stacks:
-        in_worker = identity.who(stack) in workers
+        in_worker = sample_groups.process_id(stack) in workers
         above = [
             labels(text, Kind.WORKER if in_worker else Kind.PROCESS)
             for text in _above(stack, in_worker, several, compared)

@@ -1,9 +1,8 @@
-"""The parts of the workshop, a folder each: what it teaches, its hints, and how it is checked.
+"""The parts of the workshop, a folder each: what a part teaches, its hints, and how it is checked.
 
     part3/README.md     the lesson
-    part3/part.toml     title, hints, and what the check needs to know: see `Part`
-    part3/check.py      answer(observation) where the part asks a question, check(bench) where it asks for a change;
-                        both return a verdict
+    part3/part.toml     the title, the hints, and what the check needs to know: see `Part`
+    part5/check.py      check(bench), for a part that asks for more than the same work in less time
     part9/lattice.py    a script of the part's own, in the place of train.py
 
 Some parts ask for a change to the script; the solution is `solutions/<part>.py`. Others ask a question about it, and
@@ -14,15 +13,13 @@ import importlib.util
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
-    from workshop.harness.verdict import Verdict
+    from workshop.judge.verdict import Verdict
 
 FOLDER = Path(__file__).parent
 SOLUTIONS = FOLDER.parents[1] / "solutions"
@@ -33,45 +30,48 @@ class Part:
     """One part, as its `part.toml` says."""
 
     name: str
-    """The folder's: "part3"."""
+    """The folder's name: "part3"."""
 
     folder: Path
     title: str
     hints: tuple[str, ...]
-    """From a nudge to nearly the answer."""
+    """The hints, from a nudge to nearly the answer."""
 
     question: str = ""
-    """What the participant is to observe; empty where there is only something to change."""
+    """What the participant is asked; empty where there is only something to change."""
+
+    answered_by: str = ""
+    """How the answer is judged: a key of `course.answers.JUDGES`."""
 
     profiled: str = ""
-    """The function in whose line profile the answer is looked up, if it is the number of a line."""
+    """The function in whose line profile the answer is looked up."""
 
     recorded: str = ""
-    """What the answer is looked up in: a recording by "py-spy" or "py-spy --idle", or a trace of "torch"."""
+    """The recorder whose recording the answer is looked up in: "py-spy", "py-spy --idle" or "torch"."""
 
     right: str = ""
     """The right answer for the untouched script, or the source of the line; by it the workshop proves itself."""
 
     wrong: str = ""
-    """A wrong one."""
+    """A wrong answer."""
 
     script: str = "train.py"
     """The file that is edited. One that is called otherwise lies in the part's folder."""
 
     arguments: tuple[str, ...] = ()
-    """Of a script of the part's own, for a run as long as the judge likes."""
+    """The arguments of a script of the part's own, for a run as long as the judge likes."""
 
     steps: int = 0
-    """Of the optimizer in an epoch of the check, for a script of the part's own."""
+    """The number of optimizer steps in an epoch of the check, for a script of the part's own."""
 
     ranks: int = 1
-    """Processes that the script is to train with, as torchrun starts them."""
+    """The number of processes that the script is to train with, as torchrun starts them."""
 
     original: str = "part1"
     """The script in `solutions/` that this part starts from and is measured against, without ".py"."""
 
     items: int = 31
-    """In an epoch of the check."""
+    """The number of items in an epoch of the check."""
 
     batch_size: int = 4
 
@@ -82,12 +82,12 @@ class Part:
 
     @property
     def lesson(self) -> Path:
-        """The text."""
+        """The file with the lesson."""
         return self.folder / "README.md"
 
     @property
     def number(self) -> str:
-        """As people say it: "3"."""
+        """The number, as people say it: "3"."""
         return self.name.removeprefix("part")
 
     @property
@@ -102,7 +102,7 @@ class Part:
 
     @property
     def own_script(self) -> bool:
-        """Whether it is not train.py that is edited."""
+        """Whether the script that is edited is another one than train.py."""
         return self.script != "train.py"
 
     @property
@@ -115,29 +115,20 @@ class Part:
         """The script as a participant first gets it."""
         return self.folder / self.script if self.own_script else self.solutions / "part1.py"
 
-    @property
-    def answer(self) -> "Callable[[Any], Verdict]":
-        """The function that judges the answer."""
-        return self._judges.answer
-
-    @property
-    def check(self) -> "Callable[[Any], Verdict]":
-        """The function that judges the change."""
-        return self._judges.check
-
-    @cached_property
-    def _judges(self) -> ModuleType:
-        return _load(self.folder / "check.py")
+    def check(self, bench: Any) -> "Verdict":
+        """Judge the change, on the bench that has both scripts ready."""
+        own = self.folder / "check.py"
+        return _load_check(own)(bench) if own.is_file() else bench.judge()
 
 
 def all_parts(folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> list[Part]:
-    """Every part in a folder, in the order of their names' numbers."""
+    """Return every part in a folder, in the order of their names' numbers."""
     parts = [_read(path.parent, solutions) for path in folder.glob("*/part.toml")]
     return sorted(parts, key=lambda part: (len(part.name), part.name))
 
 
 def find_part(name: str, folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> Part:
-    """The part of that name, or of that number.
+    """Return the part of that name, or of that number.
 
     Raises:
         WorkshopError: there is none.
@@ -156,10 +147,11 @@ def _read(folder: Path, solutions: Path) -> Part:
     return Part(name=folder.name, folder=folder, solutions=solutions, **values)
 
 
-def _load(path: Path) -> ModuleType:
+def _load_check(path: Path) -> "Callable[[Any], Verdict]":
+    """The function `check` of a file; the file's folder may lie anywhere."""
     spec = importlib.util.spec_from_file_location(f"workshop.parts.{path.parent.name}.check", path)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
+    return module.check

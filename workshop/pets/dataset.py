@@ -1,8 +1,7 @@
 """The pets as a PyTorch dataset."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ from workshop.errors import DataError, first_line
 
 
 class OxfordPets(OxfordIIITPet):
-    """torchvision's OxfordIIITPet, which can be limited to a subset and names the file that it cannot read.
+    """This dataset is torchvision's, which can be limited to a subset and names the file that it cannot read.
 
     Args:
         root: the folder that holds `oxford-iiit-pet`.
         split: "trainval" or "test".
         transform: applied to each picture, a PIL image in RGB.
-        max_items: keep at most that many items, as equal as can be over the classes, always the same ones.
+        max_items: keep at most that many items, always the same ones, with every class equally represented.
     """
 
     def __init__(
@@ -33,16 +32,15 @@ class OxfordPets(OxfordIIITPet):
         self.kept = balanced_subset(self._labels, max_items)
 
     def __len__(self) -> int:
-        """Items in the subset."""
+        """Return the number of items in the subset."""
         return len(self.kept)
 
     def files(self) -> list[tuple[str, int]]:
-        """Name and size in bytes of each picture in the subset, which tell this data from other data anywhere."""
-        paths = [self._images[index] for index in self.kept]
-        return [(path.name, path.stat().st_size) for path in paths]
+        """Return the name and the size in bytes of each picture in the subset, which identify the data."""
+        return [(self._images[index].name, self._images[index].stat().st_size) for index in self.kept]
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """The picture, transformed, and its class, 0 to 36.
+        """Return a picture, transformed, and its class, 0 to 36.
 
         Raises:
             DataError: the file is damaged; the message names it.
@@ -56,15 +54,13 @@ class OxfordPets(OxfordIIITPet):
 
 
 def balanced_subset(labels: Sequence[int], max_items: int | None) -> list[int]:
-    """Indices of at most `max_items` items, ascending: the first of every class, then the second of every class, ..."""
-    if max_items is None or max_items >= len(labels):
-        return list(range(len(labels)))
-    by_class: dict[int, list[int]] = defaultdict(list)
+    """Return the ascending indices of `max_items` items: the first of every class, then the second of each, ..."""
+    seen: Counter[int] = Counter()
+    turns = []
     for index, label in enumerate(labels):
-        by_class[label].append(index)
-    rounds = zip_longest(*(by_class[label] for label in sorted(by_class)))
-    in_turn = (index for index in chain.from_iterable(rounds) if index is not None)
-    return sorted(islice(in_turn, max_items))
+        turns.append((seen[label], label, index))
+        seen[label] += 1
+    return sorted(index for _, _, index in sorted(turns)[:max_items])
 
 
 def _require_readable(path: Path) -> None:

@@ -1,7 +1,6 @@
-"""Fetch the Oxford-IIIT Pet set, resuming where an earlier try was cut off, and put it in place when it is whole."""
+"""Fetches the Oxford-IIIT Pet set, resumes where an earlier try was cut off, and puts it in place when it is whole."""
 
 import hashlib
-import http
 import http.client
 import os
 import shutil
@@ -11,8 +10,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from filelock import Timeout
 from tqdm import tqdm
@@ -22,12 +21,11 @@ from workshop.pets.layout import BASE_FOLDER, SOURCE
 from workshop.pets.staging import staging_folder
 
 OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
-"""Set in the environment, to anything but 0, it forbids the network."""
+"""The environment variable that forbids the network if it has any value but 0."""
 
 
-@dataclass(frozen=True)
-class Archive:
-    """A file at the source; `md5` as the set's authors and torchvision give it."""
+class Archive(NamedTuple):
+    """A file at the source, with the MD5 checksum that the set's authors and torchvision give."""
 
     name: str
     md5: str
@@ -38,27 +36,26 @@ ARCHIVES = (
     Archive("images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c"),
 )
 SPACE_BYTES = 1_700_000_000
-"""The archives and what is unpacked from them, side by side for a moment."""
+"""The room for the archives and the files unpacked from them, which exist side by side for a moment."""
 
-_CHUNK_BYTES = 1 << 16
-_SILENCE_S = 10.0  # a connection that says nothing for so long is given up
-_TRIES = 3  # in a row that bring not one byte
-_PAUSE_S = 1.0  # between two of them
+_SILENCE_S = 10.0  # a connection that sends nothing for this time is given up
+_TRIES = 3  # the number of tries in a row without a single byte after which the download is given up
+_PAUSE_S = 1.0  # the pause between two tries
 
 
 def is_offline() -> bool:
-    """Whether the environment forbids the network."""
+    """Return whether the environment forbids the network."""
     return os.environ.get(OFFLINE_VARIABLE, "0") not in ("", "0")
 
 
 def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = ARCHIVES) -> None:
     """Fetch both archives from `source`, an address or a folder, and unpack them under `root`.
 
-    What has arrived stays in a hidden folder beside the set until the set is whole, so that a further try goes on from
-    there; the set itself appears in one step.
+    The data that have arrived stay in a hidden folder beside the set until the set is whole, so that another try goes
+    on from there; the set itself appears in one step.
 
     Raises:
-        DownloadError: with the reason; nothing that looks like a set is left behind.
+        DownloadError: the set cannot be fetched; nothing that looks like a set is left behind.
         OSError: `root` cannot be written.
     """
     try:
@@ -69,8 +66,7 @@ def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = A
                 _fetch_all(source, staging, archives)
             else:
                 folder = Path(os.path.expanduser(source))
-                for archive in archives:
-                    _require_right(folder / archive.name, archive)
+                _require_all(folder, archives)
             _unpack(folder, staging, archives)
             os.rename(staging / BASE_FOLDER, root / BASE_FOLDER)
             shutil.rmtree(staging)
@@ -79,21 +75,17 @@ def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = A
 
 
 def why_unreachable(source: str, within_s: float) -> str | None:
-    """Why `source` does not begin to send the archives within that many seconds; None if it does.
-
-    A thread, because the look-up of a host's name takes no time limit.
-    """
+    """Return why `source` does not begin to send the archives within that many seconds; None if it does."""
     reasons: list[str | None] = []
 
     def ask() -> None:
         try:
             _open(f"{source}/{ARCHIVES[0].name}", 0, within_s).close()
+            reasons.append(None)
         except (OSError, ValueError, http.client.HTTPException) as error:
             reasons.append(_reason(error))
-        else:
-            reasons.append(None)
 
-    thread = threading.Thread(target=ask, daemon=True)
+    thread = threading.Thread(target=ask, daemon=True)  # because the look-up of a host's name takes no time limit
     thread.start()
     thread.join(within_s)
     return reasons[0] if reasons else f"no answer within {within_s:g} s"
@@ -108,13 +100,13 @@ def _fetch_all(source: str, staging: Path, archives: tuple[Archive, ...]) -> Non
         if not _is_right(target, archive):
             _fetch(f"{source.rstrip('/')}/{archive.name}", target)
         if not _is_right(target, archive):
-            target.unlink()  # there is nothing in it to go on from
+            target.unlink()  # another try cannot go on from it
             problem = "is not the archive it should be, or was damaged on the way, and is deleted"
             raise DownloadError(f"{source}/{archive.name} {problem}; try again, or another source with --from")
 
 
 def _fetch(url: str, target: Path) -> None:
-    """Bring `target` to its full length, going on from what is there."""
+    """Download a file, going on from the part that is there."""
     fruitless = 0
     while True:
         before = _size(target)
@@ -123,9 +115,9 @@ def _fetch(url: str, target: Path) -> None:
             return
         except urllib.error.HTTPError as error:
             if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                return  # there is no more to come; the checksum tells whether it is right
+                return  # the file is complete; the checksum tells whether it is right
             raise DownloadError(f"{url} answers {error.code} {error.reason}") from error
-        except ValueError as error:  # http.client.InvalidURL and UnicodeError are of the kind
+        except ValueError as error:  # also http.client.InvalidURL and UnicodeError
             raise DownloadError(f"{url} is no address to fetch from ({error})") from error
         except (urllib.error.URLError, ConnectionError, TimeoutError, http.client.HTTPException) as error:
             fruitless = 0 if _size(target) > before else fruitless + 1
@@ -136,43 +128,42 @@ def _fetch(url: str, target: Path) -> None:
 
 
 def _fetch_rest(url: str, target: Path) -> None:
-    """Append what is still to come.
+    """Download the part of a file that is not there yet.
 
     Raises:
-        ConnectionError: it ended early, of which the standard library says nothing.
+        ConnectionError: the connection ended early, of which the standard library says nothing.
     """
     start = _size(target)
     with _open(url, start, _SILENCE_S) as response:
-        # A server that cannot go on from there sends all from the beginning: what is here already is passed over.
-        here_already = 0 if response.status == http.HTTPStatus.PARTIAL_CONTENT else start
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            start = 0  # the server cannot resume: the same bytes are written once more
         length = response.headers.get("Content-Length")
-        total = start - here_already + int(length) if length else None
+        total = start + int(length) if length else None
         bar = tqdm(desc=target.name, initial=start, total=total, unit="B", unit_scale=True)
-        with open(target, "ab") as file, bar:
+        target.touch()
+        with open(target, "r+b") as file, bar:
+            file.seek(start)
             while chunk := _read(response):
-                new = chunk[here_already:]
-                here_already -= len(chunk) - len(new)
-                file.write(new)
-                bar.update(len(new))
+                file.write(chunk)
+                bar.update(len(chunk))
     if total is not None and _size(target) < total:
         raise ConnectionError("the connection was cut")
 
 
 def _open(url: str, start: int, silence_s: float) -> http.client.HTTPResponse:
-    headers = {"User-Agent": "profiling-workshop"} | ({"Range": f"bytes={start}-"} if start else {})
     if not url.lower().startswith(("http://", "https://")):
         raise ValueError("it begins with neither http:// nor https://")
-    response: http.client.HTTPResponse
+    headers = {"User-Agent": "profiling-workshop"} | ({"Range": f"bytes={start}-"} if start else {})
     response = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=silence_s)
-    if "html" in (response.headers.get("Content-Type") or ""):
+    if "html" in response.headers.get("Content-Type", ""):
         raise ConnectionError("a web page came instead, perhaps a network's login page")
     return response
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
     try:
-        return response.read(_CHUNK_BYTES)
-    except OSError as error:  # a network may go in many ways; a full disk must not be taken for one of them
+        return response.read(1 << 16)
+    except OSError as error:  # a network fails in many ways, none of which is to be confused with a full disk
         raise ConnectionError(_reason(error)) from error
 
 
@@ -185,11 +176,13 @@ def _reason(error: Exception) -> str:
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
-def _require_right(path: Path, archive: Archive) -> None:
-    if not path.is_file():
-        raise DownloadError(f"there is no {path}; name a folder that holds it, or an address (http://...)")
-    if not _is_right(path, archive):
-        raise DownloadError(f"{path} is damaged, its MD5 checksum is not {archive.md5}; copy it again")
+def _require_all(folder: Path, archives: tuple[Archive, ...]) -> None:
+    for archive in archives:
+        path = folder / archive.name
+        if not path.is_file():
+            raise DownloadError(f"there is no {path}; name a folder that holds it, or an address (http://...)")
+        if not _is_right(path, archive):
+            raise DownloadError(f"{path} is damaged, its MD5 checksum is not {archive.md5}; copy it again")
 
 
 def _is_right(path: Path, archive: Archive) -> bool:
@@ -208,9 +201,8 @@ def _unpack(folder: Path, staging: Path, archives: tuple[Archive, ...]) -> None:
 
 
 def _require_space(staging: Path) -> None:
-    arrived = sum(path.stat().st_size for path in staging.glob("*.tar.gz"))
-    free = shutil.disk_usage(staging).free
-    if free < SPACE_BYTES - arrived:
-        raise DownloadError(
-            f"the set needs {SPACE_BYTES / 1e9:.1f} GB, and {staging.parent} has {free / 1e9:.1f} GB free"
-        )
+    arrived_bytes = sum(path.stat().st_size for path in staging.glob("*.tar.gz"))
+    free_bytes = shutil.disk_usage(staging).free
+    if free_bytes < SPACE_BYTES - arrived_bytes:
+        needed = f"the set needs {SPACE_BYTES / 1e9:.1f} GB"
+        raise DownloadError(f"{needed}, and {staging.parent} has {free_bytes / 1e9:.1f} GB free")

@@ -1,23 +1,23 @@
-"""Have a complete set of pictures on disk before the training starts: find it, else fetch it, else draw it."""
+"""Ensures that a complete set of pictures is on disk before the training starts: finds, fetches or draws it."""
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from workshop.errors import DataError, DownloadError
+from workshop.pets import stand_in
 from workshop.pets.download import OFFLINE_VARIABLE, download, is_offline, why_unreachable
-from workshop.pets.layout import SOURCE, photos_folder, stand_in_folder
-
-ANSWER_WITHIN_S = 4.0
+from workshop.pets.layout import SOURCE, PetFolder, photos_folder, stand_in_folder
 
 
 def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path:
-    """Have a complete set under the data folder, and return its root, which `OxfordIIITPet` takes.
+    """Ensure that a complete set is under the data folder, and return its root, which `OxfordIIITPet` takes.
 
     Args:
         data: the data folder.
         dataset: "oxford-pets" for the photos, downloaded if they are not there; "stand-in" for the stand-in, drawn if
-            it is not there; "auto" for the photos, or the stand-in where they cannot be had.
+            it is not there; "auto" for the photos, or the stand-in where the photos cannot be downloaded.
         source: the address that the photos come from.
 
     Raises:
@@ -29,64 +29,54 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
         return ensure_stand_in(data)
     if dataset == "oxford-pets":
         return ensure_photos(data, source)
+    photos = photos_folder(data)
     try:
-        if not photos_folder(data).exists():
+        if not photos.exists():
             _require_answer(source)
         return ensure_photos(data, source)
     except DownloadError as error:
         reason = str(error)
     except OSError as error:
-        if photos_folder(data).exists():
+        if photos.exists():
             raise
-        # A folder that may not be written may still hold the stand-in.
-        reason = f"{error.filename or data}: {error.strerror}"
+        reason = f"{error.filename or data}: {error.strerror}"  # yet such a folder may hold the stand-in
     root = ensure_stand_in(data)
-    how = photos_folder(data).command
-    print(f"Using drawn stand-in pictures: {reason}. For the photos: {how}", file=sys.stderr)
+    print(f"Using drawn stand-in pictures: {reason}. For the photos: {photos.command}", file=sys.stderr)
     return root
 
 
 def ensure_photos(data: Path, source: str = SOURCE) -> Path:
-    """The root of the real set, downloaded if nothing of it is there.
+    """Return the root of the photos, which are downloaded if nothing of them is there.
 
     Raises:
-        DataError: the set in place is incomplete or cannot be fetched, or `data` is a set itself.
+        DataError: the photos are incomplete or cannot be fetched, or `data` is a set itself.
         OSError: the data folder cannot be written.
     """
-    _require_data_folder(data)
-    folder = photos_folder(data)
-    if not folder.exists():
-        download(data, source)
-    folder.require_complete()
-    return folder.root
+    return _ensure(data, photos_folder(data), lambda folder: download(folder.root, source))
 
 
 def ensure_stand_in(data: Path) -> Path:
-    """The root of the stand-in, drawn if nothing of it is there.
+    """Return the root of the stand-in, which is drawn if nothing of it is there.
 
     Raises:
-        DataError: the stand-in in place is incomplete, or `data` is a set itself.
+        DataError: the stand-in is incomplete, or `data` is a set itself.
         OSError: the data folder cannot be written.
     """
-    _require_data_folder(data)
-    folder = stand_in_folder(data)
-    if not folder.exists():
-        from workshop.pets import stand_in  # NumPy and Pillow are loaded only to draw
-
-        stand_in.make(folder)
-    folder.require_complete()
-    return folder.root
+    return _ensure(data, stand_in_folder(data), stand_in.make)
 
 
-def _require_data_folder(data: Path) -> None:
-    """A set must not be drawn or fetched into another one."""
-    if (data / "annotations" / "trainval.txt").is_file():
+def _ensure(data: Path, folder: PetFolder, make: Callable[[PetFolder], None]) -> Path:
+    if (data / "annotations" / "trainval.txt").is_file():  # a set must not be made inside another one
         parent = Path(os.path.realpath(data)).parent
         raise DataError(f"{data} is a set of pictures itself; name the folder that holds it: {parent}")
+    if not folder.exists():
+        make(folder)
+    folder.require_complete()
+    return folder.root
 
 
 def _require_answer(source: str) -> None:
     if is_offline():
         raise DownloadError(f"{OFFLINE_VARIABLE} forbids the network")
-    if reason := why_unreachable(source, ANSWER_WITHIN_S):
+    if reason := why_unreachable(source, within_s=4.0):
         raise DownloadError(f"{source} cannot be reached ({reason})")

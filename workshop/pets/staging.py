@@ -9,13 +9,12 @@ from filelock import FileLock
 
 @contextmanager
 def staging_folder(root: Path, name: str, *, wait: bool) -> Iterator[Path]:
-    """The folder for what will be `root / name`: kept from one try to the next, used by one process at a time.
+    """Make the folder for what will be `root / name`, keep it from one try to the next, and lock out other processes.
 
-    The lock is a file beside it, so that the caller may rename the folder. It ends with the process, even one that is
-    killed.
+    The lock is a file beside it, so that the caller may rename the folder; it ends with the process, even a killed one.
 
     Raises:
-        filelock.Timeout: another process is at it, and `wait` is False.
+        filelock.Timeout: another process has the lock, and `wait` is False.
         OSError: `root` cannot be written.
     """
     root.mkdir(parents=True, exist_ok=True)
@@ -25,5 +24,5 @@ def staging_folder(root: Path, name: str, *, wait: bool) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            with suppress(OSError):  # gone, or there is something in it to go on from
+            with suppress(OSError):  # it was renamed, or holds something that the next try can use
                 folder.rmdir()

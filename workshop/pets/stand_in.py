@@ -1,10 +1,10 @@
-"""Draw the stand-in: pictures that take the place of the Oxford-IIIT Pets where they cannot be downloaded.
+"""Draws the stand-in: pictures that take the place of the Oxford-IIIT Pets where they cannot be downloaded.
 
-One picture is a cat or a dog in a coat that only its breed wears: two colours in a pattern. It is about as large and
-as much work to decode as a photo of the real set, and a small network can learn to tell the breeds apart.
+Each picture is a cat or a dog in a coat that only its breed wears: two colours in a pattern. It is about as large as a
+photo of the real set and takes as long to decode, and a small network can learn to tell the breeds apart.
 
-The pixels are the same on every machine: only integer arithmetic, and random numbers from NumPy's RandomState,
-whose stream is frozen for good. (Sines, exponentials and the newer Generator may differ between machines.)
+The pixels are the same on every machine, because all arithmetic is on integers and random numbers come from NumPy's
+RandomState, whose stream is frozen. (Sines, exponentials and the newer Generator may differ between machines.)
 """
 
 import os
@@ -12,7 +12,6 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,13 @@ from workshop.pets.layout import BREEDS, Breed, PetFolder, Species
 from workshop.pets.staging import staging_folder
 
 NUMBERS = {"trainval": range(1, 11), "test": range(11, 21)}
-"""The pictures of each breed in each of the two splits."""
+"""The numbers of the pictures of each breed, for each of the two splits."""
 
 SIZES = ((500, 375), (375, 500), (500, 333))
-"""Width and height in pixels; the most frequent ones of the real set."""
+"""The widths and heights in pixels that are most frequent in the real set."""
 
 JPEG = {"quality": 90, "subsampling": 0}
-"""Encoder settings that give files of about 100 KB, in 4:4:4 as most of the real photos are."""
+"""The encoder settings that give files of about 100 KB, in 4:4:4 as most of the real photos are."""
 
 Line = NDArray[np.int32]  # the pixels' column numbers (width) or row numbers (height x 1)
 Plane = NDArray[np.int16]  # height x width
@@ -41,22 +40,21 @@ Colour = tuple[int, int, int]  # red, green, blue, 0 to 255
 
 
 def make(folder: PetFolder) -> None:
-    """Draw the whole stand-in into a folder, unless another process has just done it.
+    """Draw the whole stand-in into a folder, unless another process has just done so.
 
     Raises:
-        OSError: the folder cannot be written, or the disk is full; what was drawn by then is deleted.
+        OSError: the folder cannot be written, or the disk is full; the pictures drawn by then are deleted.
     """
     with staging_folder(folder.root.parent, folder.root.name, wait=True) as staging:
         try:
             if not folder.exists():
-                shutil.rmtree(staging)  # a killed run may have left some
-                _draw_all(replace(folder, root=staging))
+                shutil.rmtree(staging)  # a killed run may have left pictures
+                _draw_all(PetFolder(staging, folder.command))
                 folder.root.mkdir(exist_ok=True)
                 os.rename(staging / folder.base.name, folder.base)
         except OSError as error:
-            # A full disk does not say which file it has no room for.
             if error.errno in NO_ROOM:
-                error.filename = str(folder.base)
+                error.filename = str(folder.base)  # the error of a full disk names no file
             raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -77,7 +75,7 @@ def _draw_all(folder: PetFolder) -> None:
         for job in tqdm(jobs, desc="Drawing the stand-in", unit="picture"):
             job.result()
     finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C and a full disk must not wait for the rest
+        pool.shutdown(cancel_futures=True)  # Ctrl-C and a full disk must not wait for the remaining pictures
     for split, numbers in NUMBERS.items():
         lines = [
             f"{breed.name}_{number} {breed.number} {breed.species:d} {breed.number_in_species}\n"
@@ -88,9 +86,9 @@ def _draw_all(folder: PetFolder) -> None:
 
 
 def draw(breed: Breed, number: int) -> NDArray[np.uint8]:
-    """Picture `number` of a breed: height x width x 3, uint8, RGB, before any encoding."""
+    """Return a picture of a breed before it is encoded: height x width x 3, uint8, RGB."""
     random = np.random.RandomState(zlib.crc32(f"{breed.name}_{number}".encode()))
-    width, height = SIZES[_whole(random, 0, len(SIZES))]
+    width, height = SIZES[_integers(random, 0, len(SIZES))]
     x, y = np.arange(width, dtype=np.int32), np.arange(height, dtype=np.int32)[:, None]
 
     clouds = _clouds(random, height, width)
@@ -98,20 +96,20 @@ def draw(breed: Breed, number: int) -> NDArray[np.uint8]:
     coat = _coat(breed.number - 1, x, y, clouds)
     for mask, colour in _pet(random, breed.species, x, y):
         np.copyto(picture, coat if colour is None else _rgb(colour), where=mask)
-    # Grain, as a camera has it: it is what makes a JPEG as large, and as slow to decode, as a photo's.
+    # Grain like a camera's makes the JPEG as large, and as slow to decode, as that of a photo.
     grain = np.frombuffer(random.bytes(height * width), np.uint8).reshape(height, width)
     picture += (grain >> 3).astype(np.int16) - 16
     return np.ascontiguousarray(picture.clip(0, 255).astype(np.uint8).transpose(1, 2, 0))
 
 
-def _whole(random: np.random.RandomState, low: int, high: int, shape: tuple[int, ...] | None = None) -> Any:
-    """Whole numbers from `low` to below `high`. The type is part of the stream: NumPy's default differs on Windows."""
+def _integers(random: np.random.RandomState, low: int, high: int, shape: tuple[int, ...] | None = None) -> Any:
+    """Return random integers from `low` to below `high`; the type is part of the stream, NumPy's differs on Windows."""
     return random.randint(low, high, shape, dtype=np.int32)
 
 
 def _clouds(random: np.random.RandomState, height: int, width: int) -> Plane:
-    """Smooth random blotches, 0 to 255: a coarse random grid of 32-pixel cells, interpolated linearly."""
-    grid = _whole(random, 0, 256, (height // 32 + 2, width // 32 + 2))
+    """Return smooth random blotches, 0 to 255: a random grid of 32-pixel cells, interpolated linearly."""
+    grid = _integers(random, 0, 256, (height // 32 + 2, width // 32 + 2))
     row, down = np.divmod(np.arange(height), 32)
     column, right = np.divmod(np.arange(width), 32)
     rows = grid[row] * (32 - down[:, None]) + grid[row + 1] * down[:, None]
@@ -119,16 +117,16 @@ def _clouds(random: np.random.RandomState, height: int, width: int) -> Plane:
 
 
 def _background(random: np.random.RandomState, y: Line, clouds: Plane) -> Picture:
-    """Two colours that say nothing about the breed, one above the other, with blotches."""
-    top, bottom = _whole(random, 40, 216, (2, 3))
+    """Return a background of two random colours, one above the other, with blotches."""
+    top, bottom = _integers(random, 40, 216, (2, 3))
     height = len(y)
     shade = (top[:, None, None] * (height - y) + bottom[:, None, None] * y) // height  # 3 x height x 1
     return shade.astype(np.int16) + ((clouds - 128) >> 2)
 
 
 def _coat(class_index: int, x: Line, y: Line, clouds: Plane) -> Picture:
-    """The breed's coat over the whole picture, out of which the pet's shape is cut."""
-    ground, marking = _strong(class_index * 41), _strong(class_index * 41 + 96 + class_index % 3 * 32)
+    """Return the coat of a breed over the whole picture, out of which the shape of the pet is cut."""
+    ground, marking = _saturated(class_index * 41), _saturated(class_index * 41 + 96 + class_index % 3 * 32)
     period = 12 + class_index % 4 * 8
     wobble = clouds >> 4
     match class_index % 5:
@@ -146,36 +144,29 @@ def _coat(class_index: int, x: Line, y: Line, clouds: Plane) -> Picture:
 
 
 def _rgb(colour: Colour) -> NDArray[np.int16]:
-    """A colour that broadcasts over a picture: 3 x 1 x 1."""
+    """Return a colour that broadcasts over a picture: 3 x 1 x 1."""
     return np.array(colour, np.int16)[:, None, None]
 
 
-def _strong(hue: int) -> Colour:
-    """A strong colour; the hue goes once round the colour circle in 256."""
-    sector, ramp = divmod(hue % 256 * 6, 256)
+def _saturated(hue: int) -> Colour:
+    """Return a saturated colour; hues from 0 to 255 go once round the colour circle."""
     low, high = 60, 220
+    sector, ramp = divmod(hue % 256 * 6, 256)
     up = low + ((high - low) * ramp >> 8)
     down = high + low - up
-    circle = (
-        (high, up, low),
-        (down, high, low),
-        (low, high, up),
-        (low, down, high),
-        (up, low, high),
-        (high, low, down),
-    )
-    return circle[sector]
+    red = (high, down, low, low, up, high)  # in each sector; green and blue are the same two and four sectors later
+    return red[sector], red[sector - 2], red[sector - 4]
 
 
 def _pet(random: np.random.RandomState, species: Species, x: Line, y: Line) -> Iterator[tuple[Mask, Colour | None]]:
-    """The parts of a pet, back to front: where each lies, and its colour (None: the coat)."""
+    """Yield the parts of a pet from back to front: the pixels of each, and its colour; None stands for the coat."""
     height, width = len(y), len(x)
-    head = min(height, width) * _whole(random, 26, 36) // 100  # radius in pixels
-    x = x - (width // 2 + _whole(random, -width // 10, width // 10 + 1))
-    y = y - (height * 9 // 20 + _whole(random, -height // 16, height // 16 + 1))
+    head = min(height, width) * _integers(random, 26, 36) // 100  # radius in pixels
+    x = x - (width // 2 + _integers(random, -width // 10, width // 10 + 1))
+    y = y - (height * 9 // 20 + _integers(random, -height // 16, height // 16 + 1))
 
     def ellipse(right: int, down: int, width: int, height: int) -> Mask:
-        """Centre, seen from the middle of the head, and radii: all in hundredths of the head's radius."""
+        """Return an ellipse from its centre, relative to the head's, and its radii: hundredths of the head's radius."""
         u = ((x - head * right // 100) * 256) // max(1, head * width // 100)
         v = ((y - head * down // 100) * 256) // max(1, head * height // 100)
         return u**2 + v**2 < 256**2

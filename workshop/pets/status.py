@@ -10,7 +10,7 @@ from workshop.pets.layout import SPLITS, PetFolder, photos_folder, stand_in_fold
 
 @dataclass(frozen=True)
 class SetStatus:
-    """One set under the data folder; `found` says what is there, `remedy` what to do if that will not do."""
+    """The state of one set under the data folder: what was found of it, and what to do if that is not enough."""
 
     name: str
     state: Literal["complete", "incomplete", "absent"]
@@ -19,7 +19,7 @@ class SetStatus:
 
 
 def report(data: Path) -> list[SetStatus]:
-    """The state of the photos and of the stand-in under a data folder."""
+    """Return the state of the photos and of the stand-in under a data folder."""
     return [
         _status("photos", photos_folder(data), "fetched by a run that wants them"),
         _status("stand-in", stand_in_folder(data), "drawn by a run that wants it"),

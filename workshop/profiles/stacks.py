@@ -1,11 +1,11 @@
-"""What `py-spy record -f raw` writes: call stacks, and how often each was seen.
+"""Reads what `py-spy record -f raw` writes: call stacks, and the number of samples of each.
 
 A line is a stack, from the outermost frame to the innermost, and a count:
 
     process 7:"python train.py";thread (7): MainThread;main (train.py:61);Module.backward (torch/_tensor.py:630) 42
 
-Processes are there with `-s`, each inside the one that started it; threads with `-t`. Nothing is escaped: a command
-line may hold semicolons, quotes and line breaks, a path brackets, colons and semicolons, and so may a thread's name.
+Processes are there with `-s`, each behind its parent; threads are there with `-t`. py-spy escapes nothing: a command
+line may hold semicolons, quotes and line breaks; a path or a thread's name may hold brackets, colons and semicolons.
 """
 
 import gzip
@@ -23,59 +23,55 @@ RECORD_AGAIN = "record one with workshop record py-spy -- python SCRIPT"
 
 
 class Frame(NamedTuple):
-    """A function that was being run."""
+    """A frame of a call stack; as a string, it reads as py-spy writes it."""
 
     name: str
     path: str
-    """As py-spy has it: shortened to what follows the folder on Python's path; a library for native code."""
+    """The path as py-spy shortens it: relative to the entry of `sys.path`; for native code, the library."""
     line: int | None = None
-    """None where py-spy knows none: native code, `--nolineno`."""
+    """The line number; None where py-spy knows none: in native code, or with `--nolineno`."""
 
     def __str__(self) -> str:
-        """As py-spy writes it."""
         place = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{self.name} ({place})"
 
 
 class Process(NamedTuple):
-    """A process that was recorded."""
+    """A process that was recorded; as a string, it reads as py-spy writes it."""
 
     pid: int
     command: str
-    """Its command line, words joined by spaces. py-spy leaves it empty where it was too early or too late to see it."""
+    """The command line; empty if the process was starting or ending when py-spy asked for it."""
 
     def __str__(self) -> str:
-        """As py-spy writes it."""
         return f'process {self.pid}:"{self.command}"'
 
 
 class Thread(NamedTuple):
-    """A thread that was recorded."""
+    """A thread that was recorded; as a string, it reads as py-spy writes it."""
 
     id: str
     name: str = ""
-    """Empty for one that Python did not name."""
+    """The name that Python knows, if there is one."""
 
     def __str__(self) -> str:
-        """As py-spy writes it."""
         return f"thread ({self.id}): {self.name}" if self.name else f"thread ({self.id})"
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A call stack and how many samples found it."""
+    """A call stack with its number of samples; as a string, it is the line that py-spy writes."""
 
     frames: tuple[Frame, ...]
-    """The outermost first. None at all where py-spy saw no Python yet, or no longer."""
+    """The frames, outermost first; none if Python had not started yet, or had already ended."""
     samples: int
     processes: tuple[Process, ...] = ()
-    """The outermost first, the one that ran the frames last."""
+    """The process that ran the frames, behind its ancestors, outermost first."""
     thread: Thread | None = None
     source: str = ""
-    """Name of the file."""
+    """The path of the file that the stack was read from."""
 
     def __str__(self) -> str:
-        """The line that py-spy writes."""
         frames = [*self.processes, *([self.thread] if self.thread else []), *self.frames]
         return f"{';'.join(map(str, frames))} {self.samples}"
 
@@ -86,46 +82,40 @@ class Recording:
 
     stacks: list[Stack]
     damage: list[str] = field(default_factory=list)
-    """What of the files could not be read, a sentence each."""
+    """One sentence for each part of the files that could not be read."""
 
     @cached_property
     def samples(self) -> int:
-        """In all."""
+        """The number of samples in all stacks."""
         return sum(stack.samples for stack in self.stacks)
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """The files that the stacks were read from."""
+        return sorted({stack.source for stack in self.stacks})
 
 
 def read(*paths: Path | str) -> Recording:
-    """Read recordings, also gzipped ones. Of a folder, all that are in it.
+    """Read recordings, which may be gzipped; of a folder, read every recording in it.
 
     Raises:
-        WorkshopError: there is no such file, or it is no recording.
+        WorkshopError: a file does not exist or is not a recording.
     """
-    stacks: list[Stack] = []
-    damage: list[str] = []
     parser = _Parser()
+    stacks: list[Stack] = []
     for path in map(Path, paths):
-        if not path.is_dir():
-            stacks += parser.parse_file(path, damage)
-            continue
-        before = len(stacks)
-        for each in sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith(".")):
-            try:
-                stacks += parser.parse_file(each, damage)
-            except WorkshopError as error:  # whatever else people keep in their folders
-                damage.append(f"left out: {error}")
-        if len(stacks) == before:
-            raise WorkshopError(f"there is no py-spy recording in {path}; {RECORD_AGAIN}")
-    return Recording(stacks, damage)
+        stacks += parser.parse_folder(path) if path.is_dir() else parser.parse_file(path)
+    return Recording(stacks, parser.damage)
 
 
 def parse(lines: Iterable[str], source: str = "") -> Recording:
-    """The same of lines of text.
+    """Read a recording from its lines.
 
     Raises:
-        WorkshopError: they are no recording.
+        WorkshopError: the lines are not a recording.
     """
-    damage: list[str] = []
-    return Recording(_Parser().parse(lines, source, damage), damage)
+    parser = _Parser()
+    return Recording(parser.parse(lines, source), parser.damage)
 
 
 _COMMAND_FOLLOWS = re.compile(r'process \d+:"')
@@ -135,13 +125,25 @@ _THREAD = re.compile(r"thread \(([^()]*)\)(?:: (.*))?", re.DOTALL)
 
 
 class _Parser:
-    """Each distinct frame, and each distinct line of processes, is taken apart once: they come by the million."""
+    """Parses each distinct frame, and each distinct list of processes, only once: there are millions of them."""
 
     def __init__(self) -> None:
+        self.damage: list[str] = []
         self._frames: dict[str, Frame] = {}
         self._processes: dict[str, tuple[Process, ...]] = {}
 
-    def parse_file(self, path: Path, damage: list[str]) -> list[Stack]:
+    def parse_folder(self, folder: Path) -> list[Stack]:
+        stacks: list[Stack] = []
+        for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
+            try:
+                stacks += self.parse_file(path)
+            except WorkshopError as error:  # the folder may hold other files, too
+                self.damage.append(f"left out: {error}")
+        if not stacks:
+            raise WorkshopError(f"there is no py-spy recording in {folder}; {RECORD_AGAIN}")
+        return stacks
+
+    def parse_file(self, path: Path) -> list[Stack]:
         try:
             with path.open("rb") as file:
                 start = file.read(512)
@@ -151,13 +153,20 @@ class _Parser:
             text: TextIO
             opened = gzip.open if start.startswith(b"\x1f\x8b") else open
             with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as text:
-                return self.parse(_until_broken(text, path, damage), str(path), damage)
+                return self.parse(self._until_damaged(text, path), str(path))
         except FileNotFoundError:
             raise WorkshopError(f"there is no file {path}; {RECORD_AGAIN}") from None
         except OSError as error:
             raise WorkshopError(f"cannot read {path}: {error.strerror or error}") from error
 
-    def parse(self, lines: Iterable[str], source: str, damage: list[str]) -> list[Stack]:
+    def _until_damaged(self, lines: TextIO, path: Path) -> Iterator[str]:
+        """Yield the lines of a file as far as it can be decompressed."""
+        try:
+            yield from lines
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            self.damage.append(f"{path}: cut off or damaged, read as far as it could be unpacked")
+
+    def parse(self, lines: Iterable[str], source: str) -> list[Stack]:
         stacks: list[Stack] = []
         skipped: list[int] = []
         begun, begun_at = "", 0
@@ -170,27 +179,24 @@ class _Parser:
                 begun_at = number
             begun += line
             text = begun.rstrip("\r\n") if not begun.endswith('"\n') else begun[:-1]
-            if not text:
-                begun = ""
-                continue
-            stack = self._stack(text, source)
-            if stack:
+            if text and (stack := self._stack(text, source)):
                 stacks.append(stack)
-                begun = ""
-            elif not _COMMAND_FOLLOWS.match(begun):
+            elif _COMMAND_FOLLOWS.match(begun):
+                continue
+            elif text:
                 skipped.append(begun_at)
-                begun = ""
+            begun = ""
         if begun:
             skipped.append(begun_at)
         if len(skipped) >= max(len(stacks), 1):
             raise WorkshopError(f"{source or 'this'} is not a py-spy recording; {RECORD_AGAIN}")
         if skipped:
             lines_are = f"{len(skipped)} line{'s' * (len(skipped) > 1)} skipped that cannot be read"
-            damage.append(f"{source}: {lines_are}, the first of them line {skipped[0]}")
+            self.damage.append(f"{source}: {lines_are}, the first of them line {skipped[0]}")
         return stacks
 
     def _stack(self, line: str, source: str) -> Stack | None:
-        """None for a line that is not whole."""
+        """Return the stack of a line, or None if the line is incomplete."""
         text, _, count = line.rpartition(" ")
         if not (count.isascii() and count.isdigit()):
             return None
@@ -210,11 +216,11 @@ class _Parser:
         return Stack(frames, int(count), processes, thread, source)
 
     def _split_processes(self, text: str) -> tuple[tuple[Process, ...], str]:
-        """The processes, and what follows them. No processes if the last command line has no end."""
+        """Return the processes and the text behind them; no processes if the last command line has no end."""
         if text.endswith('"'):
             commands, rest = text[:-1], ""
         else:
-            # Command lines hold `";` more often than paths do: what follows the last of them is no longer theirs.
+            # Command lines hold `";` more often than paths do, so the last `";` ends the last command line.
             commands, end, rest = text.rpartition('";')
             if not end or _COMMAND_FOLLOWS.match(rest):
                 return (), text
@@ -227,7 +233,7 @@ class _Parser:
         return processes, rest
 
     def _split_thread(self, text: str) -> tuple[Thread | None, tuple[Frame, ...] | None]:
-        """The thread and the frames behind it. Its name ends where what follows are frames."""
+        """Return the thread and the frames behind it; the thread's name ends where the rest can be read as frames."""
         end = text.find(";")
         while end >= 0:
             frames = self._split_frames(text[end + 1 :])
@@ -245,20 +251,20 @@ class _Parser:
         try:
             return tuple([known[piece] for piece in pieces])
         except KeyError:
-            frames = [known.get(piece) or self._frame(piece) for piece in pieces]
-        return self._join_frames(pieces) if None in frames else tuple(filter(None, frames))
+            return self._join_frames(pieces)
 
     def _join_frames(self, pieces: list[str]) -> tuple[Frame, ...] | None:
-        """The frames of pieces between semicolons, some of which may be parts of a path."""
+        """Return the frames of pieces that were split at semicolons, some of which may belong to a path."""
         frames: list[Frame] = []
-        while pieces:
-            for end in range(1, len(pieces) + 1):
-                if frame := self._frame(";".join(pieces[:end])):
+        start = 0
+        while start < len(pieces):
+            for end in range(start + 1, len(pieces) + 1):
+                if frame := self._frame(";".join(pieces[start:end])):
                     break
             else:
                 return None
             frames.append(frame)
-            pieces = pieces[end:]
+            start = end
         return tuple(frames)
 
     def _frame(self, text: str) -> Frame | None:
@@ -269,7 +275,7 @@ class _Parser:
 
 
 def _parse_frame(text: str) -> Frame | None:
-    """None for what is no frame, or a part of one."""
+    """Return the frame, or None if the text is not one whole frame."""
     if plain := _PYTHON_FRAME.fullmatch(text):
         return Frame(plain[1], plain[2], int(plain[3]))
     if " (" not in text or not text.endswith(")"):
@@ -284,9 +290,9 @@ def _parse_frame(text: str) -> Frame | None:
 
 
 def _start_of_path(text: str) -> int:
-    """Where the ` (` before the path is: the one that the last bracket closes, else the first that a name can end at.
+    """Return the index of the ` (` before the path: the one that the last bracket closes, else the first possible one.
 
-    Names of C++ functions hold brackets, always in pairs; paths may hold any.
+    The name of a C++ function may hold brackets, always in pairs; a path may hold any.
     """
     depth = 0
     for at in range(len(text) - 1, 0, -1):
@@ -303,18 +309,9 @@ def _is_balanced(name: str) -> bool:
     return name.count("(") == name.count(")") and name.count("<") == name.count(">")
 
 
-def _until_broken(lines: TextIO, path: Path, damage: list[str]) -> Iterator[str]:
-    """The lines of a file, as far as it can be unpacked."""
-    try:
-        yield from lines
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        damage.append(f"{path}: cut off or damaged, read as far as it could be unpacked")
-
-
 def _refuse_other_formats(path: Path, start: bytes) -> None:
-    """Say so if it is one of the other files that py-spy writes."""
-    text = start.lstrip()
-    if text.startswith((b"<?xml", b"<svg", b"<!DOCTYPE")):
-        raise WorkshopError(f"{path} is a drawing, not a recording; py-spy records with -f raw")
-    if text.startswith((b"{", b"[")):
-        raise WorkshopError(f"{path} is JSON, not a recording; py-spy records with -f raw")
+    """Raise an error if a file begins like another format that py-spy writes."""
+    formats = {"a drawing": (b"<?xml", b"<svg", b"<!DOCTYPE"), "JSON": (b"{", b"[")}
+    for what, beginnings in formats.items():
+        if start.lstrip().startswith(beginnings):
+            raise WorkshopError(f"{path} is {what}, not a recording; py-spy records with -f raw")

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from workshop.profiles.traces import breakdown
+from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Rank
-from workshop.profiles.traces.trace import Events, Ints, Mask, Trace
+from workshop.profiles.traces.trace import EventColumns, Mask, Trace
 
 DEEPEST = 8
 """Operators inside of operators, that are drawn."""
@@ -39,7 +40,7 @@ class Lanes:
 
 def lanes(rank: Rank, trace: Trace) -> Iterator[Lanes]:
     """All rows of a trace that have something in them."""
-    main = trace.thread == trace.main_thread if trace.main_thread is not None else np.zeros(len(trace.events), bool)
+    main = trace.on_main_thread
     annotated = trace.of("user_annotation")
     step = main & annotated & trace.named("ProfilerStep")
     waits = main & annotated & trace.named(r"enumerate\(DataLoader\)")
@@ -61,7 +62,7 @@ def _row(label: str, trace: Trace, rows: Mask, kind: Any) -> Iterator[Lanes]:
         yield _lanes(label, trace.events[rows], kinds)
 
 
-def _lanes(label: str, events: Events, kind: Ints) -> Lanes:
+def _lanes(label: str, events: EventColumns, kind: Ints) -> Lanes:
     """What contains another stands above it."""
     order = np.lexsort((-events.dur, events.ts))
     ends: list[int] = []

@@ -1,68 +1,51 @@
 """The page: one HTML file, for which nothing is loaded from anywhere."""
 
-import json
 from collections.abc import Iterable
 from html import escape
-from importlib.resources import files
-from typing import Any
 
+from workshop import html_page
+from workshop.probe.phases import Phase
+from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.findings import Finding
 from workshop.profiles.traces.ranks import Traces
 from workshop.timeline.lanes import KINDS, Lanes, lanes
 
 MOST_EVENTS = 200_000
-"""In one page: the longest. The others are counted."""
-
-Row = dict[str, Any]
+"""The number of events in one page: the longest ones. The others are counted."""
 
 BARS = {
     "temporal": (
         "Where the time of each device goes",
-        {"compute_time(us)": "computation", "non_compute_time(us)": "communication", "idle_time(us)": "rest"},
+        {
+            "compute_time(us)": "var(--computation)",
+            "non_compute_time(us)": "var(--communication)",
+            "idle_time(us)": "var(--rest)",
+        },
     ),
     "steps": (
         "What the thread that trains does in each step",
-        {
-            "data wait(us)": "wait",
-            "host-to-device copy(us)": "communication",
-            "forward(us)": "operator",
-            "backward(us)": "computation",
-            "optimizer(us)": "memory",
-            "other(us)": "rest",
-        },
+        {f"{phase}(us)": phase.colour for phase in Phase},
     ),
 }
-"""Charts: the table, the title, and the columns with the names of their colours."""
+"""The charts: of each, the table, the title, and the columns with their colours."""
 
 MOST_BARS = 24
 
 
 def page(traces: Traces, tables: dict[str, list[Row]], findings: list[Finding]) -> str:
-    """Draw traces.
+    """Return a page that shows traces.
 
     Args:
         traces: at least one.
         tables: the rows of the analyses, by name.
         findings: what costs time.
     """
-    text = {
-        name: files(__package__).joinpath(name).read_text(encoding="utf-8")
-        for name in ("page.html", "page.css", "page.js")
-    }
     title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: " + ", ".join(
         sorted({trace.path.name for trace in traces.values()})[:3]
     )
-    html = text["page.html"]
-    for mark, value in [
-        ("/*STYLE*/", text["page.css"]),
-        ("/*SCRIPT*/", text["page.js"]),
-        ("/*DATA*/", _timeline(traces)),
-        ("<!--TITLE-->", escape(title)),
-        ("<!--FINDINGS-->", "".join(_finding(each) for each in findings) or "<li>Nothing that costs much.</li>"),
-        ("<!--CHARTS-->", "".join(_charts(tables))),
-    ]:
-        html = html.replace(mark, value)
-    return html
+    costs = "".join(_finding(each) for each in findings) or "<li>Nothing that costs much.</li>"
+    charts = "".join(_charts(tables))
+    return html_page.fill(__package__, _timeline(traces), title=title, findings=costs, charts=charts)
 
 
 def _finding(finding: Finding) -> str:
@@ -75,7 +58,8 @@ def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:
         if rows:
             bars = "".join(_bar(row, columns) for row in rows[:MOST_BARS])
             keys = "".join(
-                f'<span><i class="{colour}"></i>{escape(_plain(column))}</span>' for column, colour in columns.items()
+                f'<span><i style="background:{colour}"></i>{escape(_plain(column))}</span>'
+                for column, colour in columns.items()
             )
             yield f'<section><h2>{title}</h2><p class="keys">{keys}</p>{bars}</section>'
     kinds = tables.get("types", [])
@@ -88,7 +72,7 @@ def _bar(row: Row, columns: dict[str, str]) -> str:
     whole = sum(row[column] for column in columns) or 1.0
     label = f"rank {row['rank']}, " + (f"step {row['step']}" if "step" in row else f"device {row['device']}")
     parts = "".join(
-        f'<i class="{colour}" style="width:{100 * row[column] / whole:.3f}%" '
+        f'<i style="background:{colour};width:{100 * row[column] / whole:.3f}%" '
         f'title="{escape(_plain(column))}: {row[column] / 1000:.3f} ms, {row[column] / whole:.1%}"></i>'
         for column, colour in columns.items()
     )
@@ -109,7 +93,7 @@ def _plain(column: str) -> str:
     return column.removesuffix("(us)").replace("_time", "").replace("non_compute", "other")
 
 
-def _timeline(traces: Traces) -> str:
+def _timeline(traces: Traces) -> Row:
     """Rows of lanes. Times in µs from the first event of each trace: their clocks may differ."""
     rows, left_out = [], 0
     for rank, trace in traces.items():
@@ -118,9 +102,7 @@ def _timeline(traces: Traces) -> str:
             kept = row.longest(MOST_EVENTS // max(4 * len(traces), 1))
             left_out += len(row.ts) - len(kept.ts)
             rows.append(_row(kept, begin, trace.names))
-    data = {"kinds": KINDS, "rows": rows, "leftOut": left_out}
-    # Inside a script element, only "<" could end it too early.
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    return {"kinds": KINDS, "rows": rows, "leftOut": left_out}
 
 
 def _row(row: Lanes, begin: int, names: list[str]) -> Row:

@@ -1,13 +1,13 @@
 """Part 5: a second run finds on disk what the first one read slowly, and augments it anew."""
 
-from workshop.harness.bench import PartBench
-from workshop.harness.epochs import epochs, share_repeated
-from workshop.harness.proof import slow_reads
-from workshop.harness.verdict import Outcome, Verdict
+from workshop.judge.bench import Bench
+from workshop.judge.epochs import epochs, share_repeated
+from workshop.judge.proof import slow_reads
+from workshop.judge.verdict import Outcome, Verdict
 
 
-def check(bench: PartBench) -> Verdict:
-    """The same work; then a second run on the cache of the first one; then that run's speed."""
+def check(bench: Bench) -> Verdict:
+    """Judge the same work, then a second run on the cache of the first one, then the speed of that run."""
     bench.start()
     if refused := bench.refusal():
         return refused
@@ -18,21 +18,21 @@ def check(bench: PartBench) -> Verdict:
     return bench.refusal() or bench.race(f"the first epoch, on an empty cache, ran at {cold_rate(bench):.1f} samples/s")
 
 
-def cold_rate(bench: PartBench) -> float:
-    """Samples per second of the very first epoch, from iter(loader) on."""
+def cold_rate(bench: Bench) -> float:
+    """Return the samples per second of the very first epoch, from iter(loader) on."""
     ledger = bench.ledger()
-    begin = ledger.iters[0] if ledger.iters else ledger.reads[0].t
-    return (bench.items) / (epochs(ledger, bench.steps)[0][-1].t - begin)
+    begin = ledger.loader_starts[0] if ledger.loader_starts else ledger.reads[0].t
+    return bench.contest.items / (epochs(ledger, bench.steps)[0][-1].t - begin)
 
 
-def why_not_cached(bench: PartBench) -> tuple[str, ...]:
-    """What is missing of a cache on disk, judged by the slow reads of two runs."""
-    ledger = bench.ledger()
-    runs = [[epoch for epoch in epochs(ledger, bench.steps) if epoch[0].life == life] for life in (0, 1)]
+def why_not_cached(bench: Bench) -> tuple[str, ...]:
+    """Return what is missing of a cache on disk, judged by the slow reads of two runs."""
+    ledger, contest = bench.ledger(), bench.contest
+    runs = [[epoch for epoch in epochs(ledger, bench.steps) if epoch[0].run_index == run] for run in (0, 1)]
     ends = [epoch[-1].t for run in runs for epoch in run]  # of both epochs of the first run, and the second run's first
-    reads = slow_reads(ledger, bench.trial.config.wasted_time, bench.trial.config.batch_size)
+    reads = slow_reads(ledger, contest.wasted_time_s or 0.0, contest.batch_size)
     counts = [sum(begin < read.t <= end for read in reads) for begin, end in zip([0.0, *ends], ends, strict=False)]
-    items = bench.items
+    items = contest.items
     warm_within_run = counts[1] < items / 2
     warm_on_rerun = counts[2] < items / 2
     again = f"{counts[1]} of {items} photos were read slowly again in the second epoch"

@@ -1,12 +1,12 @@
 """Part 6: the next batch is on its way before the present one is used, and none is lost."""
 
-from workshop.harness.bench import PartBench
-from workshop.harness.proof import copied_ahead
-from workshop.harness.verdict import Outcome, Verdict
+from workshop.judge.bench import Bench
+from workshop.judge.proof import copied_ahead
+from workshop.judge.verdict import Outcome, Verdict
 
 
-def check(bench: PartBench) -> Verdict:
-    """The same work; then the order of copies and forward passes; on CUDA, also what is gained by it."""
+def check(bench: Bench) -> Verdict:
+    """Judge the same work, then the order of copies and forward passes; on CUDA, also what is gained by it."""
     bench.start()
     if refused := bench.refusal():
         return refused

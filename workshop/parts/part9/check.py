@@ -7,20 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from workshop.harness.bench import PREPARATION, PartBench
-from workshop.harness.ledger import Ledger
-from workshop.harness.observation import Observation
-from workshop.harness.verdict import Verdict
+from workshop.judge.bench import PREPARATION, Bench
+from workshop.judge.ledger import Ledger
+from workshop.judge.verdict import Verdict
 from workshop.parts.part9.haar import complaints
 
 
-def answer(observation: Observation) -> Verdict:
-    """Hold the answer against the participant's own recording of the script as it came."""
-    return observation.judge_earlier_recording()
-
-
-def check(bench: PartBench) -> Verdict:
-    """The same distribution, then the same training, then the speed.
+def check(bench: Bench) -> Verdict:
+    """Judge the distribution of the links, then the training, then the speed.
 
     On a CPU drawing links is not what takes the time, so it is raced by itself; on a GPU the whole step is.
     """
@@ -30,12 +24,12 @@ def check(bench: PartBench) -> Verdict:
         return refused
     if Ledger.of(bench.original.folder).forwards[0].device != "cpu":
         return bench.race()
-    bench.clock = PREPARATION
+    bench.timed = PREPARATION
     return bench.race("on a CPU the whole step is hardly faster: drawing is not what takes its time")
 
 
-def links_are_haar(bench: PartBench, samples: Sequence[Path]) -> Iterator[str]:
-    """What entered the model: at the steps that were recorded all of it, and of every other step a few values."""
+def links_are_haar(bench: Bench, samples: Sequence[Path]) -> Iterator[str]:
+    """Check what entered the model: at the steps that were recorded all of it, at every other step a few values."""
     ours, theirs = (Ledger.of(script.folder).forwards for script in (bench.original, bench.candidate))
     if not theirs:
         return  # that nothing was trained, is found out elsewhere

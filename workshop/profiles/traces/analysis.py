@@ -1,12 +1,13 @@
-"""The analyses for a notebook: data frames and pictures, under the names that HolisticTraceAnalysis gave them."""
+"""The analyses for a notebook: data frames and charts, under the names that HolisticTraceAnalysis gave them."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workshop.profiles.traces import breakdown, copies, findings, operators, pictures, steps
+from workshop.profiles.traces import breakdown, charts, copies, findings, operators, steps
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.ranks import Rank, Traces, load
+from workshop.profiles.traces.tables import rows_of_all
 from workshop.profiles.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class TraceAnalysis:
         found = self._frame(breakdown.temporal)
         if visualize:
             shares = ["idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg"]
-            pictures.bars(found, "rank", shares, "Where the time of each device goes (%)")
+            charts.bars(found, "rank", shares, "Where the time of each device goes (%)")
         return found
 
     def get_idle_time_breakdown(
@@ -68,7 +69,7 @@ class TraceAnalysis:
             place = "rank " + found["rank"].astype(str) + ", " + found["stream"].astype(str)
             value = "idle_time_ratio" if visualize_pctg else "idle_time"
             wide = found.assign(place=place).pivot_table(index="place", columns="idle_category", values=value)
-            pictures.bars(wide.reset_index(), "place", list(wide.columns), "Why each stream is idle")
+            charts.bars(wide.reset_index(), "place", list(wide.columns), "Why each stream is idle")
         if not show_idle_interval_stats:
             return found, None
         return found, self._frame(lambda trace: breakdown.gap_statistics(trace, delay), ranks)
@@ -77,7 +78,7 @@ class TraceAnalysis:
         """How much of the communication is hidden under computation."""
         found = self._frame(breakdown.comm_comp)
         if visualize:
-            pictures.bars(found, "rank", ["comp_comm_overlap_pctg"], "Communication hidden under computation (%)")
+            charts.bars(found, "rank", ["comp_comm_overlap_pctg"], "Communication hidden under computation (%)")
         return found
 
     def get_cuda_kernel_launch_stats(
@@ -90,16 +91,16 @@ class TraceAnalysis:
             found = breakdown.launches(trace)._asdict()
             columns = {name: found[name] / 1000 for name in times}
             names = [trace.names[number] for number in found["name"]]
-            tables[rank] = pictures.frame({"correlation": found["correlation"]} | columns | {"name": names})
+            tables[rank] = charts.frame({"correlation": found["correlation"]} | columns | {"name": names})
             if visualize:
-                pictures.histogram(tables[rank], times, f"Rank {rank}: launches (µs)")
+                charts.histogram(tables[rank], times, f"Rank {rank}: launches (µs)")
         return tables
 
     def get_gpu_kernel_breakdown(self, visualize: bool = True) -> "tuple[pandas.DataFrame, pandas.DataFrame]":
         """How long each kind of kernel ran, and each kernel."""
         kinds, kernels = self._frame(breakdown.kernel_types), self._frame(breakdown.kernels)
         if visualize:
-            pictures.pie(kinds, "kernel_type", "sum", "Time by kind of kernel")
+            charts.pie(kinds, "kernel_type", "sum", "Time by kind of kernel")
         return kinds, kernels
 
     def get_operators(self) -> "pandas.DataFrame":
@@ -108,7 +109,7 @@ class TraceAnalysis:
 
     def get_steps(self) -> "pandas.DataFrame":
         """Steps and their phases."""
-        return self._frame(steps.table)
+        return self._frame(steps.step_rows)
 
     def get_memory_copies(self) -> "pandas.DataFrame":
         """Copies by kind: how much, how fast, and how much of them under computation."""
@@ -116,7 +117,7 @@ class TraceAnalysis:
 
     def get_stragglers(self) -> "pandas.DataFrame":
         """Ranks by what they do by themselves in a step; the slowest first."""
-        return pictures.frame(steps.stragglers(self.traces))
+        return charts.frame(steps.stragglers(self.traces))
 
     def get_findings(self) -> list[str]:
         """What costs time, in words, the dearest first."""
@@ -126,13 +127,4 @@ class TraceAnalysis:
         return {rank: trace for rank, trace in self.traces.items() if ranks is None or rank in ranks}
 
     def _frame(self, analysis: Callable[[Trace], Any], ranks: list[Rank] | None = None) -> "pandas.DataFrame":
-        return pictures.frame(over(self._chosen(ranks), analysis))
-
-
-def over(traces: dict[Rank, Trace], analysis: Callable[[Trace], Any]) -> list[dict[str, Any]]:
-    """The rows of an analysis for several traces, with the rank in front."""
-    rows = []
-    for rank, trace in traces.items():
-        found = analysis(trace)
-        rows += [{"rank": rank} | row for row in (found if isinstance(found, list) else [found])]
-    return rows
+        return charts.frame(rows_of_all(self._chosen(ranks), analysis))

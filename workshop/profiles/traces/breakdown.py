@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.profiles.traces.intervals import Spans, overlap, union, without
-from workshop.profiles.traces.trace import COPY, SET, Events, Trace
+from workshop.profiles.traces.intervals import Spans, overlap, without
+from workshop.profiles.traces.trace import COPY, SET, EventColumns, Trace
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
 """Kernels of the libraries for it: NVIDIA's, AMD's, Huawei's, Microsoft's; rccl's are called nccl, too."""
@@ -48,8 +48,7 @@ def kinds(trace: Trace) -> Ints:
 
 def spans(trace: Trace, kind: str) -> Spans:
     """When a device did something of a kind."""
-    events = trace.gpu[kinds(trace) == KINDS.index(kind)]
-    return union(events.ts, events.end)
+    return trace.gpu.spans(kinds(trace) == KINDS.index(kind))
 
 
 def temporal(trace: Trace) -> list[Row]:
@@ -60,8 +59,8 @@ def temporal(trace: Trace) -> list[Row]:
     kind = kinds(trace)
     for device in np.unique(trace.gpu.device):
         here = trace.gpu.device == device
-        busy = union(trace.gpu.ts[here], trace.gpu.end[here])
-        compute = union(trace.gpu.ts[here & (kind == 0)], trace.gpu.end[here & (kind == 0)])
+        busy = trace.gpu.spans(here)
+        compute = trace.gpu.spans(here & (kind == 0))
         whole = int(busy.end[-1] - busy.start[0])
         rows.append({"device": int(device)} | _shares(whole, whole - busy.length, compute.length))
     return rows
@@ -160,7 +159,7 @@ def launch_times(trace: Trace) -> Ints:
     return np.where(found >= 0, np.append(calls.ts, 0)[found], np.iinfo(np.int64).min)
 
 
-def find_calls(trace: Trace) -> tuple[Events, Ints]:
+def find_calls(trace: Trace) -> tuple[EventColumns, Ints]:
     """The calls that launch something, and for each row of `trace.gpu` which of them did, or -1."""
     calls = trace.launches
     calls = calls[np.lexsort((calls.ts, calls.correlation))]
@@ -206,27 +205,25 @@ def _cpu_shares(trace: Trace) -> Row:
     events = trace.events
     ops = trace.of("cpu_op")
     communicating = trace.named(CPU_COMMUNICATION)
-    window = union(events.ts, events.end)
-    compute = union(events.ts[ops & ~communicating], events.end[ops & ~communicating])
-    busy = union(events.ts[ops | communicating], events.end[ops | communicating])
+    window = events.spans()
+    compute = events.spans(ops & ~communicating)
+    busy = events.spans(ops | communicating)
     whole = int(window.end[-1] - window.start[0]) if len(window.start) else 0
     return _shares(whole, whole - busy.length, compute.length)
 
 
 def _cpu_idle(trace: Trace) -> list[Row]:
     """When the thread that trains runs no operator: in the data loader, while ranks communicate, or anywhere else."""
-    if trace.main_thread is None:
+    here = trace.on_main_thread
+    if not here.any():
         return []
     events = trace.events
-    here = trace.thread == trace.main_thread
     steps = here & trace.named(r"ProfilerStep")
-    window = union(events.ts[steps if steps.any() else here], events.end[steps if steps.any() else here])
-    ops = here & trace.of("cpu_op")
-    waits = without(window, union(events.ts[ops], events.end[ops]))
-    loading = here & trace.named(r"enumerate\(DataLoader\)")
-    data = union(events.ts[loading], events.end[loading])
+    window = events.spans(steps if steps.any() else here)
+    waits = without(window, events.spans(here & trace.of("cpu_op")))
+    data = events.spans(here & trace.named(r"enumerate\(DataLoader\)"))
     talking = trace.named(CPU_COMMUNICATION)
-    others = without(union(events.ts[talking], events.end[talking]), data)
+    others = without(events.spans(talking), data)
     times = {"data_wait": overlap(waits, data).length}
     if talking.any():
         times["communication"] = overlap(waits, others).length

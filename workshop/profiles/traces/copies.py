@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.profiles.traces.breakdown import Row, spans
-from workshop.profiles.traces.intervals import overlap, union
+from workshop.profiles.traces.intervals import overlap
 from workshop.profiles.traces.trace import COPY, SET, Trace
 
 
@@ -17,7 +17,7 @@ def copies(trace: Trace) -> list[Row]:
     rows: list[Row] = []
     for name in np.unique(events.name):
         here = events[events.name == name]
-        when = union(here.ts, here.end)
+        when = here.spans()
         time, size = int(here.dur.sum()), int(here.bytes.sum())
         rows.append(
             {

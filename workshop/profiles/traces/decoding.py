@@ -1,6 +1,6 @@
-"""From the bytes of a trace to its events, a block at a time. Of a damaged file, what can be read is read.
+"""Decodes the bytes of a trace into events, block by block; of a damaged file, as many events as possible.
 
-The JSON is decoded by msgspec into typed objects, which keeps a third of what is there and skips the rest.
+msgspec decodes the JSON into typed objects, which keep a third of what is there and skip the rest.
 """
 
 import re
@@ -17,26 +17,27 @@ import msgspec
 from workshop.errors import WorkshopError
 
 BLOCK_BYTES = 1 << 22
-"""Of JSON, that are decoded at once: large enough for speed, small enough for memory."""
+"""The number of bytes of JSON that are decoded at once: enough for speed, few enough for memory."""
 
 COMPRESSED_BYTES = 1 << 18
-"""That are read at once."""
+"""The number of compressed bytes that are read at once."""
 
 MOST_CUTS = 4
-"""Tried from the end of a block, to find one between two events: one may lie inside of an event instead."""
+"""How many places between two events are tried, from the end of a block: one may be inside of an event instead."""
+
+MOST_ENDS = 1000
+"""How many closing brackets are tried, from the end of the file, to find the one that closes the list of events."""
 
 GZIP = b"\x1f\x8b"
+UNDECODABLE = (msgspec.DecodeError, RecursionError)
 
 _EVENTS_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEHIND_EVENTS = re.compile(rb"\s*(?:,\s*(?=\")|(?=\}))")
-MOST_ENDS = 1000
-"""Closing brackets that are tried from the end of the file, to find that of the events."""
-
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
 _NAME = re.compile(
     rb'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)', re.DOTALL
 )
-_NO_ESCAPE = re.compile(rb'\\(?![\\"/bfnrtu])|(?<!\\)"|[\x00-\x1f]')
+_NOT_ESCAPED = re.compile(rb'\\(?![\\"/bfnrtu])|(?<!\\)"|[\x00-\x1f]')
 
 Number = int | float | str | None
 
@@ -46,7 +47,7 @@ class TraceError(WorkshopError):
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):
-    """What ties an event on a GPU to the call that launched it, as far as it was written. A stream may be "0x0"."""
+    """The arguments of an event that tie it to a launch and a device; a stream may be "0x0"."""
 
     stream: Number = -1
     correlation: Number = -1
@@ -54,8 +55,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     bytes: Number = 0
 
 
-class Event(msgspec.Struct, gc=False):
-    """One that lasts has a category and a duration. Times are in µs."""
+class TraceEvent(msgspec.Struct, gc=False):
+    """An event, with times in µs; only one that lasts has a duration."""
 
     name: str = ""
     cat: str | None = None
@@ -66,56 +67,51 @@ class Event(msgspec.Struct, gc=False):
     args: Args = Args()
 
 
-class ExactEvent(Event, gc=False):
-    """With times as they are written: a float would round those of long ago to quarters of a µs."""
+class ExactEvent(TraceEvent, gc=False):
+    """An event whose times keep all digits: a float rounds µs since 1970 to quarters."""
 
     ts: Decimal | None = None  # type: ignore[assignment]
     dur: Decimal | None = None  # type: ignore[assignment]
 
 
 class Document(msgspec.Struct):
-    """What stands around the events."""
+    """The fields of a trace beside its events."""
 
-    traceEvents: list[Event] = []
+    traceEvents: list[TraceEvent] = []
     distributedInfo: Any = None
     script: Any = None
-    """Of which it is, if `workshop record torch` made it."""
-
-    def add(self, other: "Document") -> None:
-        """What another piece of the same file says, too."""
-        for name in self.__struct_fields__[1:]:
-            if getattr(other, name) is not None:
-                setattr(self, name, getattr(other, name))
+    """The name of the script, if `workshop record torch` made the trace."""
 
 
-_list_of_events = msgspec.json.Decoder(list[Event])
-_list_of_exact_events = msgspec.json.Decoder(list[ExactEvent])
 _document = msgspec.json.Decoder(Document)
 
 
 class Decoder:
-    """The events of a file, in the order in which they stand there.
+    """Yields the events of a file in blocks, in the order of the file.
 
     Args:
-        path: a trace, also compressed with gzip.
-        exact: times as they are written, as `Decimal`.
+        path: a trace, which may be gzipped.
+        exact: whether times are decoded as `Decimal`.
+
+    Attributes:
+        about: the fields beside the events; complete once all events were read.
+        lost: the number of events that could not be read.
+        truncated: whether the file ends too early.
     """
 
     def __init__(self, path: Path, exact: bool = False) -> None:
         self.path = path
         self.about = Document()
-        """Complete when all events have been read."""
         self.lost = 0
-        """Events that could not be read."""
-        self.cut = False
-        """Whether the file ends too early."""
-        self._decode_list: msgspec.json.Decoder[Any] = _list_of_exact_events if exact else _list_of_events
+        self.truncated = False
+        event: Any = ExactEvent if exact else TraceEvent
+        self._decode: Any = msgspec.json.Decoder(list[event]).decode
 
-    def __iter__(self) -> Iterator[list[Event]]:
-        """The events, some at a time.
+    def __iter__(self) -> Iterator[list[TraceEvent]]:
+        """Yield the events, a block at a time.
 
         Raises:
-            TraceError: there are none.
+            TraceError: the file has no events.
             OSError: the file cannot be read.
         """
         with self.path.open("rb") as file:
@@ -135,23 +131,23 @@ class Decoder:
         return chain([first] if first else [], iter(lambda: file.read(BLOCK_BYTES), b""))
 
     def _decompressed(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        """Not with the gzip module: it keeps nothing of the last block of a file that was cut off."""
-        unzip, self.cut = zlib.decompressobj(wbits=31), True
+        """Decompress without the gzip module, which loses the last block of a truncated file."""
+        unzip, self.truncated = zlib.decompressobj(wbits=31), True
         for block in blocks:
             while block:
                 try:
                     yield unzip.decompress(block, BLOCK_BYTES)
                 except zlib.error:
-                    self.cut = True
+                    self.truncated = True
                     return
-                self.cut = not unzip.eof
+                self.truncated = not unzip.eof
                 block = unzip.unconsumed_tail
-                if unzip.eof:  # another one may follow in the same file
+                if unzip.eof:  # the file may have another gzip member
                     block = unzip.unused_data.lstrip(b"\0")
                     unzip = zlib.decompressobj(wbits=31)
 
     def _begin(self, blocks: Iterator[bytes]) -> bytes:
-        """Read what stands before the events, and return what stands behind their opening bracket."""
+        """Read the fields before the events; return what was read behind the bracket that opens the events."""
         read = b""
         for block in blocks:
             read += block
@@ -160,75 +156,72 @@ class Decoder:
                 return read[found.end() :]
         if not read:
             raise TraceError(f"{self.path} is empty")
-        if read.lstrip().startswith(b"["):  # what other tools write: events, and nothing around them
+        if read.lstrip().startswith(b"["):  # other tools write a bare list of events
             return read.lstrip()[1:]
         raise TraceError(f"{self.path} is no trace of torch.profiler: there are no traceEvents in it")
 
-    def _first_events(self, data: bytearray) -> tuple[Iterator[list[Event]], bytearray]:
-        """As many as there are whole ones, and what is left. Data begin with a bracket."""
+    def _first_events(self, data: bytearray) -> tuple[Iterator[list[TraceEvent]], bytearray]:
+        """Return the whole events in the data, which begin with a bracket, and the data that remain."""
         cuts = list(islice(_cuts(data), MOST_CUTS))
         for cut in cuts:
             data[cut + 1] = ord("]")  # in place of a comma: nothing is copied
-            with suppress(msgspec.DecodeError, RecursionError), memoryview(data) as view:
-                events = self._decode_list.decode(view[: cut + 2])
+            with suppress(*UNDECODABLE), memoryview(data) as view:
+                events = self._decode(view[: cut + 2])
                 return iter([events]), bytearray(b"[") + data[cut + 2 :]
             data[cut + 1] = ord(",")
         if not cuts or any(_ends(data)):
-            return iter(()), data  # perhaps only what stands behind the events is in the way
+            return iter(()), data  # perhaps only the fields behind the events are in the way
         return self._salvaged(bytes(data[1 : cuts[0] + 1])), bytearray(b"[") + data[cuts[0] + 2 :]
 
-    def _last_events(self, data: bytes) -> Iterator[list[Event]]:
-        """Up to the closing bracket, and what stands behind it."""
+    def _last_events(self, data: bytes) -> Iterator[list[TraceEvent]]:
+        """Yield the events up to the closing bracket, and read the fields behind it."""
         for end, behind in islice(_ends(data), MOST_ENDS):
             if self._read_about(b"{" + data[behind:]):
                 data = data[:end]
                 break
         else:
-            whole = data.rstrip()
-            if whole.endswith(b"]"):
-                data = whole[:-1]
-            else:
-                self.cut = True
+            self.truncated |= not data.rstrip().endswith(b"]")
+            data = data.rstrip().removesuffix(b"]")
         if data.strip():
             yield from self._salvaged(data.rstrip().rstrip(b","))
 
     def _read_about(self, data: bytes) -> bool:
         try:
-            self.about.add(_document.decode(data))
-        except (msgspec.DecodeError, RecursionError):
+            found = _document.decode(data)
+        except UNDECODABLE:
             return False
+        for name in ("distributedInfo", "script"):
+            if getattr(found, name) is not None:
+                setattr(self.about, name, getattr(found, name))
         return True
 
-    def _salvaged(self, data: bytes) -> Iterator[list[Event]]:
-        """By halves: the whole, if it is sound, and no more than the unsound pieces of it one by one."""
+    def _salvaged(self, data: bytes) -> Iterator[list[TraceEvent]]:
+        """Yield the readable events by bisection, so that only the events around damage are decoded one by one."""
         waiting = [data]
         while waiting:
             piece = waiting.pop()
-            try:
-                yield self._decode_list.decode(b"[" + piece + b"]")
+            with suppress(*UNDECODABLE):
+                yield self._decode(b"[" + piece + b"]")
                 continue
-            except (msgspec.DecodeError, RecursionError):
-                pass
             found = _BETWEEN.search(piece, len(piece) // 2) or _BETWEEN.search(piece)
             if found:
                 waiting += [piece[found.end() - 1 :], piece[: found.start() + 1]]
-            elif event := self._mended(piece):
+            elif event := _mended(piece):
                 yield [event]
             else:
                 self.lost += 1
 
-    def _mended(self, piece: bytes) -> Event | None:
-        """An event with a name that was written as it is, quotes and all, or with values of types nobody expects."""
-        for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
-            try:
-                return _as_event(msgspec.json.decode(data))
-            except (msgspec.DecodeError, RecursionError, TypeError, ValueError, OverflowError):
-                continue
-        return None
+
+def _mended(piece: bytes) -> TraceEvent | None:
+    """Return an event whose name is not escaped, or whose values have unexpected types; None if it is beyond repair."""
+    for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
+        with suppress(*UNDECODABLE, TypeError, ValueError, OverflowError):
+            return _as_event(msgspec.json.decode(data))
+    return None
 
 
 def _cuts(data: bytearray) -> Iterator[int]:
-    """Where one event may end and the next begin, from the end."""
+    """Yield the places where one event may end and the next begin, from the end."""
     cut = len(data)
     while (cut := data.rfind(b"},", 0, cut)) >= 0:
         if data[cut + 2 : cut + 64].lstrip().startswith(b"{"):
@@ -236,7 +229,7 @@ def _cuts(data: bytearray) -> Iterator[int]:
 
 
 def _ends(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
-    """Where the events may end, and what stands behind them begin, from the end."""
+    """Yield where the events may end, and where the fields behind them begin, from the end."""
     end = len(data)
     while (end := data.rfind(b"]", 0, end)) >= 0:
         behind = _BEHIND_EVENTS.match(data, end + 1)
@@ -248,21 +241,21 @@ def _escaped(found: re.Match[bytes]) -> bytes:
     def escape(odd: re.Match[bytes]) -> bytes:
         return b"\\" + odd[0] if odd[0] in b'\\"' else b"\\u%04x" % ord(odd[0])
 
-    return found[1] + _NO_ESCAPE.sub(escape, found[2])
+    return found[1] + _NOT_ESCAPED.sub(escape, found[2])
 
 
-def _as_event(values: dict[str, Any]) -> Event:
-    """From whatever types.
+def _as_event(values: dict[str, Any]) -> TraceEvent:
+    """Convert values of any types to an event.
 
     Raises:
-        TypeError: it is no object.
-        ValueError: a time is no number.
-        OverflowError: a time is beyond all numbers.
+        TypeError: the values are not a JSON object.
+        ValueError: a time is not a number.
+        OverflowError: a time is too large.
     """
     if not isinstance(values, dict):
         raise TypeError("an event is an object")
     args = values.get("args")
-    event = Event(str(values.get("name", "")), None if values.get("cat") is None else str(values["cat"]))
+    event = TraceEvent(str(values.get("name", "")), None if values.get("cat") is None else str(values["cat"]))
     event.ts, event.dur = (None if values.get(key) is None else float(values[key]) for key in ("ts", "dur"))
     event.pid, event.tid = (str(values.get(key)) for key in ("pid", "tid"))
     if isinstance(args, dict):

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
+from workshop.probe.phases import Phase
 from workshop.profiles.traces import breakdown
 from workshop.profiles.traces.copies import copies
 from workshop.profiles.traces.operators import operators
 from workshop.profiles.traces.ranks import Rank
-from workshop.profiles.traces.steps import steps, stragglers
+from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.profiles.traces.trace import Trace
 
 LEAST_SHARE = 0.03
@@ -43,9 +44,9 @@ def _of_trace(who: str, trace: Trace) -> list[Finding]:
 
 
 def _data(who: str, trace: Trace) -> list[Finding]:
-    found = steps(trace)
+    found = traced_steps(trace)
     whole = sum(step.end - step.start for step in found)
-    waiting = sum(step.phases["data wait"] for step in found)
+    waiting = sum(step.phases[Phase.DATA_WAIT] for step in found)
     if not whole:
         return []
     text = f"{who}the training waits for data for {waiting / whole:.0%} of its steps ({_time(waiting)}); load it faster"

@@ -1,5 +1,6 @@
-"""Sets of time: unions, their lengths, what they share."""
+"""Computes unions, intersections and differences of time intervals."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,19 +10,19 @@ Ints = NDArray[np.int64]
 
 
 class Spans(NamedTuple):
-    """Stretches of time, in ns, in their order, none touching the next."""
+    """Disjoint time intervals in ascending order, in ns."""
 
     start: Ints
     end: Ints
 
     @property
     def length(self) -> int:
-        """All together."""
+        """The sum of the lengths in ns."""
         return int((self.end - self.start).sum())
 
 
 def union(start: Ints, end: Ints) -> Spans:
-    """What is covered by at least one of some intervals."""
+    """Return the time that at least one of some intervals covers."""
     if not len(start):
         return Spans(start, end)
     order = np.argsort(start, kind="stable")
@@ -30,19 +31,25 @@ def union(start: Ints, end: Ints) -> Spans:
     return Spans(start[begins], end[np.concatenate([begins[1:], [len(end)]]) - 1])
 
 
+def union_of(pairs: Iterable[tuple[int, int]]) -> Spans:
+    """Return the time that at least one of some intervals covers, each given by its start and end."""
+    columns = np.array([*pairs], np.int64).reshape(-1, 2)
+    return union(columns[:, 0], columns[:, 1])
+
+
 def overlap(one: Spans, other: Spans) -> Spans:
-    """What is covered by both."""
-    # A stretch of one meets those of the other that end after it starts and start before it ends.
+    """Return the time that both cover."""
+    # An interval of one meets those of the other that end after it starts and start before it ends.
     first = np.searchsorted(other.end, one.start, side="right")
     behind = np.searchsorted(other.start, one.end, side="left")
     count = np.maximum(behind - first, 0)
-    mine = np.repeat(np.arange(len(one.start)), count)
-    theirs = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
-    return Spans(np.maximum(one.start[mine], other.start[theirs]), np.minimum(one.end[mine], other.end[theirs]))
+    of_one = np.repeat(np.arange(len(one.start)), count)
+    of_other = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count - first, count)
+    return Spans(np.maximum(one.start[of_one], other.start[of_other]), np.minimum(one.end[of_one], other.end[of_other]))
 
 
 def without(one: Spans, other: Spans) -> Spans:
-    """What is covered by one and not by the other."""
+    """Return the time that one covers and the other does not."""
     if not len(one.start) or not len(other.start):
         return one
     gaps = Spans(
@@ -50,5 +57,5 @@ def without(one: Spans, other: Spans) -> Spans:
         np.concatenate([other.start, [max(one.end[-1], other.end[-1])]]),
     )
     found = overlap(one, gaps)
-    some = found.end > found.start
-    return Spans(found.start[some], found.end[some])
+    positive = found.end > found.start
+    return Spans(found.start[positive], found.end[positive])

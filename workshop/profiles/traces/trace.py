@@ -1,10 +1,11 @@
-"""A torch.profiler trace as columns: one row for each event that lasts."""
+"""A torch.profiler trace as columns, with one row for each event that has a duration."""
 
 import re
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress
+from itertools import compress, count
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -12,96 +13,99 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.profiles.traces.decoding import Decoder, Event, TraceError
+from workshop.profiles.traces.decoding import Decoder, TraceError, TraceEvent
+from workshop.profiles.traces.intervals import Ints, Spans, union
 
 COARSE_US = 2.0**43
-"""From here on a float holds no whole number of ns any more."""
+"""From this time on, a float of µs is no longer exact to the ns."""
 
 BEYOND_US = 2.0**53
-"""No time is that late: nearly 300 years."""
+"""No valid time is that late: nearly 300 years."""
 
 KERNEL = ("kernel", "Kernel")
 COPY = ("gpu_memcpy", "Memcpy")
 SET = ("gpu_memset", "Memset")
 LAUNCH = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "privateuse1_runtime", "xpu_runtime")
 
-Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Events:
-    """Columns of equal length."""
+class EventColumns:
+    """Columns of equal length, one row for each event."""
 
     index: Ints
-    """Its place among all events of the file, from 0."""
+    """The position among all events of the file, from 0."""
     name: Ints
-    """Number of the name in `Trace.names`."""
+    """The index of the name in `Trace.names`."""
     cat: Ints
-    """Number of the category in `Trace.cats`."""
+    """The index of the category in `Trace.cats`."""
     pid: Ints
-    """Number of the process; not as the system has it."""
+    """A number for each process, which is not its PID."""
     tid: Ints
-    """Number of the thread; likewise."""
+    """A number for each thread, which is not its ID in the system."""
     stream: Ints
-    """-1: none."""
+    """The stream, or -1."""
     correlation: Ints
-    """The same for a launch and what it launched; -1: none."""
+    """A number that a launch shares with the event that it launched, or -1."""
     device: Ints
-    """-1: none."""
+    """The device, or -1."""
     bytes: Ints
-    """Copied or set."""
+    """The number of bytes that were copied or set."""
     ts: Ints
-    """When it began, in ns, from where the file begins to count."""
+    """The start in ns, by the clock of the file."""
     dur: Ints
-    """How long it took, in ns."""
+    """The duration in ns."""
 
     @property
     def end(self) -> Ints:
-        """When it ended, in ns."""
+        """The end in ns."""
         return self.ts + self.dur
+
+    def spans(self, rows: Any = slice(None)) -> Spans:
+        """Return the time that at least one of some events covers."""
+        return union(self.ts[rows], self.ts[rows] + self.dur[rows])
 
     def __len__(self) -> int:
         return len(self.ts)
 
-    def __getitem__(self, rows: Any) -> "Events":
-        return Events(*(getattr(self, name)[rows] for name in _COLUMNS))
+    def __getitem__(self, rows: Any) -> "EventColumns":
+        return EventColumns(*(getattr(self, name)[rows] for name in _COLUMNS))
 
 
-_COLUMNS = tuple(Events.__dataclass_fields__)
+_COLUMNS = tuple(EventColumns.__dataclass_fields__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
-    """What one process recorded."""
+    """The events that one process recorded."""
 
     path: Path
-    events: Events
+    events: EventColumns
     names: list[str]
     cats: list[str]
     rank: int | None = None
-    """As the file says."""
+    """The rank that the file names."""
     script: str | None = None
-    """Of which it is, if `workshop record torch` made it."""
+    """The name of the script, if `workshop record torch` made the trace."""
     whole_us: bool = False
     """Whether all times were written as whole µs, as older versions of torch do."""
     untimed: bool = False
-    """Whether there are events without a time, as names of processes in older versions."""
+    """Whether the file has events without a time, such as the names of processes in older versions of torch."""
     damage: tuple[str, ...] = ()
-    """What could not be read, for a person."""
+    """One sentence for each kind of damage to the file."""
 
     def of(self, *cats: str) -> Mask:
-        """Which events are of one of some categories."""
+        """Return which events belong to one of some categories."""
         return np.isin(self.events.cat, [number for number, cat in enumerate(self.cats) if cat in cats])
 
     def named(self, pattern: str) -> Mask:
-        """Which events have a name that begins with what a regular expression says."""
-        matches = re.compile(pattern).match
-        return np.array([matches(name) is not None for name in self.names] or [False])[self.events.name]
+        """Return which events have a name that begins with a match of a regular expression."""
+        return matching(self.names, pattern)[self.events.name]
 
     @cached_property
     def thread(self) -> Ints:
-        """One number for each process and thread."""
+        """A number for each pair of process and thread, by event."""
         return self.events.pid * (int(self.events.tid.max(initial=0)) + 1) + self.events.tid
 
     @cached_property
@@ -110,33 +114,39 @@ class Trace:
         return self.of(*KERNEL, *COPY, *SET)
 
     @cached_property
-    def gpu(self) -> Events:
+    def gpu(self) -> EventColumns:
         """The events that ran on a device."""
         return self.events[self.on_gpu]
 
     @cached_property
-    def main_thread(self) -> int | None:
-        """The number of the thread that trains: that of the steps, or the one with the most operators."""
+    def on_main_thread(self) -> Mask:
+        """Which events ran on the thread that trains: the profiler's steps did, or else most operators."""
         steps = self.thread[self.of("user_annotation") & self.named(r"ProfilerStep")]
         ops = self.thread[self.of("cpu_op")]
         found = steps if len(steps) else ops if len(ops) else self.thread
-        return int(np.bincount(found).argmax()) if len(found) else None
+        return self.thread == (np.bincount(found).argmax() if len(found) else -1)
 
     @cached_property
-    def launches(self) -> Events:
-        """The calls by which the CPU gave the device its work."""
+    def launches(self) -> EventColumns:
+        """The calls on the CPU that launched work on a device."""
         return self.events[self.of(*LAUNCH) & (self.events.correlation >= 0)]
+
+
+def matching(names: list[str], pattern: str) -> Mask:
+    """Return which names begin with a match of a regular expression; never an empty array."""
+    match = re.compile(pattern).match
+    return np.array([match(name) is not None for name in names] or [False])
 
 
 def read(path: Path) -> Trace:
     """Read a trace.
 
     Args:
-        path: JSON as torch.profiler exports it, also compressed with gzip.
+        path: JSON as torch.profiler exports it, which may be gzipped.
 
     Raises:
-        TraceError: it is none, or nothing of it can be read.
-        OSError: it cannot be opened.
+        TraceError: the file is not a trace, or no event of it can be read.
+        OSError: the file cannot be opened.
     """
     try:
         return _read(path, exact=False)
@@ -145,94 +155,87 @@ def read(path: Path) -> Trace:
 
 
 class _CoarseError(Exception):
-    """Times are so large, and not whole, that floats have lost digits."""
+    """Times are fractional and so large that floats have lost digits."""
 
 
 def _read(path: Path, exact: bool) -> Trace:
     decoder = Decoder(path, exact)
-    table = _Table(exact)
+    builder = _ColumnBuilder(exact)
     for events in decoder:
-        table.add(events)
+        builder.add(events)
     about = decoder.about
-    distributed = about.distributedInfo if isinstance(about.distributedInfo, dict) else {}
+    rank = about.distributedInfo.get("rank") if isinstance(about.distributedInfo, dict) else None
     damage = []
-    if decoder.cut:
-        damage.append(f"{path} ends too early; the first {table.count} events are there")
-    if lost := decoder.lost + table.lost:
+    if decoder.truncated:
+        damage.append(f"{path} ends too early; the first {builder.count} events are there")
+    if lost := decoder.lost + builder.lost:
         damage.append(f"{lost} event{'s' * (lost != 1)} of {path} could not be read")
-    if damage and not table.count:
+    if damage and not builder.count:
         raise TraceError(f"{path} is damaged: no event of it can be read")
     return Trace(
         path,
-        table.events(),
-        list(table.names),
-        [str(cat) for cat in table.cats],
-        _int_or_none(distributed.get("rank")),
+        builder.columns(),
+        list(builder.names),
+        [str(cat) for cat in builder.cats],
+        rank if type(rank) is int else None,
         about.script if isinstance(about.script, str) else None,
-        table.types <= {int},
-        type(None) in table.types,
-        tuple(damage),
+        whole_us=builder.types <= {int},
+        untimed=type(None) in builder.types,
+        damage=tuple(damage),
     )
 
 
-class _Numbers(dict[Any, int]):
-    """Numbers things in the order in which they come."""
-
-    def __missing__(self, key: Any) -> int:
-        self[key] = number = len(self)
-        return number
-
-
-class _Table:
-    """Events become columns, some at a time: the objects are large."""
+class _ColumnBuilder:
+    """Turns events into columns block by block, because the objects take much memory."""
 
     def __init__(self, exact: bool) -> None:
-        self.names, self.cats = _Numbers(), _Numbers()
         self.count = 0
         self.lost = 0
         self.types: set[type] = set()
-        """Of the times, as they are written."""
+        """The types of the times, as they are written."""
+        # Each name, category, process and thread gets the next number when it is first looked up.
+        numbers: list[defaultdict[Any, int]] = [defaultdict(count().__next__) for _ in range(4)]
+        self.names, self.cats, *_ = self._numbers = numbers
         self._exact = exact
-        self._pids, self._tids = _Numbers(), _Numbers()
         self._parts: list[list[Ints]] = []
 
-    def add(self, events: list[Event]) -> None:
-        """Keep those that last; the others are instants, flows, and names of processes."""
+    def add(self, events: list[TraceEvent]) -> None:
+        """Keep the events with a duration; the others are instants, flows, and names of processes."""
         self.types |= {type(event.ts) for event in events}
-        lasts = [event.dur is not None for event in events]
-        index = np.flatnonzero(lasts) + self.count
+        lasting = [event.dur is not None for event in events]
+        index = np.flatnonzero(lasting) + self.count
         self.count += len(events)
-        events = list(compress(events, lasts))
+        events = list(compress(events, lasting))
         if not events:
             return
-        ts, dur = (np.array([*map(attrgetter(name), events)], np.float64) for name in ("ts", "dur"))
-        sound = (np.abs(ts) < BEYOND_US) & (dur >= 0) & (dur < BEYOND_US)
-        self.lost += int(np.count_nonzero(~sound))
-        columns = self._columns(events)
-        kept = sound & ~np.isin(columns[1], [self.cats[cat] for cat in (None, "Trace") if cat in self.cats])
+        ts: Any = np.array([event.ts for event in events], np.float64)
+        dur: Any = np.array([event.dur for event in events], np.float64)
+        valid = (np.abs(ts) < BEYOND_US) & (dur >= 0) & (dur < BEYOND_US)
+        self.lost += int(np.count_nonzero(~valid))
+        columns: list[Any] = self._columns(events)
+        kept = valid & ~np.isin(columns[1], [self.cats[cat] for cat in (None, "Trace") if cat in self.cats])
         if not kept.all():
             events = list(compress(events, kept.tolist()))
-            index, ts, dur = index[kept], ts[kept], dur[kept]
-            columns = [column[kept] for column in columns]
+            index, ts, dur, *columns = (column[kept] for column in [index, ts, dur, *columns])
         self._parts.append([index, *columns, self._ns(ts, events, "ts"), self._ns(dur, events, "dur")])
 
-    def _columns(self, events: list[Event]) -> list[Ints]:
-        numbers = {"name": self.names, "cat": self.cats, "pid": self._pids, "tid": self._tids}
+    def _columns(self, events: list[TraceEvent]) -> list[Ints]:
         columns = [
-            np.fromiter(map(known.__getitem__, map(attrgetter(name), events)), np.int64, len(events))
-            for name, known in numbers.items()
+            np.fromiter(map(numbers.__getitem__, map(attrgetter(name), events)), np.int64, len(events))
+            for name, numbers in zip(("name", "cat", "pid", "tid"), self._numbers, strict=True)
         ]
         args = [event.args for event in events]
-        streams, correlations = (_whole([*map(attrgetter(name), args)], -1) for name in ("stream", "correlation"))
-        # Few events have a device, or bytes.
+        columns += [_integers([*map(attrgetter(name), args)], -1) for name in ("stream", "correlation")]
+        # Only events on a device name it, and bytes; these are few.
         on_gpu = np.isin(columns[1], [number for cat, number in self.cats.items() if cat in (*KERNEL, *COPY, *SET)])
         args = list(compress(args, on_gpu.tolist()))
-        devices, sizes = np.full(len(events), -1), np.zeros(len(events), np.int64)
-        devices[on_gpu] = _whole([each.device for each in args], -1)
-        sizes[on_gpu] = _whole([each.bytes for each in args], 0)
-        return [*columns, streams, correlations, devices, sizes]
+        for name, missing in (("device", -1), ("bytes", 0)):
+            column = np.full(len(events), missing)
+            column[on_gpu] = _integers([*map(attrgetter(name), args)], missing)
+            columns.append(column)
+        return columns
 
-    def _ns(self, microseconds: Any, events: list[Event], name: str) -> Ints:
+    def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:
         if self._exact:
             return np.array([round(getattr(event, name) * 1000) for event in events], np.int64)
         if float in self.types and np.abs(microseconds).max(initial=0) >= COARSE_US:
@@ -240,27 +243,23 @@ class _Table:
         whole = np.floor(microseconds)
         return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)
 
-    def events(self) -> Events:
-        """All that were added."""
+    def columns(self) -> EventColumns:
+        """Return the columns of all events that were added."""
         parts = self._parts or [[np.empty(0, np.int64)] * len(_COLUMNS)]
-        return Events(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return EventColumns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _whole(values: list[Any], missing: int) -> Ints:
-    """Numbers, and texts that are some; everything else is missing, as a stream "0x0" is."""
+def _integers(values: list[Any], missing: int) -> Ints:
+    """Return the values as integers; one that is not a number counts as missing, as a stream "0x0" does."""
     if set(map(type, values)) <= {int}:
         with suppress(OverflowError):
             return np.array(values, np.int64)
-    return np.array([_int_or(value, missing) for value in values], np.int64)
+    return np.array([_integer(value, missing) for value in values], np.int64)
 
 
-def _int_or(value: Any, missing: int) -> int:
+def _integer(value: Any, missing: int) -> int:
     try:
-        number = int(float(value)) if not isinstance(value, int) else value
+        number = value if isinstance(value, int) else int(float(value))
     except (TypeError, ValueError, OverflowError):
         return missing
     return number if -(2**63) <= number < 2**63 else missing
-
-
-def _int_or_none(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

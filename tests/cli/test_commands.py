@@ -1,0 +1,143 @@
+"""Every command that the documentation tells people to type exists, and takes what it is given."""
+
+import importlib.util
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from workshop.cli.main import app
+
+PROJECT = Path(__file__).parents[2]
+TEXTS = [PROJECT / "README.md", *sorted(PROJECT.glob("docs/*.md")), *sorted(PROJECT.glob("*/README.md"))]
+LESSONS = sorted(PROJECT.glob("workshop/parts/*/README.md"))
+NOTEBOOK = PROJECT / "profiling_experiment.ipynb"
+
+TYPED = re.compile(r"(?:workshop|kernprof|python|python3|torchrun) [^`]*")
+SCRIPTS_OF_OTHERS = ("your_train.py", "old.py", "new.py", "mine.py")
+
+
+def in_markdown(text: str) -> Iterator[str]:
+    """Commands in fenced shell blocks, and those that are a whole code span."""
+    parts = re.split(r"^```(\w*)\n(.*?)^```$", text, flags=re.M | re.S)
+    for prose, language, block in zip(parts[::3], parts[1::3], parts[2::3], strict=False):
+        yield from inline(prose)
+        for line in block.replace("\\\n", " ").splitlines():
+            if language == "shell" or line.startswith("$ "):
+                yield from (each.strip() for each in re.split(r" && |;", line.removeprefix("$ ")))
+    yield from inline(parts[-1])
+
+
+def inline(prose: str) -> Iterator[str]:
+    for span in re.findall(r"`([^`]+)`", " ".join(prose.split())):
+        yield from (each.strip() for each in span.split(" && "))
+
+
+def in_notebook(path: Path) -> Iterator[str]:
+    for cell in json.loads(path.read_text())["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield from in_markdown(text)
+        else:
+            yield from (line.strip().removeprefix("!") for line in text.splitlines() if line.strip().startswith("!"))
+
+
+def commands() -> list[tuple[str, str]]:
+    found = [(path, command) for path in [*TEXTS, *LESSONS] for command in in_markdown(path.read_text())]
+    found += [(NOTEBOOK, command) for command in in_notebook(NOTEBOOK)]
+    typed = {(str(path.relative_to(PROJECT)), command) for path, command in found if TYPED.fullmatch(command)}
+    return sorted(typed)
+
+
+def words_of(command: str) -> list[str]:
+    """As a shell has them, up to a pipe, a redirection or a comment."""
+    words = shlex.split(re.sub(r"\$\([^)]*\)", "SOMETHING", command), comments=True)
+    ends = [number for number, word in enumerate(words) if word in ("|", ">", "...", "…")]
+    return words[: min(ends)] if ends else words
+
+
+def check(words: list[str]) -> None:
+    """Let the parser have it; nothing is run."""
+    match words:
+        case ["workshop", *rest]:
+            parse(typer.main.get_command(app), "workshop", rest)
+        case ["kernprof", flags, *rest]:
+            assert flags in ("-l", "-lv")
+            check(["python", *rest])
+        case ["python" | "python3", "-m", module, *_]:
+            assert importlib.util.find_spec(module), module
+        case ["torchrun", *rest] | ["python" | "python3", *rest] if script := [w for w in rest if w.endswith(".py")]:
+            exists(script[0], rest[rest.index(script[0]) + 1 :])
+
+
+def parse(command: Any, name: str, arguments: list[str]) -> None:
+    if arguments in ([], ["--"]):
+        return  # the name of a command, in a sentence about it
+    context = command.make_context(name, list(arguments))
+    if hasattr(command, "resolve_command"):  # it has commands of its own
+        rest = [*context._protected_args, *context.args]
+        if rest:
+            sub_name, sub, sub_arguments = command.resolve_command(context, rest)
+            assert sub
+            parse(sub, str(sub_name), sub_arguments)
+    elif context.params.get("command"):
+        check(list(context.params["command"]))  # what is recorded is a command, too
+
+
+def exists(script: str, arguments: list[str]) -> None:
+    if script in SCRIPTS_OF_OTHERS:
+        return
+    path = next(
+        (folder / script for folder in (PROJECT, PROJECT / "workshop/parts/part9") if (folder / script).is_file()), None
+    )
+    assert path, f"there is no {script}"
+    for word in arguments:
+        if word.startswith("--"):
+            assert f'"{word.partition("=")[0]}"' in path.read_text(), f"{script} has no {word}"
+        elif word.endswith(".py"):
+            assert (PROJECT / word).is_file(), f"there is no {word}"
+
+
+@pytest.mark.parametrize(("where", "command"), commands())
+def test_a_command(where: str, command: str) -> None:
+    try:
+        check(words_of(command))
+    except typer.Exit:
+        pass  # --help
+    except Exception as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        pytest.fail(f"{where}: {command}: {message}")
+
+
+def test_there_are_many() -> None:
+    found = commands()
+    assert len(found) > 60
+    assert {where for where, _ in found} >= {"README.md", "workshop/parts/part3/README.md", NOTEBOOK.name}
+
+
+def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with its whole name."""
+    if hasattr(command, "commands"):
+        for each, sub in command.commands.items():
+            yield from leaves(sub, f"{name} {each}")
+    else:
+        yield name, command
+
+
+@pytest.mark.parametrize(("name", "command"), list(leaves(typer.main.get_command(app), "workshop")))
+def test_every_help_text_has_an_example_that_parses(name: str, command: Any) -> None:
+    examples = re.findall(r"^ *Example: (.*)$", command.help, re.M)
+    assert len(examples) == 1
+    assert examples[0].startswith(name)
+    check(words_of(examples[0]))
+
+
+def test_no_summary_is_cut_off_in_a_terminal() -> None:
+    app_of = typer.main.get_command(app)
+    summaries = [(name, command.help.split("\n\n")[0]) for name, command in leaves(app_of, "workshop")]
+    assert [(name, text) for name, text in summaries if len(text) > 60] == []

@@ -1,0 +1,129 @@
+"""The commands on the way through the parts."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from workshop.course import progress
+from workshop.course.state import State
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.parts import SOLUTIONS, all_parts, find_part
+
+UNTOUCHED = (SOLUTIONS / "part1.py").read_bytes()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_bytes(UNTOUCHED)
+    return path
+
+
+def test_without_a_command_it_says_the_one_next_thing(script: Path, workshop: Run) -> None:
+    said = workshop()
+    assert said.returncode == 0
+    assert said.stdout.split("\n\n") == [
+        "Welcome. First see whether this machine is ready.",
+        "    workshop doctor",
+        "All commands: workshop --help\n",
+    ]
+
+
+def test_list_says_what_comes_next(script: Path, workshop: Run) -> None:
+    part1 = find_part("part1")
+    progress.remember(State(script.parent), part1, Verdict("part1", Outcome.DONE, ("",)), UNTOUCHED)
+    listed = workshop("list").stdout
+    lines = [" ".join(line.split()) for line in listed.splitlines()]
+    assert lines[0] == "done part1 Watch it run"
+    assert lines[1] == "open part2 Find the line"
+    assert lines[-1] == "Next: part2, Find the line: workshop show part2"
+    found = json.loads(workshop("list", "--json").stdout)
+    assert (found["schema_version"], found["next"]) == (1, "part2")
+    assert [each["part"] for each in found["parts"]] == [part.name for part in all_parts()]
+    assert found["parts"][0] == {
+        "part": "part1",
+        "title": "Watch it run",
+        "state": "done",
+        "best_ratio": None,
+        "hints_seen": 0,
+    }
+
+
+def test_show_prints_the_lesson(script: Path, workshop: Run) -> None:
+    assert workshop("show", "4").stdout.strip() == find_part("4").lesson.read_text().strip()
+    assert workshop("show").stdout.startswith("# Part 1: ")
+    assert State(script.parent).get("parts", "part1", "read") is True
+    assert workshop("show", "part99").returncode == 2
+
+
+def test_hints_come_one_by_one(script: Path, workshop: Run) -> None:
+    hints = find_part("part3").hints
+    for number, hint in [(1, hints[0]), (2, hints[1]), (3, hints[2]), (3, hints[2])]:
+        printed = workshop("hint", "part3").stdout
+        assert printed.startswith(f"part3, hint {number} of 3\n\n{' '.join(hint.split())}\n")
+        assert ("workshop solution part3" in printed) == (number == 3)
+    assert workshop("hint").stdout.startswith("part1, hint 1 of 3"), "without a name, of the next part"
+    assert progress.progress(State(script.parent), script)[2].hints_seen == 3
+
+
+def test_diff(script: Path, workshop: Run) -> None:
+    refused = workshop("diff", "part3")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    mine = workshop("diff", "part3", "--yes").stdout.splitlines()
+    assert mine[:2] == ["--- train.py", "+++ solutions/part3.py"]
+    assert any(line.startswith("+") and "num_workers" in line for line in mine)
+    two = workshop("diff", "part3", "part5", "--yes").stdout.splitlines()
+    assert two[:2] == ["--- part3.py", "+++ solutions/part5.py"]
+    assert any("CachedDataset" in line for line in two)
+    script.write_bytes((SOLUTIONS / "part3.py").read_bytes())
+    assert workshop("diff", "part3", "--yes").stdout == ""
+
+
+def test_a_solution_is_printed(script: Path, workshop: Run) -> None:
+    refused = workshop("solution", "part3")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "or see the solution with --yes" in refused.stderr
+    assert workshop("solution", "3", "--yes").stdout == find_part("part3").solution.read_text()
+
+
+def test_a_solution_that_is_written_keeps_yours(script: Path, workshop: Run) -> None:
+    script.write_text("mine")
+    done = workshop("solution", "part5", "--write", "--yes")
+    assert script.read_bytes() == (SOLUTIONS / "part5.py").read_bytes()
+    [backup] = script.parent.glob("train-*.py")
+    assert backup.read_text() == "mine"
+    assert f"Yours is kept as {backup.name}" in done.stdout
+
+
+def test_a_part_with_a_script_of_its_own(workshop: Run, project: Path, tmp_path: Path) -> None:
+    part = find_part("part9")
+
+    def said(*arguments: str | Path, code: int = 0) -> str:
+        done = workshop(*arguments)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    missing = "there is no lattice.py here; put it there with workshop start part9"
+    assert missing in said("check", "part9", "--answer", "1", code=2)
+    assert missing in said("diff", "part9", "--yes", code=2)
+    assert "lattice.py is here. Edit it" in said("start", "part9")
+    assert (tmp_path / "lattice.py").read_bytes() == (part.folder / "lattice.py").read_bytes()
+    assert not (tmp_path / "train.py").exists()
+
+    (tmp_path / "lattice.py").write_text("mine")
+    assert "lattice.py is here already" in said("start", "9")
+    assert (tmp_path / "lattice.py").read_text() == "mine"
+    assert "-mine\n" in said("diff", "part9", "--yes")
+    assert "Yours is kept as lattice-" in said("reset", "part9")
+    assert [path.read_text() for path in tmp_path.glob("lattice-*.py")] == ["mine"]
+    assert "is now the solution of part9" in said("solution", "part9", "--write", "--yes")
+    assert (tmp_path / "lattice.py").read_bytes() == part.solution.read_bytes()
+
+    assert "there is no recording of lattice.py as it first came" in said("check", "part9", "--answer", "1", code=1)
+    assert "lattice.py takes no config" in said(
+        "check", "part9", "--answer", "1", "--config", project / "configs" / "example_config.py", code=2
+    )
+    assert "part3" in said("start", "part3")
+    assert (tmp_path / "train.py").read_bytes() == (project / "train.py").read_bytes()

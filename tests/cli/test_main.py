@@ -1,0 +1,111 @@
+"""The command `workshop` as a whole, and its small commands."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["data", "--help"], ["data", "status", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str], run: Run) -> None:
+    code = f"""
+import sys
+from workshop.cli.main import main
+sys.argv = ["workshop", *{arguments!r}]
+try:
+    main()
+except SystemExit as exit:
+    assert exit.code == 0
+print(sorted({{"torch", "torchvision", "numpy", "PIL", "nvitop", "rich"}} & set(sys.modules)))
+"""
+    printed = run("-c", code).stdout
+    assert "Usage: workshop" in printed
+    assert printed.splitlines()[-1] == "[]"
+
+
+def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
+    sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", workshop("--help").stdout, re.M)
+    commands = {title: {line.split()[0] for line in rows.splitlines()} for title, rows in sections}
+    assert commands.pop("Options") == {"--help"}
+    assert commands == {
+        "The course": set("list show hint diff solution start reset check watch doctor data".split()),
+        "Instruments, for any training script": set(
+            "measure compare monitor py-spy-report flamegraph trace torchrun record".split()
+        ),
+        "For authors of parts": {"dev"},
+    }
+
+
+def test_the_console_script_is_the_module(run: Run) -> None:
+    script = Path(sys.executable).with_name("workshop")
+    installed = subprocess.run([script, "--help"], capture_output=True, text=True).stdout
+    assert installed == run("-m", "workshop", "--help").stdout
+
+
+def test_data_status_of_nothing_and_of_the_stand_in(workshop: Run, data: Path) -> None:
+    nothing = workshop("data", "status")
+    assert nothing.returncode == 1
+    assert "workshop data download" in nothing.stdout
+    assert "workshop data make" in nothing.stdout
+
+    drawn = workshop("data", "status", "--data", data, "--json")
+    assert drawn.returncode == 0
+    report = json.loads(drawn.stdout)
+    assert report["schema_version"] == 1
+    assert [(each["name"], each["state"]) for each in report["sets"]] == [
+        ("photos", "absent"),
+        ("stand-in", "complete"),
+    ]
+
+
+def test_data_download_says_in_a_line_that_it_may_not(workshop: Run) -> None:
+    refused = workshop("data", "download")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.count("\n") == 1
+    assert "WORKSHOP_OFFLINE" in refused.stderr
+
+
+def test_the_tables_print_where_only_ascii_can_be_shown(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "däta").mkdir()
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    printed = run("-m", "workshop", "data", "status", "--data", "däta", environment=ascii_only)
+    assert (printed.returncode, printed.stderr) == (1, "")
+    assert "d\\xe4ta" in printed.stdout
+
+
+def test_a_pipe_gets_commands_in_one_piece(run: Run) -> None:
+    printed = run("-m", "workshop", "data", "status", "--data", "a/long/path" * 20, environment={"COLUMNS": "80"})
+    assert "workshop data make --data " + "a/long/path" * 20 in printed.stdout
+
+
+def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
+    wrong = run("-m", "workshop", "dance")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_says_that_it_stopped(tmp_path: Path) -> None:
+    drawing = subprocess.Popen(
+        [sys.executable, "-m", "workshop", "data", "make"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts what it puts in the background deaf to Ctrl-C, and that is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while not list(tmp_path.glob("datasets/.stand-in.partial/oxford-iiit-pet/images/*.jpg")):
+        assert drawing.poll() is None
+        time.sleep(0.01)
+    drawing.send_signal(signal.SIGINT)
+    _, errors = drawing.communicate(timeout=60)
+    assert drawing.returncode == 130
+    assert errors.replace("\r", "\n").splitlines()[-1] == "stopped by Ctrl-C"
+    assert "Traceback" not in errors
+    assert not list(tmp_path.glob("datasets/*stand-in*/*"))

@@ -1,0 +1,207 @@
+"""`workshop measure` on scripts that know nothing of it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+
+from workshop.probe.phases import Phase
+
+FOREIGN = Path(__file__).parents[1] / "foreign"
+PHASES = [str(phase) for phase in Phase]
+SAMPLES_IN_A_STEP = {"functional_loss": 8, "accumulation": 64, "several_models": 12, "iterable": 32}
+
+Found = dict[str, Any]
+
+
+def assert_sums_to_the_wall_clock(steps: Found) -> None:
+    assert list(steps["phases_s"]) == PHASES
+    assert sum(steps["phases_s"].values()) == pytest.approx(steps["wall_s"], rel=0.02)
+
+
+@pytest.fixture
+def measured(workshop: Run) -> Callable[..., Found]:
+    """What `workshop measure --json` says of a script."""
+
+    def measure(seconds: float, *command: str | Path) -> Found:
+        done = workshop("measure", "--json", "--seconds", str(seconds), *command)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return measure
+
+
+def test_every_foreign_script_is_tried() -> None:
+    assert {path.stem for path in FOREIGN.glob("*.py")} == SAMPLES_IN_A_STEP.keys()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == "functional_loss" else pytest.mark.slow) for name in SAMPLES_IN_A_STEP],
+)
+def test_a_foreign_script(name: str, measured: Callable[..., Found]) -> None:
+    found = measured(0.6, FOREIGN / f"{name}.py", "1e-2")
+    for steps in (found["steps"], found["headroom"]):
+        assert_sums_to_the_wall_clock(steps)
+        assert steps["samples"] == steps["count"] * SAMPLES_IN_A_STEP[name]
+        for phase in ("forward", "backward", "optimizer"):
+            assert steps["phases_s"][phase] > 0, phase
+    assert max(PHASES, key=found["steps"]["phases_s"].__getitem__) == "data wait"
+    assert max(PHASES, key=found["headroom"]["phases_s"].__getitem__) != "data wait"
+    assert found["headroom"]["samples_per_s"] > found["steps"]["samples_per_s"]
+
+
+@pytest.mark.slow
+def test_the_untouched_script(
+    measured: Callable[..., Found], project: Path, data: Path, write_config: Callable[..., Path]
+) -> None:
+    """It ends before its steps from memory can be measured, and is started again for them."""
+    config = write_config(batch_size=4, max_items=32, max_epochs=2, image_size=64, wasted_time=0.1)
+    found = measured(14, project / "train.py", config, "--data", data, "--device", "cpu")
+    assert 10 <= found["steps"]["count"] <= 13, "all but those that warmed up"
+    for steps in (found["steps"], found["headroom"]):
+        assert_sums_to_the_wall_clock(steps)
+        assert steps["samples"] == 4 * steps["count"]
+    assert max(PHASES, key=found["steps"]["phases_s"].__getitem__) == "data wait"
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code", "says"),
+    [
+        (None, 2, "mine.py is not a file; name a Python script"),
+        ("print('no training here')", 2, "mine.py ended after 0 optimizer steps; steps in processes that it starts"),
+        ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
+    ],
+)
+def test_what_cannot_be_measured(script: str | None, exit_code: int, says: str, workshop: Run, tmp_path: Path) -> None:
+    if script is not None:
+        (tmp_path / "mine.py").write_text(script)
+    done = workshop("measure", "mine.py")
+    assert done.returncode == exit_code
+    assert says in done.stdout + done.stderr
+    assert "probe" not in done.stdout + done.stderr
+
+
+COMMON = """
+import dataclasses, time, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Slow(Dataset):
+    def __len__(self):
+        return 48
+    def __getitem__(self, index):
+        time.sleep(0.004)
+        return {"x": torch.ones(8) * index, "labels": index % 3}
+
+model = nn.Linear(8, 3)
+loader = DataLoader(Slow(), 6)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+def step(x, y):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def odd(measured: Callable[..., Found], tmp_path: Path) -> Callable[[str], Found]:
+    """What is found of a loop that is written in some way."""
+
+    def measure(loop: str) -> Found:
+        (tmp_path / "mine.py").write_text(COMMON + loop)
+        return measured(0.5, "mine.py")
+
+    return measure
+
+
+@pytest.mark.slow
+def test_an_optimizer_that_is_replaced_and_batches_that_are_taken_apart(odd: Callable[[str], Found]) -> None:
+    """Fine-tuning in two stages; the second one goes on for ever."""
+    found = odd(
+        """
+for turn in range(1_000_000):
+    for batch in loader:
+        y = batch.pop("labels")
+        step(batch["x"].mul_(255), y)
+    if turn == 0:
+        optimizer = torch.optim.Adam(model.parameters())
+"""
+    )
+    assert_sums_to_the_wall_clock(found["steps"])
+    assert found["steps"]["samples"] == 6 * found["steps"]["count"]
+    assert found["headroom"]["samples"] == 6 * found["headroom"]["count"]
+    assert found["headroom"]["samples_per_s"] > found["steps"]["samples_per_s"]
+    assert found["notes"] == []
+
+
+@pytest.mark.slow
+def test_many_steps_for_a_batch(odd: Callable[[str], Found]) -> None:
+    found = odd(
+        """
+while True:
+    for batch in loader:
+        for _ in range(50):
+            time.sleep(0.002)
+            step(batch["x"], batch["labels"])
+"""
+    )
+    assert found["headroom"]["phases_s"]["data wait"] < 0.1 * found["steps"]["phases_s"]["data wait"]
+
+
+@pytest.mark.slow
+def test_what_a_loop_does_besides_is_said(odd: Callable[[str], Found]) -> None:
+    """Batches in a dataclass, made where gradients are off, as for validation; and a bug in the end."""
+    found = odd(
+        """
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    y: torch.Tensor
+
+@torch.no_grad()
+def batches():
+    for batch in loader:
+        yield Batch(batch["x"] / 48, batch["labels"])
+
+for _ in range(6):
+    for batch in batches():
+        step(batch.x, batch.y)
+raise KeyError("a bug in the end")
+"""
+    )
+    assert found["steps"]["samples"] == 6 * found["steps"]["count"]
+    assert found["headroom"] is None
+    assert any("without gradients" in note for note in found["notes"])
+    assert any(note.startswith("No headroom: ") for note in found["notes"])
+
+
+def test_a_loop_without_a_data_loader_as_a_person_reads_it(workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        COMMON
+        + """
+for _ in range(1_000_000):
+    optimizer.zero_grad()
+    model(torch.randn(6, 8)).sum().backward()
+    optimizer.step()
+"""
+    )
+    done = workshop("measure", "--seconds", "0.3", tmp_path / "mine.py")
+    assert done.returncode == 0, done.stderr
+    assert "\nmine.py: " in done.stdout
+    names = [line.split("  ")[0] for line in done.stdout.splitlines()]
+    assert [name for name in names if name in [*PHASES, "together"]] == [*PHASES, "together"]
+    assert done.stdout.endswith("No headroom: no batch came from a DataLoader with gradients switched on.\n")
+
+
+@pytest.mark.parametrize("command", [["mine.py"], ["-m", "mine"]])
+def test_the_script_sees_its_own_arguments_and_folder(command: list[str], workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import os, sys\nprint(sys.argv, os.getcwd())\nsys.exit(9)")
+    done = workshop("measure", "--json", *command, "--json", "-x", "a b")
+    verdict = json.loads(done.stdout)
+    assert (done.returncode, verdict["outcome"]) == (5, "broken")
+    assert f"['{tmp_path / 'mine.py'}', '--json', '-x', 'a b'] {tmp_path}" in verdict["output"]

@@ -1,0 +1,80 @@
+"""Answers are judged by the participant's own line profile; the other judges are tried by the selftest."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from workshop.course import checks
+from workshop.course.state import State
+from workshop.errors import WorkshopError
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.parts import find_part
+
+Answer = Callable[..., Verdict]
+
+NEVER_RAN = "from line_profiler import profile\n@profile\ndef main():\n    pass\n"
+RAN = f"{NEVER_RAN}main()"
+
+
+@pytest.fixture
+def answer(project: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """Judge an answer to part 2; the test's own folder is that of the script and of the terminal."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(project / "train.py", tmp_path)
+
+    def judge(text: str, script: str = "train.py") -> Verdict:
+        return checks.check(find_part("part2"), tmp_path / script, data, say=lambda _: None, ask=lambda _: text)
+
+    return judge
+
+
+@pytest.fixture
+def profile(run: Run, tmp_path: Path) -> Callable[[str, str], None]:
+    """Write a script, and profile it from the test's own folder."""
+
+    def write_and_profile(source: str, script: str = "train.py") -> None:
+        (tmp_path / script).parent.mkdir(exist_ok=True)
+        (tmp_path / script).write_text(source)
+        assert run("-m", "kernprof", "-l", tmp_path / script).returncode == 0
+
+    return write_and_profile
+
+
+def test_a_profile_of_another_file_is_named(answer: Answer, profile: Callable[..., None], tmp_path: Path) -> None:
+    profile(RAN, "other/train.py")
+    verdict = answer("1")
+    assert verdict.outcome is Outcome.NOT_YET
+    other = tmp_path / "other" / "train.py"
+    assert verdict.reasons[0].endswith(f"does not cover main of {tmp_path}/train.py; it was taken of {other}")
+
+    # Beside the other one it counts, though kernprof was run elsewhere.
+    assert answer("4", "other/train.py").outcome is Outcome.DONE
+
+
+def test_a_function_that_never_ran(answer: Answer, profile: Callable[..., None]) -> None:
+    profile(NEVER_RAN)
+    assert "main has 0 hits in train.py.lprof" in answer("4").reasons[0]
+
+
+def test_an_answer_that_is_no_line(answer: Answer, profile: Callable[..., None], tmp_path: Path) -> None:
+    profile(RAN)
+    with pytest.raises(WorkshopError, match="'four' is not the number of a line"):
+        answer("four")
+    assert answer("5").reasons == ("line 5 did not run in main",)
+    (tmp_path / "train.py.lprof").write_bytes(b"no profile")
+    os.utime(tmp_path / "train.py.lprof")
+    with pytest.raises(WorkshopError, match=r"train\.py\.lprof is not a line profile"):
+        answer("4")
+
+
+def test_a_right_answer_is_remembered(answer: Answer, profile: Callable[..., None], tmp_path: Path) -> None:
+    profile(RAN)
+    assert answer("4").outcome is Outcome.DONE
+    known = State(tmp_path).get("parts", "part2")
+    assert (known["answer"], known["done"], known["last"]) == ("4", True, "done")
+    assert answer("1").outcome is Outcome.NOT_YET
+    assert State(tmp_path).get("parts", "part2", "answer") == "4", "a wrong one is not"

@@ -1,0 +1,81 @@
+"""What a check makes of the verdict on a change, and what it remembers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workshop.course import checks
+from workshop.course.state import State
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.parts import find_part
+
+PART = """
+title = "A part of the test's own"
+script = "own.py"
+steps = 1
+hints = ["a nudge", "more", "nearly the answer"]
+"""
+QUESTION = """
+question = "Which line?"
+answered_by = "line profile"
+profiled = "main"
+"""
+CHECK = """
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.processes.script import ScriptError
+
+def check(bench):
+    """
+
+Check = Callable[..., Verdict]
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """Check a script by a part whose `check.py` has some lines, and perhaps a question."""
+    folder = tmp_path / "parts" / "part99"
+    folder.mkdir(parents=True)
+    for path in ("parts/part99/own.py", "part99.py", "own.py"):
+        (tmp_path / path).write_text(path)
+
+    def run(lines: str, question: str = "") -> Verdict:
+        (folder / "part.toml").write_text(PART + question)
+        (folder / "check.py").write_text(CHECK + lines)
+        part = find_part("99", tmp_path / "parts", tmp_path)
+        return checks.check(part, tmp_path / "own.py", tmp_path, say=lambda _: None)
+
+    return run
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.OTHER_WORK])
+def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check: Check, tmp_path: Path) -> None:
+    lines = f"return Verdict(bench.subject, Outcome.{outcome.name}, ('so it is',))"
+    verdict = check(lines, QUESTION)
+    assert verdict.outcome is (Outcome.NOT_YET if outcome is Outcome.DONE else outcome)
+    assert verdict.reasons == ("so it is", "a question is open: Which line?")
+    assert verdict.next == ("workshop check part99 --answer ANSWER" if outcome is Outcome.DONE else "")
+    State(tmp_path).put("4", "parts", "part99", "answer")
+    assert check(lines, QUESTION) == Verdict("part99", outcome, ("so it is",))
+    assert State(tmp_path).get("parts", "part99", "last") == outcome.value
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "outcome", "says"),
+    [
+        (1, Outcome.BROKEN, "the script broke: it ended"),
+        (None, Outcome.BROKEN, "the script broke: it ended"),
+        (0, Outcome.OTHER_WORK, "the script does not train: it ended"),
+    ],
+)
+def test_a_script_that_breaks(exit_code: int | None, outcome: Outcome, says: str, check: Check) -> None:
+    verdict = check(f"raise ScriptError('it ended', {exit_code}, 'ValueError: a bug')")
+    assert (verdict.outcome, verdict.reasons, verdict.output) == (outcome, (says,), "ValueError: a bug")
+
+
+def test_the_speed_of_the_solution_is_remembered_for_this_machine(check: Check) -> None:
+    lines = """known = bench.contest.known_solution_ratio
+    bench.contest.keep_solution_ratio(4.0)
+    return Verdict(bench.subject, Outcome.NOT_YET, (str(known),))"""
+    assert check(lines).reasons == ("None",)
+    assert check(lines).reasons == ("4.0",)

@@ -1,0 +1,97 @@
+"""What `workshop doctor` finds on this machine, and on some that suffer."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from conftest import Run
+
+from workshop.course import doctor
+from workshop.recording import py_spy
+
+
+def test_this_machine_can_run_the_workshop(workshop: Run, data: Path) -> None:
+    checked = workshop("doctor", "--data", data, "--json")
+    rows = {row["name"]: row for row in json.loads(checked.stdout)["rows"]}
+    assert checked.returncode == 0, checked.stdout
+    assert torch.__version__ in rows["torch"]["found"]
+    assert rows["torchvision"]["status"] == "ok"
+    assert rows["stand-in"]["found"].startswith("370 trainval, 370 test")
+    assert all(row["remedy"] for row in rows.values() if row["status"] == "fail")
+
+
+def test_a_fault_is_a_failure_with_its_remedy(
+    workshop: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A picture is missing, and torchvision fails as it is imported, as one that was built for another torch does."""
+    shutil.copytree(data / "stand-in", tmp_path / "datasets" / "stand-in")
+    (tmp_path / "datasets" / "stand-in" / "oxford-iiit-pet" / "images" / "pug_3.jpg").unlink()
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text(
+        "raise RuntimeError('operator torchvision::nms does not exist')"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
+
+    checked = workshop("doctor")
+    assert checked.returncode == 1
+    words = " ".join(checked.stdout.split())
+    folder = Path("datasets", "stand-in", "oxford-iiit-pet")
+    assert f"fail stand-in {folder} is incomplete: 1 missing (images/pug_3.jpg)" in words
+    assert f"-> restore it, or delete {folder} and run `workshop data make`" in words
+    assert "fail torchvision operator torchvision::nms does not exist -> pip install --force-reinstall" in words
+    assert "ok torch " in words
+    assert words.endswith("2 to mend: marked fail above.")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux sets them")
+def test_a_starved_process_is_told_so(run: Run) -> None:
+    code = """
+import os, resource
+from workshop.course.doctor import check_cores, check_open_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+os.sched_setaffinity(0, {0})
+for row in check_open_files(), check_cores():
+    print(row.status, row.found)
+"""
+    files, cores = run("-c", code).stdout.splitlines()
+    assert files == "warn at most 256"
+    assert cores.startswith("warn 1 of ")
+
+
+def test_shared_memory_as_small_as_dockers_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(Path, "is_dir", lambda self: True)
+    for free_bytes, status in [(64 * 2**20, "warn"), (511 * 2**20, "warn"), (512 * 2**20, "ok")]:
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder, free=free_bytes: SimpleNamespace(free=free))
+        assert doctor.check_shared_memory().status == status
+
+
+@pytest.mark.parametrize(
+    ("program", "found"),
+    [
+        (f"#!{sys.executable}\nexit(1)", "may not attach (ptrace): exit code 1"),
+        (
+            f"#!{sys.executable}\nexit('Error: Permission denied\\nTry sudo')",
+            "may not attach (ptrace): Permission denied",
+        ),
+        ("\0", "does not run: [Errno 8] Exec format error"),
+        (None, "there is no py-spy here"),
+    ],
+)
+def test_a_py_spy_of_no_use_is_a_warning(
+    program: str | None, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails as py-spy does where ptrace is forbidden, with a complaint or without a word; or does not run at all."""
+    path = tmp_path / "py-spy"
+    path.write_text(program or "")
+    path.chmod(0o755)
+    monkeypatch.setattr(py_spy, "find_executable", lambda name: program and str(path))
+    row = doctor.check_py_spy()
+    assert row.status == "warn"
+    assert row.found.startswith(found)
+    assert row.remedy

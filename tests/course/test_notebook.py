@@ -1,0 +1,107 @@
+"""The notebook: executed from top to bottom as somebody would who wants to be shown around."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from workshop.course import notebook
+from workshop.course.progress import remember
+from workshop.course.state import State
+from workshop.errors import WorkshopError
+from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.parts import all_parts, find_part
+
+NAME = "profiling_experiment.ipynb"
+TAGS = {"colab", "parameters", "measured"}
+
+
+@pytest.fixture
+def cells(project: Path) -> nbformat.NotebookNode:
+    return nbformat.read(project / NAME, as_version=4)
+
+
+def test_nothing_of_a_run_is_kept(cells: nbformat.NotebookNode) -> None:
+    nbformat.validate(cells)
+    code = [cell for cell in cells.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    assert set(cells.metadata) == {"kernelspec", "language_info"}
+    assert {tag for cell in code for tag in cell.metadata.get("tags", [])} == TAGS
+
+
+def test_every_part_is_in_it(cells: nbformat.NotebookNode) -> None:
+    text = "\n".join(cell.source for cell in cells.cells)
+    for part in all_parts():
+        assert f"## Part {part.number}: " in text
+        assert f"!workshop check {part.name}" in text
+    assert "TOUR = False" in text
+    for line in re.findall(r"^from workshop.*", text, re.M):
+        exec(line)
+    assert all(callable(getattr(notebook, name)) for name in re.findall(r"\bnotebook\.(\w+)\(", text))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path, data: Path, tmp_path: Path) -> None:
+    for name in ("configs", "solutions"):
+        shutil.copytree(project / name, tmp_path / name)
+    shutil.copy(project / "train.py", tmp_path)
+    shutil.copytree(data, tmp_path / "datasets")
+    # What needs Colab is left out. So are the checks of scripts, which take minutes and which test_selftest.py and
+    # test_path.py prove, and the cells that draw what those checks measured.
+    cells.cells = [cell for cell in cells.cells if not {"colab", "measured"} & set(cell.metadata.get("tags", []))]
+    checks = "|".join(part.name for part in all_parts() if part.changes)
+    for cell in cells.cells:
+        cell.source = re.sub(rf"^!workshop check ({checks})\b.*$", "", cell.source, flags=re.M)
+        cell.source = cell.source.replace("TOUR = False", "TOUR = True").replace("time.sleep(30)", "time.sleep(5)")
+    NotebookClient(cells, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
+    said = "\n\n".join(
+        f"{cell.source}\n{''.join(out.get('text', '') for out in cell.outputs)}"
+        for cell in cells.cells
+        if cell.cell_type == "code"
+    )
+    state = State(tmp_path)
+    for part in all_parts():
+        assert part.changes or state.get("parts", part.name, "last") == "done", said
+    assert "Traceback" not in said
+    assert "Usage: " not in said
+
+
+@pytest.fixture
+def here(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(project / "train.py", tmp_path)
+    return tmp_path
+
+
+def test_pictures_of_what_was_measured(here: Path) -> None:
+    phases = {"data wait": 3.0, "forward": 1.0}
+    speed = Speed("untouched", 8.0, 16.0, 2.0, 1.9, 2.1, 3, 1.5, phases, phases | {"data wait": 1.0}, None, 3.0)
+    verdict = Verdict("part3", Outcome.DONE, ("2.00 times",), speed)
+    remember(State(here), find_part("part3"), verdict, b"mine")
+    drawn = notebook.phases("part3")._repr_html_()
+    assert drawn.count("<tr>") == 1 + 2 * len(phases)
+    assert "2.00 times as fast" in drawn
+    assert "width:180px" in drawn, "the longest one"
+    assert "width:60px" in drawn, "a third of it"
+    assert "2.0x" in notebook.speed_ups()._repr_html_()
+    with pytest.raises(WorkshopError, match="the speed of part5 was never measured; run workshop check part5"):
+        notebook.phases("part5")
+
+
+def test_the_hottest_line_is_marked(here: Path, tmp_path: Path) -> None:
+    body = "@profile\ndef main():\n    time.sleep(0.01)\n    time.sleep(0.1)\n\nmain()\n"
+    (here / "train.py").write_text(f"import time\nfrom line_profiler import profile\n\n{body}")
+    with pytest.raises(WorkshopError):
+        notebook.lines()
+    subprocess.run([sys.executable, "-m", "kernprof", "-l", "train.py"], cwd=here, env=dict(os.environ), check=True)
+    drawn = notebook.lines()._repr_html_()
+    marked = [row for row in drawn.split("<tr>") if notebook.HOT in row]
+    assert len(marked) == 1
+    assert "time.sleep(0.1)" in marked[0]

@@ -1,0 +1,172 @@
+"""The whole workshop, as a participant types it in a terminal of 80 columns."""
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from workshop.course import checks
+from workshop.course.state import State
+from workshop.experiment import ExperimentConfig
+from workshop.parts import all_parts
+
+pytestmark = pytest.mark.slow
+
+Type = Callable[..., str]
+
+PROMPT = "ready> "
+
+
+@pytest.fixture
+def clone(project: Path, tmp_path: Path) -> Path:
+    """What a participant has of the project, and a config for a run of seconds."""
+    folder = tmp_path / "clone"
+    shutil.copytree(project / "configs", folder / "configs")
+    shutil.copy(project / "train.py", folder)
+    config = ExperimentConfig(
+        batch_size=4, max_epochs=1, max_items=24, image_size=64, wasted_time=0.2, dataset="stand-in"
+    )
+    (folder / "small.py").write_text(config.to_source())
+    strike = "from workshop.bad_node import strike\nstrike(0.3)\n"
+    (folder / "bad_node.py").write_text(config.to_source() + strike)
+    for part in all_parts():  # how fast the solution is here takes a minute to find out, and is tried by the selftest
+        State(folder).put(9.0, "calibration", f"{checks.machine('cpu')}, the part's own config", part.name)
+    return folder
+
+
+@pytest.fixture
+def type_in(clone: Path) -> Iterator[Type]:
+    """Type a command into the terminal, answer what it asks, and read what came back; it must end as expected."""
+    shell = pexpect.spawn("bash", ["--norc"], cwd=clone, dimensions=(24, 80), encoding="utf-8", timeout=300, echo=False)
+    shell.sendline(f"PATH={Path(sys.executable).parent}:$PATH; PS1='{PROMPT[:2]}''{PROMPT[2:]}'; PROMPT_COMMAND=")
+    shell.expect(PROMPT)
+
+    def type_in(command: str, *answers: str, exit_code: int = 0) -> str:
+        shell.sendline(command)
+        said = ""
+        for answer in answers:
+            shell.expect(r"\n> ")
+            said += shell.before
+            shell.sendline(answer)
+        shell.expect(PROMPT)
+        said += shell.before
+        shell.sendline("echo code=$?")
+        shell.expect(r"code=(\d+)\r\n")
+        assert int(shell.match[1]) == exit_code, said
+        shell.expect(PROMPT)
+        return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", said).replace("\r\n", "\n")
+
+    yield type_in
+    shell.close(force=True)
+
+
+def number_of(clone: Path, source: str, script: str = "train.py") -> str:
+    """The number of a line of the participant's script, as the table of kernprof shows it."""
+    lines = [line.strip() for line in (clone / script).read_text().splitlines()]
+    return str(lines.index(source) + 1)
+
+
+def edit(clone: Path, old: str, new: str) -> None:
+    script = clone / "train.py"
+    text = script.read_text()
+    assert old in text
+    script.write_text(text.replace(old, new))
+
+
+def states(listed: str) -> list[str]:
+    return [line.partition("part")[0].strip() for line in listed.splitlines() if re.search(r" part\d+ ", line)]
+
+
+@pytest.mark.timeout(1500)
+def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
+    profile = f"kernprof -lv train.py small.py --data {data} --device cpu"
+    check = f"--data {data} --device cpu"
+    parts = len(all_parts())
+
+    def words(*typed: str, exit_code: int = 0) -> str:
+        return " ".join(type_in(*typed, exit_code=exit_code).split())
+
+    listed = type_in("workshop list")
+    assert states(listed) == ["open"] * parts
+    assert max(map(len, listed.splitlines())) <= 80
+    assert listed.splitlines()[-1] == "Next: part1, Watch it run: workshop show part1"
+    assert "Watch it run" in words("workshop show")
+
+    said = words(f"workshop check part1 {check}", "none")
+    assert "busy most of the time: cpu, gpu, or none?" in said
+    assert "part1 is finished. Next: part2" in said
+
+    assert "there is no train.py.lprof" in words("workshop check part2", exit_code=1)
+    assert "for images, targets in batches:" in words(profile)
+    wrong, right = number_of(clone, "loss.backward()"), number_of(clone, "for images, targets in batches:")
+    assert "another line takes more" in words("workshop check part2", wrong, exit_code=1)
+    assert "part2, hint 1 of 3" in words("workshop hint")
+    assert "part2 is finished. Next: part3" in words("workshop check part2", right)
+
+    edit(clone, "shuffle=True)", "shuffle=True, num_workers=2)")
+    assert "the profile is stale" in words(f"workshop check part2 --answer {right}", exit_code=1)
+    said = words(f"workshop check part3 {check}")
+    assert "part3: done" in said
+    assert "part3 is finished. Next: part4" in said
+
+    edit(clone, "    def __getitem__", "    @profile\n    def __getitem__")
+    words(profile)
+    assert "__getitem__ has 0 hits" in words("workshop check part4", exit_code=1)
+    edit(clone, "from line_profiler", "from workshop.profiles.workers import profile_worker\nfrom line_profiler")
+    edit(clone, "num_workers=2)", "num_workers=2, worker_init_fn=profile_worker)")
+    words(profile)
+    slept = number_of(clone, "time.sleep(self.wasted_time)")
+    assert "part4 is finished. Next: part5" in words("workshop check part4", slept)
+
+    for part, following in [("part5", "part6"), ("part6", "part7")]:
+        assert "@@" in words(f"workshop diff {part} --yes | cat")
+        words(f"workshop solution {part} --write --yes")
+        assert f"{part} is finished. Next: {following}" in words(f"workshop check {part} {check}")
+    assert states(type_in("workshop list")) == ["done before"] * 5 + ["done"] + ["open"] * (parts - 6)
+
+    words("workshop reset")
+    assert "there is no recording of train.py here" in words("workshop check part7", exit_code=1)
+    assert "samples of 1 process in" in words(f"workshop record py-spy --idle -- python train.py small.py {check}")
+    slept = number_of(clone, "time.sleep(self.wasted_time)")
+    assert "part7 is finished. Next: part8" in words("workshop check part7", slept)
+
+    assert "there is no trace of train.py in prof" in words("workshop check part8", exit_code=1)
+    assert "1 trace in prof" in words(f"workshop record torch --wait 1 -- train.py small.py {check}")
+    assert "the training waits for data" in words("workshop trace prof")
+    assert "part8 is finished. Next: part9" in words("workshop check part8", "data")
+
+    assert "there is no lattice.py here" in words("workshop check part9 --answer 1", exit_code=2)
+    assert "lattice.py is here. Edit it" in words("workshop start")
+    assert "1 process in" in words("workshop record py-spy -- python lattice.py --device cpu")
+    wrong, right = (
+        number_of(clone, line, "lattice.py")
+        for line in ("optimizer = AdamW(model.parameters(), lr=0.005)", "loss.backward()")
+    )
+    assert "another line takes more" in words(f"workshop check part9 --answer {wrong} {check}", exit_code=1)
+    words("workshop solution part9 --write --yes")
+    said = words(f"workshop check part9 --answer {right} {check}")
+    assert "times as fast as the untouched script, with the same work" in said
+    assert "part9 is finished. Next: part10" in said
+
+    ranks = f"torchrun --nproc_per_node=2 train.py bad_node.py {check}"
+    words("workshop solution part10 --write --yes")
+    assert "there is no trace of train.py on 2 ranks here" in words("workshop check part10 --answer 0", exit_code=1)
+    assert "2 traces in prof-2" in words(f"workshop record torch --wait 1 -- workshop {ranks}")
+    found = words("workshop trace prof-2")
+    slow = re.search(r"rank (\d) is the slowest", found)
+    assert slow, found
+    assert "processes in" in words(f"workshop record py-spy --idle -- {ranks}")
+    report = words("workshop py-spy-report --file py-spy-outputs/profile-3.raw --by rank --own --num-rows all")
+    rank_of_stall = re.findall(r"rank (\d):|(stall)", report)
+    assert rank_of_stall[rank_of_stall.index(("", "stall")) - 1][0] == slow[1], "both instruments name the same rank"
+    assert "another one works more" in words(f"workshop check part10 --answer {1 - int(slow[1])} {check}", exit_code=1)
+    assert "part10 is finished. " in words(f"workshop check part10 --answer {slow[1]} {check}")
+
+    listed = type_in("workshop list")
+    assert states(listed) == ["done before"] * 8 + ["done"] * 2, "parts 9 and 10 were done with the scripts as they are"
+    assert len(list(clone.glob("train-*.py"))) == 4, "mine, two solutions, and the untouched one"
+    assert len(list(clone.glob("lattice-*.py"))) == 1

@@ -1,0 +1,43 @@
+"""The participant's script is replaced without being lost."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from workshop.course.scripts import existing, replace_script
+from workshop.errors import WorkshopError
+from workshop.parts import find_part
+
+UNTOUCHED = find_part("part1").untouched
+
+
+def test_reset_keeps_what_was_there(workshop: Run, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    for number, text in enumerate((None, "mine", "mine, too")):
+        if text:
+            script.write_text(text)
+        before = set(tmp_path.glob("train-*.py"))
+        said = workshop("reset").stdout
+        assert script.read_bytes() == UNTOUCHED.read_bytes()
+        new = set(tmp_path.glob("train-*.py")) - before
+        assert [path.read_text() for path in new] == [text] * (number > 0)
+        assert all(f"Yours is kept as {path.name}" in said for path in new)
+
+
+def test_reset_of_an_untouched_script_does_not_touch_it(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    assert replace_script(script, UNTOUCHED) is None
+    before = script.stat().st_mtime_ns
+    assert replace_script(script, UNTOUCHED) is None
+    assert script.stat().st_mtime_ns == before, "a line profile of it stays valid"
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [("lattice.py", "put it there with workshop start part9"), ("other.py", "name your script with --script")],
+)
+def test_a_script_that_is_not_there(script: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorkshopError, match=says):
+        existing(Path(script), find_part("part9"))

@@ -1,0 +1,57 @@
+"""The workshop proves itself: every part can be failed and passed, and every cheat is refused."""
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from judge.recorded_evidence import SCRIPTS
+
+from workshop.course import selftest
+from workshop.parts import Part, all_parts
+
+PROVEN_ELSEWHERE = SCRIPTS.keys()
+"""The parts whose cheats are tried from end to end by judge/test_proof.py."""
+
+SAID = {
+    "part5, the untouched script": "nothing is kept: 37 of 37 photos were read slowly again in the second epoch",
+    "part6, the untouched script": "0 of 8 batches were copied to the device before",
+    "part10, the untouched script": "init_process_group is missing",
+    "part10, its solution": "2 ranks train one model: each item once an epoch",
+}
+"""What is said of some of the things that are tried."""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(part, id=part.name, marks=[pytest.mark.slow] * (part.name != "part4")) for part in all_parts()],
+)
+def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
+    without_cheats = ["--no-cheats"] * (part.name in PROVEN_ELSEWHERE)
+    done = workshop("dev", "selftest", part.name, "--data", data, *without_cheats)
+    assert done.returncode == 0, done.stdout
+    tried = dict(re.findall(r"^ok    ([^:]*): (.*)$", done.stdout, re.M))
+    expected = {"the untouched script", "its solution"} if part.changes else {"no answer", "the right answer"}
+    if part.question:
+        expected |= {"a wrong answer"} | ({"without a profile"} if part.profiled or part.recorded else set())
+    assert tried.keys() >= {f"{part.name}, {what}" for what in expected}
+    for what in tried.keys() & SAID.keys():
+        assert SAID[what] in tried[what]
+    if not without_cheats:
+        cheats = {path.stem for path in (selftest.CHEATS / part.name).glob("*.py")} - {"variation"}
+        assert {what.partition(" cheat ")[2] for what in tried if " cheat " in what} == cheats
+
+
+def test_what_fails_is_marked_and_an_installed_package_says_that_it_has_no_cheats(
+    workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "CHEATS", tmp_path / "cheats")
+    monkeypatch.setattr(selftest, "HINTS", 4)
+    monkeypatch.setattr(selftest, "questions", lambda *_: ())
+    done = workshop("dev", "selftest", "part4")
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        f"-     cheats: not tried: they come with a checkout of the workshop, there is no {tmp_path / 'cheats'}",
+        "FAIL  part4 has a lesson and 4 hints: 3 hints",
+    ]

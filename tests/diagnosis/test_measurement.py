@@ -1,0 +1,90 @@
+"""What is made of the reports of a script; real trainings are measured in cli/test_measure.py."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_script import STEPS
+
+from workshop.diagnosis.measurement import Measurement, measure
+from workshop.errors import WorkshopError
+from workshop.probe.phases import Phase
+from workshop.processes.script import ScriptError
+
+Measure = Callable[..., Measurement]
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
+    """Measure a script with some lines after those of `fake_script.STEPS`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("workshop.diagnosis.measurement.LONGEST_SETTLING_S", 0.0)
+
+    def run(text: str, **options: object) -> Measurement:
+        (tmp_path / "mine.py").write_text(STEPS + text)
+        return measure("mine.py", [], 0.2, lambda _: None, **options)  # type: ignore[arg-type]
+
+    return run
+
+
+def test_the_same_steps_with_batches_from_memory(measured: Measure) -> None:
+    found = measured("while True: step(data_wait=0.02, kept=1)")
+    assert found.steps.samples == 4 * found.steps.count
+    assert sum(found.steps.phases_s.values()) == pytest.approx(found.steps.wall_s, rel=0.3)
+    assert found.headroom
+    assert found.headroom.phases_s[Phase.DATA_WAIT] == 0
+    assert found.headroom.samples_per_s > found.steps.samples_per_s
+    assert (found.synchronized, found.notes) == (None, ())
+    assert found.as_dict()["steps"]["samples_per_s"] == found.steps.samples_per_s
+
+
+def test_a_gpu_is_waited_for_in_a_stage_of_its_own(measured: Measure) -> None:
+    found = measured("while True: step(device='cuda', kept=1)", headroom=False)
+    assert found.synchronized
+    assert found.table is found.synchronized
+    assert found.headroom is None
+
+
+def test_a_script_that_ends_is_started_again_for_the_headroom(measured: Measure) -> None:
+    found = measured("for _ in range(25): step(data_wait=0.02, kept=1)")
+    assert found.steps.count < 25
+    assert found.headroom
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("loop", "notes"),
+    [
+        ("while True: step(validation=2, kept=1)", ["Batches without gradients, as for validation, are in the table"]),
+        ("while True: step(elsewhere=1, kept=1)", ["Batches are loaded in another thread: "]),
+        ("while True: step(training=0)", ["No headroom: no batch came from a DataLoader with gradients switched on."]),
+        (
+            "for _ in range(9): step()\n1 / 0",
+            ["The script broke: it ended with code 1 after 9", "No headroom: "],
+        ),
+    ],
+)
+def test_what_the_figures_do_not_say(loop: str, notes: list[str], measured: Measure) -> None:
+    found = measured(loop)
+    assert len(found.notes) == len(notes)
+    for note, begins in zip(found.notes, notes, strict=True):
+        assert note.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("", WorkshopError, "mine.py ended after 0 optimizer steps; steps in processes that it starts"),
+        ("for _ in range(2): step()", WorkshopError, "mine.py ended after 2 optimizer steps; let it train for more"),
+        ("1 / 0", ScriptError, "it ended with code 1 after 0 steps"),
+    ],
+)
+def test_what_cannot_be_measured(text: str, error: type[Exception], says: str, measured: Measure) -> None:
+    with pytest.raises(error, match=says):
+        measured(text)
+
+
+def test_no_such_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorkshopError, match=r"mine\.py is not a file; name a Python script"):
+        measure("mine.py", [], 1.0)

@@ -1,0 +1,47 @@
+"""Scripts that speak the wire without training anything: process control is tried with them in no time."""
+
+EPOCHS = """
+import os, sys, time
+from workshop.probe import start
+from workshop.probe.wire import EpochBegan, EpochEnded, EpochReport, Proceed, Recomputation
+
+judge = start.parent
+phases = dict.fromkeys(("data wait", "host-to-device copy", "forward", "backward", "optimizer", "other"), 0.0)
+begun = False
+
+def epoch(seconds=0.0, steps=2, cut_short=False):
+    "Train for an epoch, hand it over, and wait until the judge lets the script go on."
+    global begun
+    if not begun:
+        begun = True
+        judge.send(EpochBegan())
+    time.sleep(seconds)
+    judge.send(EpochEnded())
+    own = {**phases, "other": seconds}
+    judge.send(EpochReport(True, steps, own, None, [], 0, cut_short=cut_short))
+    while not cut_short and not isinstance(judge.receive(), Proceed):
+        judge.send(Recomputation(loss=1.0))
+"""
+"""The beginning of a script that is judged."""
+
+STEPS = """
+import sys, time
+from workshop.probe import start
+from workshop.probe.wire import BatchCounts, SetStage, StepReport
+
+parent = start.parent
+stage = "warm-up"
+
+def step(data_wait=0.01, forward=0.005, device="cpu", **batches):
+    "Take a step, report it, and go on to another stage if the parent asks for it."
+    global stage
+    loaded = stage != "replay" or not batches.get("kept")
+    time.sleep((data_wait if loaded else 0.0) + forward)
+    phases = {"data wait": data_wait * loaded, "host-to-device copy": 0.0, "forward": forward,
+              "backward": 0.0, "optimizer": 0.0, "other": 0.0}
+    counts = BatchCounts(**({"training": 1} | batches | {"from_memory": 0 if loaded else 1}))
+    parent.send(StepReport(stage, 1, phases, 4, counts, device))
+    while isinstance(message := parent.receive(timeout_s=0), SetStage):
+        stage = message.stage
+"""
+"""The beginning of a script that is measured."""

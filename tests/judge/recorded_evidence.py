@@ -1,0 +1,135 @@
+"""Evidence of what scripts did, recorded once and kept in files, so that the proof can be tried in milliseconds.
+
+`pytest -m slow tests/judge/test_proof.py` records it anew and compares the verdicts. After a change to what the probe
+notes, the files are replaced by
+
+    python tests/judge/recorded_evidence.py
+"""
+
+import gzip
+import random
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+
+from workshop.course.checks import config_of, contest_of
+from workshop.judge.contest import Contest
+from workshop.judge.judged_script import JudgedScript
+from workshop.judge.ledger import Ledger, events_in
+from workshop.judge.proof import NO_LOSS, Evidence, differences
+from workshop.judge.rank_proof import differences_of_ranks
+from workshop.judge.ranks import Ranks
+from workshop.parts import SOLUTIONS, find_part
+from workshop.probe import wire
+from workshop.probe.wire import Event, Recomputation
+
+TESTS = Path(__file__).parents[1]
+FOLDER = Path(__file__).parent / "evidence"
+
+ITEMS, BATCH, WASTED_S = 11, 4, 0.02
+STEPS = 3
+
+
+def cheats(part: str) -> list[Path]:
+    """The scripts that leave work out, or do other work."""
+    return [path for path in sorted((TESTS / "cheats" / part).glob("*.py")) if path.stem != "variation"]
+
+
+SCRIPTS = {
+    "part3": [
+        *(SOLUTIONS / f"part{number}.py" for number in (1, 3, 5, 6)),
+        *sorted((TESTS / "honest").glob("*.py")),
+        *cheats("part3"),
+    ],
+    "part10": [SOLUTIONS / "part10.py", *cheats("part10")],
+}
+"""The scripts whose evidence is kept, by the part that judges them."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one script did in three epochs: the events of each of its ranks, and a sampled step."""
+
+    ranks: list[list[Event]]
+    recomputed: list[Recomputation]
+    replaced_clocks: list[str]
+
+    def save(self, path: Path) -> None:
+        """Write a file; it is the same for the same evidence."""
+        head = {"ranks": [len(events) for events in self.ranks], "clocks": self.replaced_clocks}
+        lines = [head, self.recomputed, *(event for events in self.ranks for event in events)]
+        with gzip.GzipFile(path, "wb", mtime=0) as file:
+            file.write("".join(f"{wire.encode(line)}\n" for line in lines).encode())
+
+    @classmethod
+    def load(cls, path: Path) -> "Recorded":
+        """Read a file that `save` has written."""
+        head, recomputed, *rest = map(wire.decode, gzip.decompress(path.read_bytes()).splitlines())
+        events = iter(rest)
+        return cls([[next(events) for _ in range(size)] for size in head["ranks"]], recomputed, head["clocks"])
+
+    def differences(self, original: "Recorded") -> list[str]:
+        """What the judge says of it."""
+        evidence = Evidence(WASTED_S, self.replaced_clocks, self.recomputed)
+        alone = Ledger.of_events(original.ranks[0])
+        ledgers = [Ledger.of_events(events) for events in self.ranks]
+        if len(ledgers) > 1:
+            return differences_of_ranks(alone, ledgers, evidence)
+        return differences(alone, ledgers[0], evidence)
+
+
+def record(part: str, data: Path) -> Iterator[tuple[str, Recorded]]:
+    """Let the original and the scripts of a part train, two at a time, and yield what each of them did."""
+    contest = _contest(part, data)
+    with contest.script(contest.original) as original, ThreadPoolExecutor(2) as threads:
+        for _ in range(3):
+            original.epoch()
+        yield "original", Recorded([events_in(original.folder)], [], [])
+        one_at_a_time = Lock()
+
+        def train(script: Path) -> tuple[str, Recorded]:
+            return script.stem, _train(
+                replace(contest, candidate=script), find_part(part).ranks, original, one_at_a_time
+            )
+
+        yield from threads.map(train, SCRIPTS[part])
+
+
+def _train(contest: Contest, count: int, original: JudgedScript, one_at_a_time: Lock) -> Recorded:
+    ranks = Ranks(contest, count)
+    try:
+        epochs = [ranks.epoch(step) for step in (None, random.randrange(STEPS), None)]
+        samples = [epoch.sample for epoch in epochs[1] if epoch.sample]
+        with one_at_a_time:
+            recomputed = original.recompute(*samples) if len(samples) == count else NO_LOSS
+        clocks = sorted({name for epoch in epochs[-1] for name in epoch.report.replaced_clocks})
+        return Recorded([events_in(script.folder) for script in ranks.scripts], [recomputed], clocks)
+    finally:
+        ranks.close()
+
+
+def _contest(name: str, data: Path) -> Contest:
+    """As a check has it, with fewer items, that are not very slow."""
+    part = find_part(name)
+    config = replace(config_of(part, None), batch_size=BATCH, max_items=ITEMS, wasted_time=WASTED_S)
+    return contest_of(part, part.solution, config, data, "cpu")
+
+
+def main() -> None:
+    """Record everything, and replace the files."""
+    with tempfile.TemporaryDirectory() as data:
+        for part in SCRIPTS:
+            folder = FOLDER / part
+            folder.mkdir(parents=True, exist_ok=True)
+            for old in folder.glob("*.gz"):
+                old.unlink()
+            for name, recorded in record(part, Path(data)):
+                recorded.save(folder / f"{name}.jsonl.gz")
+                print(part, name, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""A script is told to train epoch by epoch, and started again when it ends by itself."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from fake_script import EPOCHS
+
+from workshop.judge.judged_script import JudgedScript
+from workshop.probe.wire import Proceed
+from workshop.processes.script import ScriptError, run_folder
+
+Make = Callable[..., JudgedScript]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """A script with some lines after those of `fake_script.EPOCHS`."""
+    with contextlib.ExitStack() as stack:
+
+        def script(text: str, **options: object) -> JudgedScript:
+            path = tmp_path / "script.py"
+            path.write_text(EPOCHS + text)
+            folder = stack.enter_context(run_folder())
+            return stack.enter_context(JudgedScript([str(path)], folder, **options))  # type: ignore[arg-type]
+
+        yield script
+
+
+def status(script: JudgedScript) -> str:
+    assert script.process
+    return psutil.Process(script.process.pid).status()
+
+
+def test_epochs_one_at_a_time(make: Make) -> None:
+    script = make("while True: epoch(0.2)")
+    for _ in range(3):
+        found = script.epoch()
+        assert found.report.finished
+        assert sum(found.phases.values()) == pytest.approx(0.2)
+        assert found.seconds >= 0.2
+    give_up = time.monotonic() + 10
+    while status(script) != psutil.STATUS_STOPPED:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    assert script.epoch_steps == 2
+    assert script.recompute().loss == 1.0
+    assert script.epoch().report.finished
+
+
+def test_start_up_is_no_part_of_the_first_epoch(make: Make) -> None:
+    script = make("time.sleep(1)\nwhile True: epoch(0.1)")
+    assert script.epoch().seconds < 1
+
+
+@pytest.mark.parametrize(("epochs", "runs"), [(1, 5), (2, 4), (3, 2), (5, 1), (6, 1)])
+def test_a_script_that_ends_is_started_again(epochs: int, runs: int, make: Make) -> None:
+    """The first epoch of a run only warms it up, unless it is the only one."""
+    script = make(f"for number in range({epochs}): epoch(steps=number)")
+    numbers = [script.epoch().report.steps for _ in range(5)]
+    assert script.runs == runs
+    own = list(range(epochs))
+    assert numbers == [*own, *(own[1:] or own) * 5][:5]
+
+
+def test_a_script_that_is_not_to_be_paused_is_not_paused_after_it_was_started_again(make: Make) -> None:
+    script = make("epoch()\ntime.sleep(0.1)")
+    for _ in range(3):
+        script.epoch(pause=False)
+        assert status(script) != psutil.STATUS_STOPPED
+
+
+def test_an_epoch_that_the_script_cuts_short_is_its_only_one_or_none(make: Make) -> None:
+    script = make("epoch(steps=1, cut_short=True)")
+    assert [script.epoch().report.steps for _ in range(3)] == [1, 1, 1]
+    script = make("epoch()\nepoch()\nepoch(steps=1, cut_short=True)")
+    assert [script.epoch().report.steps for _ in range(4)] == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "epochs", "says"),
+    [
+        ("", 0, "it ended with code 0 before the end of its first epoch"),
+        ("epoch(cut_short=True)\n1 / 0", 0, "it ended with code 1 before the end of its first epoch"),
+        ("epoch()\nsys.exit(3)", 1, "it ended with code 3 after 1 epoch$"),
+        ("epoch()\nepoch()\nos.kill(os.getpid(), 9)", 2, "it was killed by SIGKILL after 2 epochs"),
+        ("epoch()\ntime.sleep(1000)", 1, "it did not come to the end of an epoch within 2 s"),
+    ],
+)
+def test_a_script_that_breaks(text: str, epochs: int, says: str, make: Make) -> None:
+    script = make(text, patience_s=2.0)
+    for _ in range(epochs):
+        script.epoch()
+    with pytest.raises(ScriptError, match=says):
+        script.epoch(Proceed(sample_step=1))
+
+
+def test_a_run_goes_on_in_the_folder_of_the_one_before(make: Make) -> None:
+    script = make("while True: epoch()")
+    script.epoch()
+    script.stop()
+    again = JudgedScript(script.command, script.folder)
+    with again:
+        assert again.epoch().report.finished
+        assert again.runs == 2

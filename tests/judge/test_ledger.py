@@ -1,0 +1,89 @@
+"""A picture is recognised by its signature wherever it goes, and only there."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.transforms import v2
+
+from workshop.judge.ledger import SAME_PICTURE, AppliedTransform, Ledger, decode, distance, unit
+from workshop.pets.layout import stand_in_folder
+from workshop.probe.signature import encode, signature
+from workshop.probe.wire import PhotoRead, SimpleTransform
+
+
+@pytest.fixture(scope="module")
+def photo(data: Path) -> Image.Image:
+    path = sorted(stand_in_folder(data).images.glob("*.jpg"))[0]
+    return Image.open(path).convert("RGB")
+
+
+def sign(picture: object) -> np.ndarray:
+    """As it comes out of an event."""
+    [row] = unit(decode(encode(signature(picture))))
+    return row
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        v2.ToImage(),
+        v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]),
+        v2.Compose(
+            [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5, 0.4, 0.3], [0.1, 0.2, 0.3])]
+        ),
+        v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToDtype(torch.bfloat16)]),
+        v2.Compose([v2.ToImage(), lambda image: image[None].expand(2, -1, -1, -1)[1]]),
+        v2.Compose([v2.ToImage(), lambda image: image[None].contiguous(memory_format=torch.channels_last)]),
+    ],
+    ids=["uint8", "float", "normalised", "bfloat16", "view", "channels last"],
+)
+def test_what_keeps_a_picture_the_same(kept: v2.Transform, photo: Image.Image) -> None:
+    assert distance(sign(kept(photo))[None], sign(photo))[0] < SAME_PICTURE
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [v2.RandomHorizontalFlip(1.0), v2.RandomInvert(1.0), v2.CenterCrop(300), v2.RandomRotation((5, 5))],
+    ids=["flip", "invert", "crop", "rotation"],
+)
+def test_what_makes_another_picture(changed: v2.Transform, photo: Image.Image) -> None:
+    assert distance(sign(changed(photo))[None], sign(photo))[0] > 2 * SAME_PICTURE
+
+
+def test_two_crops_of_a_photo_differ(photo: Image.Image) -> None:
+    torch.manual_seed(0)
+    crop = v2.Compose([v2.ToImage(), v2.RandomResizedCrop(64)])
+    crops = np.stack([sign(crop(photo)) for _ in range(20)])
+    closest = [np.partition(distance(crops, one), 1)[1] for one in crops]
+    assert min(closest) > 2 * SAME_PICTURE
+
+
+def chain(*transforms: AppliedTransform, reads: tuple[PhotoRead, ...] = ()) -> Ledger:
+    ledger = Ledger(reads=list(reads), transforms=list(transforms))
+    ledger._index()
+    return ledger
+
+
+def test_a_picture_is_followed_from_the_model_to_its_file() -> None:
+    """Decoded in one process, kept, and augmented later in another."""
+    dice = np.random.default_rng(0)
+    raw, small, cropped, other = (unit(dice.normal(size=(1, 192)).astype(np.float32)) for _ in range(4))
+    resize, crop = SimpleTransform("Resize", {}, (9, 9), (5, 5)), SimpleTransform("RandomCrop", {}, (5, 5), (4, 4))
+    ledger = chain(
+        AppliedTransform(2.0, (1, 1), (resize,), raw, small),
+        AppliedTransform(9.0, (2, 1), (crop,), small, cropped),
+        reads=(
+            PhotoRead(1.0, 1, 1, "a.jpg", 0.1),
+            PhotoRead(1.5, 2, 1, "b.jpg", 0.1),
+            PhotoRead(3.0, 1, 1, "c.jpg", 0.1),
+        ),
+    )
+    origin = ledger.origin(cropped[0], before=10.0)
+    assert origin
+    # The process that augmented had opened b.jpg before, but what it augmented came out of a.jpg.
+    assert (origin.photo, origin.simple, origin.shared_by) == ("a.jpg", (crop, resize), 1)
+    assert ledger.origin(other[0], before=10.0) is None
+    assert ledger.origin(cropped[0], before=8.0) is None, "made later than that"

@@ -1,0 +1,96 @@
+"""Cheats are refused and named; honest ways to be faster are not. Each is a script that really ran."""
+
+import re
+from pathlib import Path
+
+import pytest
+from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
+
+NAMED = {
+    "part3": {
+        "augmentation_frozen": "the augmentation is frozen",
+        "backward_left_out": "backward runs",
+        "batch_size_changed": "batches have 8 items, the original's 4",
+        "batches_reused": "an epoch trains on",
+        "crop_on_top": "serves for several epochs: what was augmented is kept",
+        "epochs_from_memory": "the augmentation is frozen",
+        "every_second_batch_skipped": "batches are skipped",
+        "every_third_batch_skipped": "an epoch trains on",
+        "gradients_pile_up": "something else than the gradient of its batch",
+        "images_shrunk": "the model's input is 3 x 32 x 32, the original's 3 x 64 x 64",
+        "images_shrunk_and_enlarged": "Resize makes a picture 16 x 16 pixels",
+        "last_batch_dropped": "an epoch trains on 8 of 11 items: the last batch is dropped",
+        "layers_frozen": "something else than the gradient of its batch",
+        "lower_precision": "lower precision",
+        "not_normalised": "is the normalisation missing?",
+        "not_shuffled": "the items come in the same order every epoch",
+        "optimizer_another": "the optimizer is SGD, the original's AdamW",
+        "optimizer_every_other_batch": "the optimizer steps",
+        "optimizer_pretends": "steps of the optimizer moved nothing",
+        "perf_counter_patched": "the script replaces time.perf_counter",
+        "sleep_at_start": "did not wait for the slow storage",
+        "sleep_elsewhere": "did not wait for the slow storage",
+        "sleep_only_at_first": "did not wait for the slow storage",
+        "sleep_patched": "the script replaces time.sleep",
+        "sleep_removed": "33 of 33 reads of a photo did not wait for the slow storage",
+        "smaller_model": "the model is another one: 4,924,773 parameters, the original has 11,195,493",
+        "targets_exchanged": "with the target of another one",
+        "transform_dropped": "AutoAugment was at work on 0 of",
+        "transform_shared": "share one draw of a random transform",
+        "transform_weakened": "RandomResizedCrop has scale=(0.99, 1.0), in the original (0.08, 1.0)",
+    },
+    "part10": {
+        "batches_not_shared": "batches have 8 items, the original's 4",
+        "every_rank_sees_all": "an epoch trains on 22 items, the original on 11",
+        "gradients_not_averaged": "the ranks have different parameters",
+        "item_dealt_twice": "an epoch trains on 12 items, the original on 11",
+        "order_kept": "the items come in the same order every epoch",
+        "rank_stops_early": "the ranks do not step together: in an epoch, rank 0 takes 3, rank 1 takes 2 steps",
+    },
+}
+"""What is said of each cheat. Those of part 9 are in parts/test_part9.py."""
+
+KEPT = [pytest.param(part, path.stem, id=f"{part}-{path.stem}") for part in SCRIPTS for path in SCRIPTS[part]]
+
+
+@pytest.mark.parametrize("part", NAMED)
+def test_every_script_has_its_evidence_and_every_cheat_a_name(part: str) -> None:
+    scripts = {path.stem: path for path in SCRIPTS[part]}
+    assert {path.name.partition(".")[0] for path in (FOLDER / part).glob("*")} == {"original", *scripts}
+    assert {name for name, path in scripts.items() if "cheats" in path.parts} == NAMED[part].keys()
+
+
+@pytest.mark.parametrize(("part", "script"), KEPT)
+def test_cheats_are_refused_and_named_and_honest_work_passes(part: str, script: str) -> None:
+    original, candidate = (Recorded.load(FOLDER / part / f"{name}.jsonl.gz") for name in ("original", script))
+    assert_right(part, script, candidate.differences(original))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("part", SCRIPTS)
+def test_evidence_that_is_recorded_anew_says_the_same(
+    part: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # what is compiled, is compiled anew
+    recorded = record(part, data)
+    _, original = next(recorded)
+    for script, candidate in recorded:
+        found = candidate.differences(original)
+        assert_right(part, script, found)
+        kept_original, kept = (Recorded.load(FOLDER / part / f"{name}.jsonl.gz") for name in ("original", script))
+        assert plain(found) == plain(kept.differences(kept_original)), script
+
+
+def assert_right(part: str, script: str, found: list[str]) -> None:
+    """One cheat is one complaint, or two."""
+    if script in NAMED[part]:
+        assert NAMED[part][script] in " ".join(found)
+        assert len(found) <= 2
+    else:
+        assert found == []
+
+
+def plain(complaints: list[str]) -> list[str]:
+    """Complaints without their figures, which chance has a part in."""
+    return [re.sub(r"[\d.,]+", "N", complaint) for complaint in complaints]

@@ -1,0 +1,72 @@
+"""The race decides as Wald's test does, whoever is slower today."""
+
+import math
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from workshop.judge.race import MOST_PAIRS, Pair, Result, race
+
+
+def run(ratios: list[float], target: float = 2.0, budget_s: float = math.inf) -> tuple[Result, str]:
+    """A race in which the n-th pair has the n-th ratio; with the order in which the two ran."""
+    order = ""
+
+    def seconds(name: str, values: Iterator[float]) -> float:
+        nonlocal order
+        order += name
+        return next(values)
+
+    before, after = iter(ratios), iter([1.0] * len(ratios))
+    result = race(lambda: seconds("A", before), lambda: seconds("B", after), target, budget_s)
+    return result, order
+
+
+@pytest.mark.parametrize(
+    ("ratios", "faster", "pairs"),
+    [
+        ([3, 3, 3], True, 3),
+        ([2, 2, 2], True, 3),  # the target itself is reached
+        ([1, 1, 1], False, 3),
+        ([1, 3, 3, 3, 3], True, 5),
+        ([3, 1, 1, 1, 1], False, 5),
+        ([3, 3, 1, 3, 3], True, 5),
+        ([1, 3] * 10, None, MOST_PAIRS),
+    ],
+)
+def test_a_lead_of_three_decides(ratios: list[float], faster: bool | None, pairs: int) -> None:
+    result, _ = run(ratios)
+    assert result.faster is faster
+    assert len(result.pairs) == pairs
+
+
+def test_they_take_turns_in_going_first() -> None:
+    _, order = run([1, 3, 1, 3, 3, 3, 3])
+    assert order == "ABBAABBAABBAAB"
+
+
+def test_without_time_it_ends_undecided_but_not_before_three_pairs() -> None:
+    result, _ = run([3, 1, 3, 3, 3], budget_s=0.0)
+    assert result.faster is None
+    assert len(result.pairs) == 3
+
+
+def test_the_figures_of_a_result() -> None:
+    result = Result(1.5, (Pair(2.0, 1.0), Pair(4.0, 1.0), Pair(8.0, 1.0)))
+    assert result.ratio == 4
+    # Logs of mean ln 4 and standard deviation ln 2; Student's t is 4.30 for 2 degrees of freedom.
+    half = 4.30 * math.log(2) / math.sqrt(3)
+    assert result.interval == pytest.approx((4 / math.exp(half), 4 * math.exp(half)))
+
+
+@pytest.mark.parametrize(("chance", "wrong"), [(0.9, False), (0.1, True)])
+def test_it_errs_as_seldom_as_it_says(chance: float, wrong: bool) -> None:
+    """A win has a chance of 0.9, or 0.1, and one race in a hundred may go wrong: 1 / (1 + 9^3) do, in theory."""
+    dice = random.Random(0)
+    trials = 20_000
+    errors = sum(
+        run([3.0 if dice.random() < chance else 1.0 for _ in range(MOST_PAIRS)])[0].faster is wrong
+        for _ in range(trials)
+    )
+    assert 0 < errors / trials < 0.01

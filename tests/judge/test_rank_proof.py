@@ -1,0 +1,32 @@
+"""Whether ranks are one training."""
+
+import numpy as np
+
+from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.rank_proof import check_parameters, check_steps
+
+
+def step(parameter: tuple[float, ...], size: int = 4, t: float = 1.0) -> TrainingStep:
+    forward = Forward(t, (size, 2), "float32", "cpu", False, np.zeros((size, 64), np.float32), tuple(range(size)))
+    return TrainingStep(t, (forward,), 1, parameter)
+
+
+def test_what_ranks_did_is_one_run() -> None:
+    ledgers = [
+        Ledger(steps=[step((1.0, 2.0), 4, 2.0)], loader_starts=[0.0]),
+        Ledger(steps=[step((1.0, 2.0), 3)], loader_starts=[0.5]),
+    ]
+    whole = Ledger.of_ranks(ledgers)
+    [forward] = whole.forwards
+    assert (forward.shape, forward.t, forward.targets) == ((7, 2), 1.0, (0, 1, 2, 3, 0, 1, 2))
+    assert forward.values.shape == (7, 64)
+    assert list(check_parameters(ledgers)) == []
+    assert list(check_steps(ledgers)) == []
+
+
+def test_ranks_that_are_not_one_training() -> None:
+    same, other = step((1.0, 2.0)), step((1.0, 2.1))
+    [says] = check_parameters([Ledger(steps=[same, same]), Ledger(steps=[same, other])])
+    assert says.startswith("after step 2 the ranks have different parameters")
+    [says] = check_steps([Ledger(steps=[same, same]), Ledger(steps=[same])])
+    assert says == "the ranks do not step together: in an epoch, rank 0 takes 2, rank 1 takes 1 steps"

@@ -1,0 +1,124 @@
+"""A training that is judged keeps evidence, waits between epochs, and recomputes steps."""
+
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from workshop.judge.ledger import Ledger
+from workshop.probe.connection import Connection
+from workshop.probe.event_file import EventFile
+from workshop.probe.evidence import EvidenceKeeper
+from workshop.probe.phases import Phase
+from workshop.probe.wire import EpochBegan, EpochEnded, JudgedRun, ProbeConfig, Proceed, Recompute
+
+ITEMS, BATCH = 10, 4
+
+
+class Training(NamedTuple):
+    """One that runs in a thread of this process, and what the judge holds in hand."""
+
+    judge: Connection
+    folder: Path
+    future: Future[None]
+
+
+Start = Callable[..., Training]
+
+
+def train(epochs: int, dropout: float, steps_optimizer: bool) -> None:
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(ITEMS, 3, 8, 8), torch.arange(ITEMS))
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(dropout), nn.Linear(192, ITEMS))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    loader = DataLoader(data, BATCH, shuffle=True)
+    for _ in range(epochs):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(inputs.to("cpu")), targets).backward()
+            if steps_optimizer:
+                optimizer.step()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    ends = socket.socketpair()
+    pool = ThreadPoolExecutor(1)
+    keepers = []
+
+    def start(epochs: int = 3, dropout: float = 0.0, steps_optimizer: bool = True) -> Training:
+        config = ProbeConfig(str(tmp_path), 0, 0, JudgedRun(None, None, 1))
+        keepers.append(EvidenceKeeper(config, Connection(ends[1]), EventFile(str(tmp_path))))
+        keepers[-1].hooks.install()
+        return Training(Connection(ends[0]), tmp_path, pool.submit(train, epochs, dropout, steps_optimizer))
+
+    yield start
+    for keeper in keepers:
+        keeper.hooks.remove()
+        keeper.steps = []  # or it would report them as this process ends
+    pool.shutdown()
+    for end in ends:
+        end.close()
+
+
+def test_epochs_samples_and_batches_from_memory(start: Start) -> None:
+    judge, folder, _ = start()
+    assert judge.receive() == EpochBegan()
+    assert judge.receive() == EpochEnded()
+    first = judge.receive()
+    assert (first.finished, first.steps, first.from_memory, first.replaced_clocks) == (True, 3, 0, ["sleep"])
+    assert first.phases.keys() == set(Phase)
+    assert first.phases[Phase.DATA_WAIT] > 0
+
+    judge.send(Recompute([first.sample]))
+    found = judge.receive()
+    assert found.error is None
+    assert found.loss == pytest.approx(found.recorded_loss)
+    assert found.update_error < 1e-4
+
+    judge.send(Proceed(keep_batches=True))
+    assert judge.receive() == EpochEnded()
+    assert judge.receive().sample is None
+    judge.send(Proceed(from_memory=True))
+    assert judge.receive() == EpochEnded()
+    assert judge.receive().from_memory == 3
+    judge.send(Proceed())
+    ledger = Ledger.of(folder)
+    assert [len(forward.targets or ()) for forward in ledger.forwards] == [4, 4, 2] * 3
+    assert sorted(target for forward in ledger.forwards[:3] for target in forward.targets or ()) == list(range(ITEMS))
+    assert len({step.parameter for step in ledger.steps}) == 9, "each step moves the parameters"
+    assert ledger.batches == 3
+    assert ledger.model
+    assert (ledger.model.optimizer, ledger.model.settings["lr"]) == ("AdamW", 0.01)
+    assert len(ledger.copies) == 9
+    judge.close()
+
+
+def test_a_step_that_chance_has_a_part_in_does_not_come_out_the_same(start: Start) -> None:
+    judge, _, _ = start(epochs=1, dropout=0.5)
+    [_, _, report] = [judge.receive() for _ in range(3)]
+    judge.send(Recompute([report.sample]))
+    assert judge.receive().update_error > 0.1
+    judge.send(Recompute([f"{report.sample}.gone"]))
+    assert judge.receive().error.startswith("FileNotFoundError: ")
+    judge.send(Proceed())
+
+
+def test_a_training_that_never_steps_its_optimizer_is_cut_off(start: Start) -> None:
+    judge, _, _ = start(epochs=100, steps_optimizer=False)
+    assert judge.receive() == EpochBegan()
+    assert judge.receive() == EpochEnded()
+    report = judge.receive()
+    assert (report.finished, report.steps) == (False, 0)
+    judge.send(Recompute(["no.pt"]))
+    assert judge.receive().error == "this script's own step was not seen whole"
+    judge.send(Proceed())
+    assert judge.receive() == EpochEnded()
+    judge.receive()
+    judge.send(Proceed())

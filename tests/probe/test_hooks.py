@@ -1,0 +1,200 @@
+"""The hooks tell what a training does, cut it into phases, and are gone when they are removed."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import SGD
+from torch.utils.data import DataLoader, Dataset
+
+from workshop.probe import hooks
+from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.phases import Phase
+
+
+class Log(Listener):
+    """Writes down what it is told, by the names of its methods."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith(("on_", "before_", "after_")):
+            return lambda *about: self.told.append(f"{name}:{about[0]}" if name == "on_step_end" else name)
+        return super().__getattribute__(name)
+
+
+class Slow(Dataset):
+    """Six items, each 10 ms late, that pass through a module on their way."""
+
+    transform = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        time.sleep(0.01)
+        return self.transform(torch.ones(4)), index % 2
+
+
+Start = Callable[..., tuple[TrainingHooks, list[str]]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    installed: list[TrainingHooks] = []
+
+    def start() -> tuple[TrainingHooks, list[str]]:
+        log = Log()
+        installed.append(TrainingHooks(log))
+        installed[-1].install()
+        return installed[-1], log.told
+
+    yield start
+    for each in installed:
+        each.remove()
+
+
+STEP = [
+    "on_batch",
+    "on_copy",
+    "before_forward",
+    "after_forward",
+    "before_forward",  # the loss function is a module, too
+    "on_loss",
+    "after_forward",
+    "on_backward",
+    "before_optimizer",
+    "after_optimizer",
+    "on_step_end:1",
+]
+
+
+def train(model: nn.Module, loader: Any, *, epochs: int = 1) -> None:
+    optimizer, loss_fn = SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss()
+    for _ in range(epochs):
+        for inputs, targets in loader:
+            optimizer.zero_grad()
+            loss_fn(model(inputs.to("cpu")), targets).backward()
+            optimizer.step()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_a_training_does_in_its_order(workers: int, start: Start) -> None:
+    """Workers are forked with the hooks, and tell nothing."""
+    hooks, told = start()
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    train(model, DataLoader(Slow(), 3, num_workers=workers), epochs=2)
+    assert told == ["on_loader_start", *STEP, *STEP] * 2
+    hooks.remove()
+    del told[:]
+    train(model, DataLoader(Slow(), 3))
+    assert told == []
+
+
+def test_the_phases_are_the_wall_clock(start: Start) -> None:
+    hooks, _ = start()
+    begin = time.monotonic()
+    hooks.clock.restart()
+    train(nn.Linear(4, 2), DataLoader(Slow(), 3))
+    time.sleep(0.05)
+    seconds = hooks.clock.cut()
+    assert sum(seconds.values()) == pytest.approx(time.monotonic() - begin, abs=0.005)
+    assert seconds["data wait"] >= 0.06, "a module that the dataset calls is part of the loading"
+    assert seconds["other"] >= 0.05
+    assert all(seconds[phase] > 0 for phase in Phase)
+
+
+class Breaks(nn.Module):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        raise KeyError("no such layer")
+
+
+def test_an_exception_ends_its_phase(start: Start) -> None:
+    hooks, told = start()
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            Breaks()(torch.ones(1))
+    assert hooks.clock.phase == Phase.OTHER
+    assert told == ["before_forward", "after_forward"] * 2
+
+
+def test_only_what_the_loop_itself_copies_is_a_copy(start: Start) -> None:
+    _, told = start()
+
+    class Copies(nn.Module):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return inputs.to("cpu")
+
+    Copies()(torch.ones(1))
+    torch.ones(1).to(torch.float64)
+    nn.Linear(1, 1).to("cpu")
+    assert "on_copy" not in told
+    torch.ones(1).to(device="cpu")
+    assert told[-1] == "on_copy"
+
+
+def test_a_step_ends_with_the_leading_optimizer(start: Start) -> None:
+    _, told = start()
+    first, second = (SGD([nn.Parameter(torch.ones(1))], lr=0.1) for _ in range(2))
+    for _ in range(2):
+        first.step()
+        second.step()
+    assert [each for each in told if "step_end" in each] == ["on_step_end:1"] * 2
+    for _ in range(6):
+        second.step()
+    assert [each for each in told if "step_end" in each][2:] == ["on_step_end:5", *["on_step_end:1"] * 2]
+
+
+def test_a_model_that_is_compiled_in_place_is_seen(start: Start) -> None:
+    _, told = start()
+    model = nn.Linear(2, 2)
+    model.compile(backend="eager")
+    for _ in range(2):
+        model(torch.ones(1, 2))
+    assert told == ["before_forward", "after_forward"] * 2
+
+
+def test_another_thread_has_no_phases(start: Start) -> None:
+    hooks, told = start()
+    loading = threading.Thread(target=lambda: next(iter(DataLoader(Slow(), 3))))
+    loading.start()
+    loading.join()
+    assert told == ["on_loader_start", "on_batch"]
+    assert hooks.clock.cut()["data wait"] == 0
+
+
+def test_what_a_listener_does_is_not_told(start: Start) -> None:
+    hooks, told = start()
+
+    class Copies(Listener):
+        def on_batch(self, batch: Any) -> None:
+            torch.ones(1).to("cpu")
+
+    hooks.listeners = (*hooks.listeners, Copies())
+    next(iter(DataLoader(Slow(), 3)))
+    assert told == ["on_loader_start", "on_batch"]
+
+
+def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
+    """Also when the loop has changed them, and where the loader would have come to its end."""
+    hooks, _ = start()
+    loader = DataLoader(Slow(), 2)
+    hooks.batches.keeping = True
+    kept = []
+    for _, targets in loader:
+        kept.append(targets.clone())
+        targets += 100
+    assert hooks.batches.kept == 3
+    hooks.batches.replaying = True
+    again = iter(loader)
+    assert [next(again)[1].tolist() for _ in range(7)] == [kept[number % 3].tolist() for number in range(7)]
+    assert hooks.batches.replayed == 7
+
+
+def test_the_names_of_losses_are_those_of_torch() -> None:
+    assert all(callable(getattr(nn.functional, name)) for name in hooks.LOSSES)

@@ -1,0 +1,101 @@
+"""A training that is measured reports its steps, and goes on to another stage when it is asked to."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from workshop.probe.connection import Connection
+from workshop.probe.phases import Phase
+from workshop.probe.step_meter import StepMeter, count_samples
+from workshop.probe.wire import SetStage
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("batch", "samples"),
+    [
+        (torch.ones(4, 2), 4),
+        ([torch.ones(3), 5], 3),
+        ({"x": [1, torch.ones(2, 1)]}, 2),
+        (Batch(torch.ones(6), torch.ones(6)), 6),
+        (((torch.ones(5),), {}), 5),
+        ("none", 0),
+        (torch.tensor(1.0), 0),
+    ],
+)
+def test_the_samples_of_a_batch(batch: Any, samples: int) -> None:
+    assert count_samples(batch) == samples
+
+
+@pytest.fixture
+def parent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
+    """The other end of a meter that reports each step."""
+    monkeypatch.setattr("workshop.probe.step_meter.REPORT_EVERY_S", 0.0)
+    ends = socket.socketpair()
+    meter = StepMeter(Connection(ends[1]))
+    meter.hooks.install()
+    yield Connection(ends[0])
+    meter.hooks.remove()
+    for end in ends:
+        end.close()
+
+
+class Training:
+    """Four batches an epoch, and a validation pass after it."""
+
+    def __init__(self) -> None:
+        self.model = nn.Linear(2, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.loader = DataLoader(TensorDataset(torch.randn(8, 2), torch.randn(8, 2)), 2)
+
+    def epoch(self) -> None:
+        for inputs, targets in islice(self.loader, 4):
+            self.optimizer.zero_grad()
+            nn.functional.mse_loss(self.model(inputs), targets).backward()
+            self.optimizer.step()
+        with torch.no_grad():
+            for inputs, _ in islice(self.loader, 4):
+                self.model(inputs)
+
+
+def test_stages(parent: Connection) -> None:
+    training = Training()
+    training.epoch()
+    first = [parent.receive() for _ in range(4)]
+    assert {(each.stage, each.steps, each.samples, each.device) for each in first} == {("warm-up", 1, 2, "cpu")}
+    assert all(each.phases.keys() == set(Phase) for each in first)
+    assert [each.batches.training for each in first] == [1] * 4
+
+    parent.send(SetStage("keep"))
+    training.epoch()
+    kept = [parent.receive() for _ in range(4)]
+    assert [each.stage for each in kept] == ["warm-up", "keep", "keep", "keep"], "a message is read after a step"
+    assert kept[0].batches.validation == 4
+    assert sum(each.batches.kept for each in kept) == 3
+
+    parent.send(SetStage("as it is"))
+    parent.send(SetStage("replay"))
+    training.epoch()
+    assert [parent.receive().stage for _ in range(4)] == ["keep", "replay", "replay", "replay"]
+
+
+def test_a_loop_without_a_loader_counts_what_enters_the_model(parent: Connection) -> None:
+    training = Training()
+    for _ in range(3):
+        training.model(input=torch.randn(5, 2)).sum().backward()
+        training.optimizer.step()
+    reports = [parent.receive() for _ in range(3)]
+    assert [each.samples for each in reports] == [0, 5, 5], "keywords are seen once the model is known"
+    assert all(each.batches.training == 0 for each in reports)

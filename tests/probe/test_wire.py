@@ -1,0 +1,62 @@
+"""What crosses between a script and the process that watches it arrives as it was sent."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from workshop.probe import wire
+from workshop.probe.connection import ClosedError, Connection
+from workshop.probe.phases import Phase
+from workshop.probe.wire import (
+    BatchCounts,
+    ForwardPass,
+    JudgedRun,
+    ProbeConfig,
+    ProfilerOptions,
+    SetStage,
+    Signatures,
+    SimpleTransform,
+    StepReport,
+    StepTaken,
+)
+
+FORWARD = ForwardPass(1.5, [2, 3], "float32", "cpu", False, Signatures([2, 64], "AAA="), [0, 1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ProbeConfig("/tmp/x", 7, 2, JudgedRun("/photos/", None, 3)),
+        ProbeConfig("/tmp/x", 7),
+        StepReport("replay", 3, {str(phase): 0.5 for phase in Phase}, 12, BatchCounts(training=3, kept=1), "cuda"),
+        StepTaken(1.0, 2, 3, [FORWARD], 1, [0.25]),  # type: ignore[arg-type]
+        SimpleTransform("Resize", {"size": "(5, 5)"}, [9, 9], [5, 5]),  # type: ignore[arg-type]
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_message_is_the_same_at_the_other_end(message: Any) -> None:
+    assert wire.decode(wire.encode(message)) == message
+
+
+def test_messages_come_one_by_one_however_they_were_sent() -> None:
+    ends = socket.socketpair()
+    one, other = map(Connection, ends)
+    assert one.receive(timeout_s=0) is None
+    for number in range(3):
+        other.send(SetStage(f"ü{number}"))
+    ends[1].sendall(b'{"$": "SetSt')
+    assert [one.receive().stage for _ in range(3)] == ["ü0", "ü1", "ü2"]
+    assert one.receive(timeout_s=0) is None
+    ends[1].sendall(b'age", "stage": "late"}\n')
+    assert one.receive() == SetStage("late")
+    other.close()
+    with pytest.raises(ClosedError):
+        one.receive()
+    with pytest.raises(ClosedError):
+        one.send(SetStage("nobody"))
+
+
+def test_an_activity_that_torch_does_not_know() -> None:
+    with pytest.raises(ValueError, match="there is no activity gpu; there are cpu, cuda"):
+        ProfilerOptions(activities=("cpu", "gpu"))

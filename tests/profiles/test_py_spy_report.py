@@ -1,0 +1,144 @@
+"""The rows of the report, held against the two tables that are published for the rules it follows."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workshop.profiles import py_spy_report, stacks
+from workshop.profiles.code_origin import CodeOrigins
+from workshop.profiles.py_spy_report import COLUMNS, Change, FunctionId
+from workshop.profiles.stacks import Recording
+
+LATTICE = """\
+ name                      | path                                        |   line | library_function_name       | library_function_path                        | library_function_line   | proportion (n)
+---------------------------+---------------------------------------------+--------+-----------------------------+----------------------------------------------+-------------------------+------------------
+ __torch_function__        | torch/utils/_device.py                      |     79 | haar_qr                     | normflow/lib/linalg/qr_decomposition.py      | 54                      | 80.53% (14447)
+ __torch_function__        | torch/utils/_device.py                      |     79 | modal2antihermitian2unitary | normflow/lib/matrix_handles/flow_handle.py   | 106                     | 7.27% (1304)
+ __torch_function__        | torch/utils/_device.py                      |     79 | special_svd                 | normflow/lib/linalg/__init__.py              | 47                      | 1.07% (192)
+ __torch_function__        | torch/utils/_device.py                      |     79 | matrix2phase_               | normflow/lib/matrix_handles/matrix_handle.py | 45                      | 0.62% (112)
+ __torch_function__        | torch/utils/_device.py                      |     79 | modal2antihermitian2unitary | normflow/lib/matrix_handles/flow_handle.py   | 104                     | 0.60% (108)
+ __torch_function__        | torch/utils/_device.py                      |     79 | modal2antihermitian2unitary | normflow/lib/matrix_handles/flow_handle.py   | 105                     | 0.50% (90)
+ is_available              | torch/cuda/__init__.py                      |    128 | <module>                    | normflow/device/__init__.py                  | 7                       | 0.41% (73)
+ backward                  | lattice_ml/linalg/_autograd/eig_autograd.py |    107 | Not Found                   | Not Found                                    | Not Found               | 0.33% (60)
+ _call_with_frames_removed | built-in                                    |     -1 | Not Found                   | Not Found                                    | Not Found               | 0.27% (48)
+ calc_eig_delta            | lattice_ml/linalg/_autograd/eig_autograd.py |    206 | Not Found                   | Not Found                                    | Not Found               | 0.26% (47)"""  # noqa: E501
+
+MNIST = """\
+ name                      | path                                   |   line | library_function_name      | library_function_path    |   library_function_line | proportion (n)
+---------------------------+----------------------------------------+--------+----------------------------+--------------------------+-------------------------+------------------
+ _engine_run_backward      | site-packages/torch/autograd/graph.py  |    769 | train_step                 | itwinai/torch/trainer.py |                    1288 | 53.05% (7468)
+ _conv_forward             | site-packages/torch/nn/modules/conv.py |    454 | train_step                 | itwinai/torch/trainer.py |                    1285 | 22.48% (3164)
+ _max_pool2d               | site-packages/torch/nn/functional.py   |    796 | train_step                 | itwinai/torch/trainer.py |                    1285 | 5.11% (719)
+ _conv_forward             | site-packages/torch/nn/modules/conv.py |    454 | validation_step            | itwinai/torch/trainer.py |                    1377 | 3.83% (539)
+ _call_with_frames_removed | built-in                               |     -1 | exec_pipeline_with_compose | itwinai/cli.py           |                     658 | 1.02% (143)
+ _max_pool2d               | site-packages/torch/nn/functional.py   |    796 | validation_step            | itwinai/torch/trainer.py |                    1377 | 0.84% (118)
+ dropout2d                 | site-packages/torch/nn/functional.py   |   1387 | train_step                 | itwinai/torch/trainer.py |                    1285 | 0.65% (91)
+ relu                      | site-packages/torch/nn/functional.py   |   1500 | train_step                 | itwinai/torch/trainer.py |                    1285 | 0.54% (76)
+ get_data                  | built-in                               |     -1 | exec_pipeline_with_compose | itwinai/cli.py           |                     658 | 0.52% (73)
+ spawnv_passfds            | multiprocessing/util.py                |    456 | validation_epoch           | itwinai/torch/trainer.py |                    1320 | 0.46% (65)"""  # noqa: E501
+
+
+def recording(table: str, samples: int) -> Recording:
+    """Stacks that give a table; what it lacks to all samples falls on places that are too rare for it."""
+    lines = []
+    for row in table.splitlines()[2:]:
+        name, path, line, library, library_path, library_line, proportion = (cell.strip() for cell in row.split("|"))
+        frames = ["<module> (run.py:1)", "main (run.py:9)"]
+        if library != "Not Found":
+            frames.append(f"{library} ({library_path}:{library_line})")
+        if path == "built-in":
+            path, line = "<frozen importlib._bootstrap>", "241"
+        count = int(proportion[proportion.index("(") + 1 : -1])
+        samples -= count
+        # From two call sites, which --aggregate-leaf-paths makes one row.
+        lines += [f"{';'.join([*frames, f'{name} ({path}:{line})'])} {count - 3}\n"]
+        lines += [f"{';'.join([frames[0], 'again (run.py:12)', *frames[2:], f'{name} ({path}:{line})'])} 3\n"]
+    lines += [f"main (run.py:9);rare{number} (rare.py:1) 1\n" for number in range(samples)]
+    return stacks.parse(lines)
+
+
+@pytest.mark.parametrize(
+    ("table", "samples", "library", "modules"), [(LATTICE, 17940, "normflow", True), (MNIST, 14077, "itwinai", False)]
+)
+def test_the_published_tables(table: str, samples: int, library: str, modules: bool) -> None:
+    header, _, *rows = ([cell.strip() for cell in line.split("|")] for line in table.splitlines())
+    found = py_spy_report.leaves(recording(table, samples), library, modules=modules).rows[:10]
+    assert [[str(row.as_dict()[column]) for column in header] for row in found] == rows
+    assert tuple(header) == COLUMNS
+
+
+STACKS = st.lists(
+    st.tuples(st.lists(st.sampled_from("abcde"), max_size=5), st.integers(1, 100)), min_size=1, max_size=10
+)
+
+
+@given(STACKS)
+def test_no_sample_is_lost(drawn: list[tuple[list[str], int]]) -> None:
+    text = [
+        f'process 1:"x";{"".join(f"{name} ({name}.py:1);" for name in names)}<module> (m.py:2) {n}\n'
+        for names, n in drawn
+    ]
+    read = stacks.parse(text)
+    for table in (
+        py_spy_report.leaves(read, "c.py"),
+        py_spy_report.leaves(read, "c.py", aggregate=False),
+        py_spy_report.leaves(read, "c.py", modules=True),
+        py_spy_report.leaves(read, "c.py", is_own=CodeOrigins(read).is_own),
+    ):
+        assert sum(row.samples for row in table.rows) == table.samples
+        assert table.samples + table.left_out == sum(n for _, n in drawn)
+    total = py_spy_report.totals(read, "c.py", modules=True)
+    assert total.samples == sum(n for _, n in drawn)
+    assert all(row.samples <= total.samples for row in total.rows)
+
+
+def test_equal_rows_come_in_one_order() -> None:
+    lines = [
+        f"main (train.py:1);{name} ({path}.py:{line}) 5\n"
+        for name, path, line in [("b", "x", 1), ("a", "y", 2), ("a", "x", 9)]
+    ]
+    orders = {str(py_spy_report.leaves(stacks.parse(order), "train").rows) for order in permutations(lines)}
+    assert len(orders) == 1
+
+
+def test_total_time_counts_a_recursive_function_once() -> None:
+    read = stacks.parse(["main (train.py:1);f (a.py:2);f (a.py:2);g (b.py:3) 10\n", "main (train.py:1) 4\n"])
+    found = {
+        row.spot.leaf.name: (row.samples, row.spot.library)
+        for row in py_spy_report.totals(read, "a.py").rows
+        if row.spot.leaf
+    }
+    assert {name: samples for name, (samples, _) in found.items()} == {"main": 14, "f": 10, "g": 10}
+    assert found["main"][1] is None
+    assert found["g"][1] == ("f", "a.py", 2)
+
+
+def test_own_code_answers_for_what_it_calls() -> None:
+    read = stacks.parse(
+        [
+            "<module> (train.py:9);main (train.py:5);Module._call_impl (torch/nn/modules/module.py:1);f (models/net.py:7);conv2d (torch/nn/functional.py:3) 6\n",  # noqa: E501
+            "<module> (train.py:9);main (train.py:6);backward (torch/_tensor.py:3) 3\n",
+            "_bootstrap (threading.py:3);wait (threading.py:30) 1\n",
+        ]
+    )
+    table = py_spy_report.leaves(read, "train.py", is_own=CodeOrigins(read).is_own)
+    assert [(row.as_dict()["path"], row.as_dict()["line"], row.samples) for row in table.rows] == [
+        ("models/net.py", 7, 6),
+        ("train.py", 6, 3),
+        ("Not Found", -1, 1),
+    ]
+
+
+def test_what_changed() -> None:
+    before = stacks.parse(["main (train.py:1);slow (a.py:2) 90\n", "main (train.py:1);same (a.py:5) 5\n"])
+    after = stacks.parse(
+        ["main (train.py:3);slow (a.py:4) 10\n", "main (train.py:1);same (a.py:6) 5\n", "new (b.py:1) 20\n"]
+    )
+    assert py_spy_report.changes(before, after) == [
+        Change(FunctionId("slow", "a.py"), 90, 10),
+        Change(FunctionId("new", "b.py"), 0, 20),
+    ]
+    assert py_spy_report.changes(before, after, total=True)[1] == Change(FunctionId("slow", "a.py"), 90, 10)
+    assert py_spy_report.changes(before, after, total=True)[0] == Change(FunctionId("main", "train.py"), 95, 15)

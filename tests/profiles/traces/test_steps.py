@@ -1,0 +1,42 @@
+"""The steps of a training and their phases, and the rank that makes the others wait."""
+
+from typing import Any
+
+from made_traces import a_step
+
+from workshop.probe.phases import Phase
+from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.steps import stragglers, traced_steps
+
+
+def test_phases_of_steps_add_up(trace: Any) -> None:
+    found = traced_steps(trace(a_step(4, 0), a_step(5, 1000)))
+    assert [step.number for step in found] == [4, 5]
+    for step in found:
+        assert tuple(step.phases) == tuple(Phase)
+        assert sum(step.phases.values()) == step.end - step.start
+    microseconds = {name: time / 1000 for name, time in found[1].phases.items() if time}
+    assert microseconds == {"data wait": 20, "forward": 30, "backward": 25, "optimizer": 10, "other": 15}
+
+
+def test_who_makes_the_others_wait(trace: Any) -> None:
+    ranks = {
+        0: trace(a_step(1, 0, work=100, talk=50), a_step(2, 200, work=110, talk=40)),
+        1: trace(a_step(1, 0, work=149, talk=1), a_step(2, 200, work=149, talk=1), a_step(3, 400)),
+    }
+    slow, quick = stragglers(ranks)
+    assert (slow["rank"], quick["rank"]) == (1, 0)
+    assert (slow["steps"], slow["behind(us)"], quick["behind(us)"]) == (2, 44, 0)
+    assert any("rank 1 is the slowest" in str(finding) for finding in findings(ranks))
+
+
+def test_cycles_of_a_rank_are_one_rank(trace: Any) -> None:
+    quick, slow = {"work": 100, "talk": 50}, {"work": 149, "talk": 1}
+    cycles = {
+        "0 (rank0.cycle0)": trace(a_step(1, 0, **quick)),
+        "0 (rank0.cycle1)": trace(a_step(9, 0, **quick)),
+        "1 (rank1.cycle0)": trace(a_step(1, 0, **slow)),
+        "1 (rank1.cycle1)": trace(a_step(9, 0, **slow)),
+    }
+    assert [(row["rank"], row["steps"]) for row in stragglers(cycles)] == [(1, 2), (0, 2)]
+    assert stragglers({name: each for name, each in cycles.items() if name.startswith("0")}) == []

@@ -1,0 +1,168 @@
+"""What is read of whole and of damaged traces."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_traces import event, made_up, write
+
+from workshop.profiles.traces import TraceError, breakdown, hta, read
+from workshop.profiles.traces.copies import copies
+from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.operators import operators
+from workshop.profiles.traces.steps import step_rows
+
+ODD_NAME = 'call "of" C:\\data\\x\ny'
+PIECES = [b"", b'"', b"\\", b"}", b"]", b"{", b",", b"\xff\x00", b"9" * 30]
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+ARGUMENTS = st.sampled_from(["stream", "correlation", "device", "bytes"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ARGUMENTS, inner), max_leaves=5
+)
+KEYS = st.sampled_from(["name", "cat", "ts", "dur", "pid", "tid", "args", "ph"])
+any_trace = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def test_the_events_that_last(tmp_path: Path) -> None:
+    found = read(write(tmp_path / "t.json.gz", made_up(3)))
+    wanted = [
+        (place, each)
+        for place, each in enumerate(made_up(3)["traceEvents"])
+        if "dur" in each and each["cat"] != "Trace"
+    ]
+    assert found.events.index.tolist() == [place for place, _ in wanted]
+    assert [found.names[name] for name in found.events.name] == [each["name"] for _, each in wanted]
+    assert found.events.ts.tolist() == [round(each["ts"] * 1000) for _, each in wanted]
+    assert found.events.dur.tolist() == [round(each["dur"] * 1000) for _, each in wanted]
+    assert found.damage == ()
+    assert found.rank == made_up(3)["distributedInfo"]["rank"]
+
+
+def test_blocks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "t.json", json.dumps(made_up(5), indent=1))
+    whole = read(path)
+    for size in (97, 1000, 5000):
+        monkeypatch.setattr("workshop.profiles.traces.decoding.BLOCK_BYTES", size)
+        in_pieces = read(path)
+        assert in_pieces.damage == ()
+        assert all(
+            np.array_equal(getattr(whole.events, name), getattr(in_pieces.events, name))
+            for name in type(whole.events).__dataclass_fields__
+        )
+
+
+def test_nanoseconds_are_exact_however_long_ago(trace: Any, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    times = ["1694039959117385.123", "1694039959117385.124", "1694039959117386.9"]
+    events = [f'{{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": {time}, "dur": 0.001}}' for time in times]
+    found = read(write(path, f'{{"traceEvents": [{", ".join(events)}]}}'))
+    assert found.events.ts.tolist() == [1694039959117385123, 1694039959117385124, 1694039959117386900]
+    assert found.events.dur.tolist() == [1, 1, 1]
+
+
+def test_values_of_unexpected_types(trace: Any) -> None:
+    found = trace(
+        event("kernel", "odd", 1, 2, stream="7", correlation=2**70, device=None, bytes="many"),
+        event("kernel", "even", "5", 2, stream=True, correlation=1),
+        event("kernel", "later", 1e300, 2, stream=7, correlation=1),
+        {"ph": "X", "cat": "cpu_op", "name": 5, "ts": 3, "dur": 1, "pid": "a", "tid": None, "args": []},
+    )
+    assert [found.names[name] for name in found.events.name] == ["odd", "even", "5"]
+    assert found.events.stream[0] == 7
+    assert found.events.correlation[0] == -1
+    assert found.damage == (f"1 event of {found.path} could not be read",)
+
+
+def test_names_as_some_versions_write_them(tmp_path: Path) -> None:
+    text = json.dumps(
+        {"traceEvents": [event("cpu_op", f"name{n}", n, 1) for n in range(9)], "distributedInfo": {"rank": 3}}
+    )
+    text = text.replace("name4", ODD_NAME).replace("name6", "\x01")
+    found = read(write(tmp_path / "t.json", text))
+    assert len(found.events) == 9
+    assert {ODD_NAME, "\x01"} <= set(found.names)
+    assert (found.damage, found.rank) == ((), 3)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+def test_a_file_that_was_cut_off(suffix: str, tmp_path: Path) -> None:
+    whole = write(tmp_path / f"whole{suffix}", json.dumps(made_up(8), indent=1))
+    cut = write(tmp_path / "cut.json", whole.read_bytes()[: -len(whole.read_bytes()) // 3])
+    found = read(cut)
+    assert 0 < len(found.events) < len(read(whole).events)
+    assert len(found.damage) == 2 if suffix == ".json" else found.damage
+    assert found.damage[0].startswith(f"{cut} ends too early")
+
+
+def test_one_bad_event_costs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.profiles.traces.decoding.BLOCK_BYTES", 2000)
+    events = [event("cpu_op", f"name{n}", n, 1) for n in range(200)]
+    text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 3}})
+    found = read(write(tmp_path / "t.json", text.replace('"ts": 77', '"ts": seventyseven')))
+    assert len(found.events) == 199
+    assert found.damage == (f"1 event of {found.path} could not be read",)
+    assert found.rank == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is empty"),
+        (b"Dear diary", "is no trace of torch.profiler: there are no traceEvents in it"),
+        (b'{"a": 1}', "is no trace of torch.profiler"),
+        (gzip.compress(b""), "is empty"),
+        (b"\x1f\x8b", "is empty"),
+        (b'{"traceEvents": [{{{', "is damaged: no event of it can be read"),
+    ],
+)
+def test_what_is_no_trace(content: bytes, says: str, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(content)
+    with pytest.raises(TraceError, match=says):
+        read(tmp_path / "t.json")
+
+
+def test_events_alone_are_a_trace(tmp_path: Path) -> None:
+    assert len(read(write(tmp_path / "t.json", [event("cpu_op", "aten::add", 1, 2)])).events) == 1
+
+
+def test_no_events_are_a_trace(trace: Any) -> None:
+    found = trace()
+    assert len(found.events) == 0
+    assert breakdown.temporal(found)[0]["kernel_time(us)"] == 0
+    assert (breakdown.idle(found), operators(found), step_rows(found), findings({0: found})) == ([], [], [], [])
+
+
+def analyse(path: Path) -> None:
+    """Read a trace and run every analysis of it, or learn that it is none."""
+    try:
+        found = read(path)
+    except TraceError:
+        return
+    breakdown.temporal(found), breakdown.idle(found), breakdown.launches(found), breakdown.kernels(found)
+    operators(found), step_rows(found), copies(found), findings({0: found, 1: found}), hta.analyses({0: found})
+
+
+@any_trace
+@given(seed=st.integers(0, 50), data=st.data())
+def test_damage_is_survived(seed: int, data: st.DataObject, tmp_path: Path) -> None:
+    """Bytes that are lost, doubled, or others: a trace comes out, with what was read, or the one error."""
+    content = bytearray(json.dumps(made_up(seed), indent=random.Random(seed).choice([None, 1])).encode())
+    if data.draw(st.booleans()):
+        content = bytearray(gzip.compress(bytes(content), 1))
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, max(len(content) - 1, 0)))
+        end = start + data.draw(st.sampled_from([0, 1, 2, 30, 1000]))
+        content[start:end] = data.draw(st.sampled_from(PIECES))
+    analyse(write(tmp_path / "t.json", bytes(content)))
+
+
+@any_trace
+@given(st.lists(st.dictionaries(KEYS, VALUES), max_size=5))
+def test_any_json_is_survived(tmp_path: Path, events: list[Any]) -> None:
+    analyse(write(tmp_path / "t.json", {"traceEvents": events, "distributedInfo": events, "x": events}))

@@ -1,0 +1,53 @@
+"""The house: imports go down the list of packages, never up, and the probe needs nothing but torch."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+WORKSHOP = Path(__file__).parents[1] / "workshop"
+
+LAYERS = [
+    {"__main__"},
+    {"cli"},
+    {"course"},
+    {"parts"},
+    {"judge", "diagnosis"},
+    {"recording"},
+    {"flamegraph", "timeline"},
+    {"html_page"},
+    {"profiles"},
+    {"processes"},
+    {"probe"},
+    {"pets"},
+    {"bad_node", "device", "experiment"},
+    {"errors"},
+]
+"""Each may import what stands below it; packages of one layer do not know of each other."""
+
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+
+def imported(path: Path) -> Iterator[tuple[str, ...]]:
+    """The full names of all that a file imports, also inside of functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (tuple(each.name.split(".")) for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((*node.module.split("."), each.name) for each in node.names)
+
+
+def test_imports_go_down_and_never_in_a_circle() -> None:
+    modules = [path for path in WORKSHOP.rglob("*.py") if path != WORKSHOP / "__init__.py"]
+    assert {path.relative_to(WORKSHOP).parts[0].removesuffix(".py") for path in modules} == LEVEL.keys()
+    for path in modules:
+        own = path.relative_to(WORKSHOP).parts[0].removesuffix(".py")
+        for top, package, *_ in (name for name in imported(path) if name[0] == "workshop" and len(name) > 1):
+            assert package == own or LEVEL[package] > LEVEL[own], f"{path} imports {top}.{package}"
+
+
+def test_the_probe_imports_the_standard_library_and_torch_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "torch"}
+    for path in (WORKSHOP / "probe").rglob("*.py"):
+        foreign = {name for name in imported(path) if name[0] not in allowed and name[:2] != ("workshop", "probe")}
+        assert not foreign, path

@@ -1,0 +1,96 @@
+"""The page of `workshop trace --html` in a real browser: Chromium, without a window."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsers import launched, visited
+from conftest import Run
+from made_traces import made_up, write
+from playwright.sync_api import Browser, Page
+
+from workshop.profiles.traces import load
+from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.tables import tables
+from workshop.timeline.page import page as draw
+
+INK = """() => {
+  const canvas = document.getElementById("timeline");
+  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  return pixels.filter((value, at) => at % 4 === 3 && value > 0).length;
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of two ranks."""
+    folder = tmp_path_factory.mktemp("traces")
+    for rank in range(2):
+        trace = made_up(rank + 4) | {"distributedInfo": {"rank": rank}}
+        trace["traceEvents"][0]["name"] = "</script><b>odd"
+        write(folder / f"rank{rank}.json", trace)
+    traces = load([folder])
+    (folder / "page.html").write_text(draw(traces, tables(traces), findings(traces)))
+    return folder / "page.html"
+
+
+@pytest.fixture
+def page(browser: Browser, drawn: Path) -> Iterator[Page]:
+    with visited(browser, drawn) as page:
+        yield page
+
+
+def test_what_costs_time_stands_above_the_charts(page: Page) -> None:
+    assert page.locator("#findings li").count() > 0
+    assert page.locator(".bar").count() >= 2
+    titles = page.locator("h2").all_inner_texts()
+    assert titles[0] == "What it costs, of the whole time"
+    assert titles[-1] == "Timeline"
+
+
+def test_the_timeline_is_drawn_zoomed_and_moved(page: Page) -> None:
+    assert page.evaluate(INK) > 1000
+    rows = page.evaluate("data.rows.map((row) => row.label)")
+    assert {"rank 0: the thread that trains", "rank 1: the thread that trains"} <= set(rows)
+    assert any("stream" in row for row in rows)
+    whole = page.evaluate("end - begin")
+    page.keyboard.press("+")
+    assert page.evaluate("end - begin") == pytest.approx(0.6 * whole)
+    left = page.evaluate("begin")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("begin") > left
+    page.locator("#timeline").hover()
+    page.mouse.wheel(0, -200)
+    page.wait_for_function(f"end - begin < {0.6 * whole - 0.01}")
+    page.keyboard.press("Escape")
+    assert page.evaluate("end - begin") == whole
+
+
+def test_an_event_says_what_it_is(page: Page) -> None:
+    x, y = page.evaluate("[x(data.rows[1].start[0] + data.rows[1].duration[0] / 2), data.rows[1].top + 5]")
+    page.locator("#timeline").hover(position={"x": max(x, 1), "y": y})
+    said = page.inner_text("#details")
+    assert page.evaluate("data.rows[1].label") in said
+    assert "µs" in said
+
+
+def test_the_command_draws_the_same(workshop: Run, drawn: Path, tmp_path: Path) -> None:
+    traces = [drawn.with_name(f"rank{rank}.json") for rank in range(2)]
+    done = workshop("trace", *traces, "--html", "page.html")
+    assert "page.html shows 2 traces" in done.stdout
+    assert (tmp_path / "page.html").read_text() == drawn.read_text()
+
+
+def test_long_traces_keep_what_is_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = load([write(tmp_path / "t.json", made_up(4))])
+    everything = draw(traces, {}, [])
+    assert '"leftOut":0' in everything
+    monkeypatch.setattr("workshop.timeline.page.MOST_EVENTS", 20)
+    assert '"leftOut":0' not in draw(traces, {}, [])
+    assert len(draw(traces, {}, [])) < len(everything)

@@ -1,0 +1,173 @@
+"""The commands on the way through the parts: where one is, lessons, hints, scripts and solutions."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
+from workshop.cli.output import filled, print_diff, print_json, print_lesson, print_rows
+
+if TYPE_CHECKING:
+    from workshop.parts import Part
+
+app = typer.Typer()
+
+YesOption = Annotated[bool, typer.Option("--yes", help="See the solution without having tried.")]
+NamedPartArgument = Annotated[str, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
+
+
+@app.command("list", rich_help_panel=COURSE)
+def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = False) -> None:
+    """Show the parts, how far you are, and what comes next.
+
+    Example: workshop list
+    """
+    from workshop.course.progress import next_part, progress
+    from workshop.course.state import State
+
+    state = State(script.absolute().parent)
+    parts, following = progress(state, script), next_part(state)
+    if as_json:
+        print_json(parts=[dataclasses.asdict(each) for each in parts], next=following and following.name)
+        return
+    rows = []
+    for each in parts:
+        best = f"{each.best_ratio:.1f} times as fast at best" if each.best_ratio else ""
+        hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
+        rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, hints])), ""))
+    print_rows(rows)
+    print(what_comes_next(following))
+
+
+@app.command(rich_help_panel=COURSE)
+def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
+    """Read a lesson.
+
+    Without a name, that of the part to do next.
+
+    Example: workshop show part3
+    """
+    from workshop.course.progress import named_or_next
+    from workshop.course.state import State
+
+    state = State(script.absolute().parent)
+    found = named_or_next(part, state)
+    if script.is_file():
+        state.put(True, "parts", found.name, "read")
+    print_lesson(found.lesson.read_text(encoding="utf-8"))
+
+
+@app.command(rich_help_panel=COURSE)
+def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
+    """Get a hint; each time the next one.
+
+    Example: workshop hint part3
+    """
+    from workshop.course.progress import named_or_next, next_hint
+    from workshop.course.state import State
+
+    state = State(script.absolute().parent)
+    found = named_or_next(part, state)
+    number, text = next_hint(state, found)
+    print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
+    if number == len(found.hints) and found.changes:
+        print(f"\nIt was the last. The solution: workshop solution {found.name}")
+
+
+@app.command(rich_help_panel=COURSE)
+def diff(
+    part: NamedPartArgument,
+    other: Annotated[str | None, typer.Argument(help="Another part.", show_default=False)] = None,
+    script: PartScriptOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Compare your script with the solution of a part.
+
+    Of two parts, the solutions are compared.
+
+    Example: workshop diff part3 part5
+    """
+    from workshop.course.progress import difference, solution
+    from workshop.course.scripts import existing
+    from workshop.course.state import State
+    from workshop.parts import find_part
+
+    found = find_part(part)
+    script = script or Path(found.script)
+    state = State(script.absolute().parent)
+    right = solution(state, find_part(other or part), yes)
+    left = solution(state, found, yes) if other else existing(script, found)
+    print_diff(difference(left, right))
+
+
+@app.command(rich_help_panel=COURSE)
+def solution(
+    part: NamedPartArgument,
+    write: Annotated[bool, typer.Option("--write", help="Put it in the place of your script, which is kept.")] = False,
+    yes: YesOption = False,
+    script: PartScriptOption = None,
+) -> None:
+    """Show a solution, once you have tried it yourself.
+
+    Example: workshop solution part3 --write
+    """
+    from workshop.course import progress
+    from workshop.course.scripts import replace_script
+    from workshop.course.state import State
+    from workshop.parts import find_part
+
+    found = find_part(part)
+    script = script or Path(found.script)
+    source = progress.solution(State(script.absolute().parent), found, yes)
+    if write:
+        backup = replace_script(script, source)
+        print(f"{script} is now the solution of {source.stem}." + (f" Yours is kept as {backup}." if backup else ""))
+    else:
+        print(source.read_text(encoding="utf-8"), end="")
+
+
+@app.command(rich_help_panel=COURSE)
+def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
+    """Put the script of a part here, for you to edit.
+
+    Without a name, that of the part to do next.
+
+    Example: workshop start part9
+    """
+    from workshop.course.progress import named_or_next
+    from workshop.course.scripts import replace_script
+    from workshop.course.state import State
+
+    found = named_or_next(part, State(script.absolute().parent if script else Path.cwd()))
+    script = script or Path(found.script)
+    if script.exists():
+        print(f"{script} is here already; workshop reset {found.name} puts the untouched one in its place.")
+    else:
+        replace_script(script, found.untouched)
+        print(f"{script} is here. Edit it; what to do is in workshop show {found.name}")
+
+
+@app.command(rich_help_panel=COURSE)
+def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
+    """Put the untouched script back; yours is kept.
+
+    With the date in its name. Without the name of a part, it is train.py.
+
+    Example: workshop reset part9
+    """
+    from workshop.course.scripts import replace_script
+    from workshop.parts import all_parts, find_part
+
+    found = find_part(part) if part else all_parts()[0]
+    script = script or Path(found.script)
+    backup = replace_script(script, found.untouched)
+    print(f"{script} is as it was at first." + (f" Yours is kept as {backup}." if backup else ""))
+
+
+def what_comes_next(part: "Part | None") -> str:
+    """Return a line that says which part comes next."""
+    if part is None:
+        return "That was the last part. Now measure a script of your own: workshop measure SCRIPT"
+    return f"Next: {part.name}, {part.title}: workshop show {part.name}"

@@ -1,0 +1,99 @@
+"""The live picture of `workshop monitor`."""
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from workshop.processes.snapshot import START, Gpu, Snapshot, Watch
+
+
+def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:
+    """Show the picture until Ctrl-C; once, after an interval, if asked to or if there is no terminal to draw on."""
+    if once or not console.is_terminal or console.is_dumb_terminal:
+        watch.snapshot()
+        time.sleep(interval_s)
+        console.print(render(watch.snapshot(), console.width))
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(render(watch.snapshot(), console.width), refresh=True)
+            time.sleep(interval_s)
+
+
+def render(snapshot: Snapshot, width: int) -> RenderableType:
+    """Return the picture, no line longer than `width`; 80 columns show all of it but long commands."""
+    lines = [*_core_lines(snapshot.cores_percent, width), *_machine_lines(snapshot)]
+    for line in lines:
+        line.truncate(width, overflow="ellipsis")
+    if not snapshot.processes:
+        return Group(*lines, Text(f"\nNo training run. Start the training in another terminal:\n  {START}"))
+    note = "cpu: 100 % is one core. RSS: memory; what processes share counts in each."
+    return Group(*lines, Text(), _process_table(snapshot, width), Text(note, "dim", overflow="ellipsis", no_wrap=True))
+
+
+def _core_lines(cores_percent: Sequence[float | None], width: int) -> list[Text]:
+    """With more than 32 cores there is no room for bars, and the percents stand alone."""
+    columns = 2 if len(cores_percent) <= 8 else 4 if len(cores_percent) <= 32 else 8
+    bar_width = (width - 8) // columns - 9
+    cells = [
+        Text(f"{core:3} ").append_text(_bar(percent, 100, bar_width)).append(f"{_figure(percent):>4}%")
+        for core, percent in enumerate(cores_percent)
+    ]
+    starts = range(0, len(cells), columns)
+    return [
+        Text(" " * 8 if start else "cores   ").append_text(Text().join(cells[start : start + columns]))
+        for start in starts
+    ]
+
+
+def _machine_lines(snapshot: Snapshot) -> list[Text]:
+    used, total = snapshot.memory_used_bytes, snapshot.memory_total_bytes
+    read = _figure(snapshot.disk_read_bytes_per_s, 1e6, 1)
+    write = _figure(snapshot.disk_write_bytes_per_s, 1e6, 1)
+    return [
+        Text("memory  ").append_text(_bar(used, total, 27)).append(f"  {used / 2**30:.1f} of {total / 2**30:.1f} GiB"),
+        Text(f"disk    read {read} MB/s, write {write} MB/s"),
+        *(_gpu_line(gpu) for gpu in snapshot.gpus),
+    ]
+
+
+def _gpu_line(gpu: Gpu) -> Text:
+    used, total = _figure(gpu.memory_used_bytes, 2**30, 1), _figure(gpu.memory_total_bytes, 2**30, 1)
+    line = Text(f"GPU {gpu.index:<3} ").append_text(_bar(gpu.busy_percent, 100, 27))
+    return line.append(f"{_figure(gpu.busy_percent):>4}%  {used} of {total} GiB  {gpu.name}")
+
+
+def _process_table(snapshot: Snapshot, width: int) -> Table:
+    """The column of the GPUs is there only if they are."""
+    table = Table(box=None, width=width, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    # The widths are the least, so that columns stay where they are as figures grow.
+    table.add_column("pid", justify="right", min_width=7)
+    table.add_column("role", no_wrap=True, min_width=10)
+    for heading in ("cpu %", "RSS MiB", "read MB/s", *(["GPU MiB"] if snapshot.gpus else [])):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True, min_width=10)
+    table.add_column("command", no_wrap=True, overflow="ellipsis", ratio=1)
+    for process in snapshot.processes:
+        figures = [
+            _figure(process.cpu_percent),
+            _figure(process.rss_bytes, 2**20),
+            _figure(process.disk_read_bytes_per_s, 1e6, 1),
+            _figure(process.gpu_memory_bytes, 2**20),
+        ]
+        role = "  " * (process.depth - 1) + "└ " * (process.depth > 0) + process.role
+        shown = figures if snapshot.gpus else figures[:-1]
+        table.add_row(str(process.pid), role, *shown, process.status, Text(process.command))
+    return table
+
+
+def _bar(value: float | None, full: float, width: int) -> Text:
+    filled = min(max(round((value or 0) / full * width), 0), width)
+    return Text("█" * filled, "cyan").append("░" * (width - filled), "dim")
+
+
+def _figure(value: float | None, unit: float = 1, digits: int = 0) -> str:
+    return "-" if value is None else f"{value / unit:.{digits}f}"

@@ -1,0 +1,44 @@
+"""Options and arguments that several commands share, and the groups of commands in the help."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+COURSE = "The course"
+INSTRUMENTS = "Instruments, for any training script"
+
+DEFAULT_SCRIPT = Path("train.py")
+
+COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""What stands behind the first word that is no option belongs to the command that is run."""
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead.")]
+DataOption = Annotated[Path, typer.Option("--data", help="Folder of the data.")]
+ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
+PartScriptOption = Annotated[
+    Path | None,
+    typer.Option("--script", help="Your script; by default that of the part, such as train.py.", show_default=False),
+]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
+PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
+RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
+RecordingsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--file", help="A recording, or a folder of them; can be given several times.", show_default=False),
+]
+LibraryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--library-name",
+        help="What the paths of your own code contain; by default the name of the recorded script.",
+        show_default=False,
+    ),
+]
+
+
+def exclude_each_other(as_json: bool, as_csv: bool) -> None:
+    """Raise an error of usage if both JSON and CSV are asked for."""
+    if as_json and as_csv:
+        raise typer.BadParameter("and --csv exclude each other", param_hint="--json")

@@ -1,0 +1,163 @@
+"""How the commands print: results to stdout, progress and questions to stderr, data as JSON or CSV."""
+
+import csv
+import json
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+SCHEMA_VERSION = 1
+NO_WIDTH = 100_000
+"""The width of a pipe or a file: what is cut into lines there can no longer be copied, or read by a program."""
+
+_STYLES = {
+    "ok": "green",
+    "complete": "green",
+    "done": "green",
+    "warn": "yellow",
+    "absent": "yellow",
+    "fail": "red",
+    "incomplete": "red",
+}
+_BAR_WIDTH = 20
+
+
+def say(text: str) -> None:
+    """Print progress, which goes to stderr: stdout is for the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def ask(question: str) -> str:
+    """Put a question to the person at the terminal.
+
+    Raises:
+        WorkshopError: there is nobody who could answer.
+    """
+    say(filled(question))
+    try:
+        return input("> ")
+    except EOFError:
+        raise WorkshopError("no answer; give it with --answer") from None
+
+
+def filled(text: str) -> str:
+    """Return a paragraph in lines that a terminal does not break in mid-word; in one line without a terminal."""
+    line = " ".join(text.split())
+    return textwrap.fill(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line
+
+
+def terminal_width() -> int | None:
+    """Return the number of columns of the terminal; None without a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def console() -> "Console":
+    """Return a console for tables and colours."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else NO_WIDTH)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that was asked for.
+
+    Raises:
+        WorkshopError: its folder is not there.
+        OSError: it cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise WorkshopError(f"there is no folder {path.parent} for {path.name}")
+    path.write_text(text, encoding="utf-8")
+
+
+def print_json(**fields: Any) -> None:
+    """Print one object, whose fields stay what they are as long as `schema_version` does."""
+    print(json.dumps({"schema_version": SCHEMA_VERSION} | fields, indent=2))
+
+
+def print_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """Print rows below a line with the names of the columns."""
+    writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def print_rows(rows: list[tuple[str, str, str, str]]) -> None:
+    """Print a table of state, name and finding, with the remedy under the finding."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for state, name, found, remedy in rows:
+        finding = Text(found)
+        if remedy:
+            finding.append(f"\n-> {remedy}")
+        table.add_row(Text(state, _STYLES.get(state, "")), name, finding)
+    console().print(table)
+
+
+def plain_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    right: Sequence[int] = (),
+    line: str = "  ",
+) -> str:
+    """Return a table as text: the headers, a rule, and the rows, in columns that are as wide as they must be.
+
+    Args:
+        headers: the names of the columns.
+        rows: the cells of each row.
+        right: the numbers of the columns that are aligned to the right.
+        line: what stands between two columns.
+    """
+    cells = [[str(cell) for cell in row] for row in [headers, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rule = line.replace("|", "+").replace(" ", "-") if "|" in line else line
+    lines = [
+        line.join(
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    return "\n".join([lines[0], rule.join("-" * width for width in widths), *lines[1:]])
+
+
+def bar(length: float, longest: float) -> "Text":
+    """Return a bar in eighths of a character, so that small differences show."""
+    from rich.text import Text
+
+    eighths = round(min(length / longest, 1.0) * _BAR_WIDTH * 8)
+    return Text(("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8]).ljust(_BAR_WIDTH), "cyan")
+
+
+def print_diff(lines: list[str]) -> None:
+    """Print the lines of a diff, in colour where there are colours."""
+    from rich.text import Text
+
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    out = console()
+    for each in lines:
+        out.print(Text(each, styles.get(each[:1], "")), soft_wrap=True)
+
+
+def print_lesson(markdown: str) -> None:
+    """Print a text, laid out in a terminal, and as it is elsewhere."""
+    if not sys.stdout.isatty():
+        print(markdown)
+        return
+    from rich.markdown import Markdown
+
+    console().print(Markdown(markdown))

@@ -1,0 +1,65 @@
+"""The tables of `workshop py-spy-report` as text: with all columns, and narrow for a terminal."""
+
+from workshop.cli.output import plain_table
+from workshop.profiles.py_spy_report import COLUMNS, NOT_FOUND, Change, ReportRow, ReportTable
+
+
+def as_text(rows: list[ReportRow], width: int | None) -> str:
+    """Return the rows with all columns side by side, or, where the terminal is too narrow, with two lines each.
+
+    Args:
+        rows: the rows of a table.
+        width: the columns of the terminal; None without a terminal.
+    """
+    wide = plain_table(COLUMNS, [[row.as_dict()[column] for column in COLUMNS] for row in rows], line=" | ")
+    if width is None or max(map(len, wide.splitlines())) <= width:
+        return wide
+    return "\n".join(_narrow(row, width) for row in rows)
+
+
+def changes_as_text(changes: list[Change], before: int, after: int) -> str:
+    """Return what came and what went between two recordings with so many samples."""
+    rows = [
+        (f"{each.more:+d}", _counted(each.before, before), _counted(each.after, after), *each.function)
+        for each in changes
+    ]
+    return plain_table(("change", "before", "after", "name", "path"), rows, right=(0, 1, 2), line=" | ")
+
+
+def left_out(tables: list[ReportTable]) -> str:
+    """Return a sentence about what the tables do not show of the recording; empty if they show all."""
+    left_out, shown = (sum(getattr(table, name) for table in tables) for name in ("left_out", "samples"))
+    if not left_out:
+        return ""
+    return (
+        f"{left_out} of {shown + left_out} samples were in no function but in the body of a "
+        "module, or before Python had begun, and are left out; --module-frames shows those in modules"
+    )
+
+
+def _narrow(row: ReportRow, width: int) -> str:
+    """The leaf in one line, and below it the library function that led there."""
+    found = row.as_dict()
+    share = f"{row.proportion:7.2%} {row.samples:7d}"
+    lines = [_fit(f"{share}  {found['name']}", _place(found["path"], found["line"]), width)]
+    name = found["library_function_name"]
+    if name != NOT_FOUND and (found["name"], found["path"]) != (name, found["library_function_path"]):
+        place = _place(found["library_function_path"], found["library_function_line"])
+        lines.append(_fit(f"{' ' * len(share)}    of {name}", place, width))
+    return "\n".join(lines)
+
+
+def _place(path: str | int, line: str | int) -> str:
+    return str(path) if str(line) == "-1" else f"{path}:{line}"
+
+
+def _counted(samples: int, of: int) -> str:
+    return f"{samples / of if of else 0:.2%} ({samples})"
+
+
+def _fit(left: str, right: str, width: int) -> str:
+    """Two words on a line; the path loses its beginning if it must."""
+    room = width - len(left) - 2
+    if len(right) > room:
+        right = "…" + right[len(right) - max(room, 12) + 1 :]
+    return f"{left}  {right}"[:width]

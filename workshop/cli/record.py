@@ -1,0 +1,128 @@
+"""The commands that record a run with a profiler: `workshop record py-spy`, `torch`, `nsys`."""
+
+import shlex
+import shutil
+import subprocess
+from typing import Annotated
+
+import typer
+
+from workshop.cli.options import COMMAND_FOLLOWS
+from workshop.cli.output import say
+from workshop.errors import WorkshopError
+
+SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("py-spy", context_settings=COMMAND_FOLLOWS)
+def record_py_spy(
+    command: Annotated[list[str], typer.Argument(help="After --, as you would type it.", show_default=False)],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).")
+    ] = "py-spy-outputs/",
+    rate: Annotated[int, typer.Option(help="Samples a second.", min=1, max=10_000)] = 100,
+    idle: Annotated[bool, typer.Option("--idle", help="Threads that sleep or wait, too.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="Functions of C and C++, too.")] = False,
+    threads: Annotated[bool, typer.Option("--threads", help="Tell threads apart.")] = False,
+    slurm: SlurmOption = False,
+) -> None:
+    """Look at the call stacks of any program, again and again.
+
+    Example: workshop record py-spy -- python train.py configs/example_config.py
+
+    All processes it starts are recorded, also those of torchrun. Under SLURM and torchrun the files are named by node
+    and rank; no file is ever overwritten. Exit code: the command's; 2, nothing could be recorded.
+    """
+    from workshop.recording import py_spy
+
+    options = py_spy.PySpyOptions(rate, idle, native, threads)
+    if slurm:
+        print(py_spy.slurm_job(command, output, options))
+        return
+    found = py_spy.record(command, output, options)
+    for warning in found.warnings:
+        say(warning)
+    processes = f"{found.processes} process{'es' * (found.processes != 1)}"
+    say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
+    say(f"Look at them: workshop py-spy-report --file {found.path}, workshop flamegraph --file {found.path}")
+    if found.stopped:
+        raise found.stopped
+    raise typer.Exit(found.exit_code)
+
+
+@app.command("torch", context_settings=COMMAND_FOLLOWS)
+def record_torch(
+    context: typer.Context,
+    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
+    wait: Annotated[int, typer.Option(help="Steps of a cycle that are not recorded.", min=0)] = 5,
+    warmup: Annotated[int, typer.Option(help="Steps that are recorded and thrown away.", min=0)] = 2,
+    active: Annotated[int, typer.Option(help="Steps that are kept.", min=1)] = 2,
+    repeat: Annotated[int, typer.Option(help="Cycles; 0: as many as there are.", min=0)] = 1,
+    skip_first: Annotated[int, typer.Option(help="Steps before the first cycle.", min=0)] = 0,
+    prof_dir: Annotated[str, typer.Option(help="The folder for the traces.")] = "prof",
+    activities: Annotated[str, typer.Option(help="What to record, with commas between.")] = "cpu,cuda",
+    record_shapes: Annotated[bool, typer.Option("--record-shapes", help="Shapes of operators' inputs.")] = False,
+    profile_memory: Annotated[bool, typer.Option("--profile-memory", help="Memory of tensors.")] = False,
+    with_stack: Annotated[bool, typer.Option("--with-stack", help="Lines of code. Slow.")] = False,
+    with_flops: Annotated[bool, typer.Option("--with-flops", help="Estimates of FLOPs.")] = False,
+    with_modules: Annotated[bool, typer.Option("--with-modules", help="Which module it was.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Traces for TensorBoard, too.")] = False,
+    slurm: SlurmOption = False,
+) -> None:
+    """Record every operator and kernel of a few steps.
+
+    Of any training script, by torch.profiler.
+
+    Example: workshop record torch -- train.py configs/example_config.py
+
+    A step is an optimizer step. Each cycle of each rank is a trace of its own; profiler_list.dat sums them up by
+    operator. A folder that has traces is left alone: the next one has a number. Exit code: the command's; 2, nothing
+    was recorded.
+    """
+    from workshop.probe.wire import OPERATORS, ProfilerOptions
+    from workshop.recording import torch_profiler
+
+    chosen = {name: value for name, value in context.params.items() if name not in ("command", "slurm")}
+    try:
+        options = ProfilerOptions(**chosen | {"activities": tuple(activities.lower().split(","))})
+    except ValueError as error:
+        raise WorkshopError(str(error)) from None
+    if slurm:
+        print(torch_profiler.slurm_job(command, options))
+        return
+    found = torch_profiler.record(command, options)
+    if found.traces:
+        say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
+        say(f"Look at them: workshop trace {found.folder}; operators are in {found.folder / OPERATORS}")
+    if found.stopped:
+        raise found.stopped
+    raise typer.Exit(found.exit_code)
+
+
+@app.command("nsys", context_settings=COMMAND_FOLLOWS)
+def record_nsys(
+    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
+    output: Annotated[str, typer.Option("-o", "--output", help="The report.")] = "nsight_report",
+    trace_libraries: Annotated[str, typer.Option("--trace", help="Libraries to record.")] = (
+        "cuda,nvtx,osrt,cudnn,cublas"
+    ),
+    gpu_metrics: Annotated[str, typer.Option(help="Devices whose counters to sample; '' for none.")] = "all",
+    run_as: Annotated[str, typer.Option(help="With sudo: who runs the command; 'me' is you.", show_default=False)] = "",
+) -> None:
+    """Record the whole machine with NVIDIA's Nsight Systems.
+
+    The phases of each step become ranges in its timeline.
+
+    Example: workshop record nsys -- torchrun --nproc_per_node=4 train.py
+
+    Where there is no nsys, the command to run elsewhere is printed. Exit code: the command's; 2, there is no nsys.
+    """
+    from workshop.recording import nsys
+
+    line = nsys.command_line(command, output, nsys.NsysOptions(trace_libraries, gpu_metrics, run_as))
+    if not shutil.which("nsys"):
+        print(shlex.join(line))
+        raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
+    raise typer.Exit(subprocess.run(line).returncode)

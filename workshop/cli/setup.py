@@ -1,0 +1,90 @@
+"""The commands that get a machine ready: `workshop doctor` and `workshop data`."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, DataOption, JsonOption
+from workshop.cli.output import print_json, print_rows
+from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
+
+EXIT_NOT_READY = 1
+
+app = typer.Typer()
+data_app = typer.Typer(no_args_is_help=True)
+
+
+@app.command(rich_help_panel=COURSE)
+def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
+    """Check that this machine is ready for the workshop.
+
+    Exit code 1: it is not.
+
+    Example: workshop doctor
+    """
+    from workshop.course.doctor import examine
+    from workshop.course.state import State
+
+    rows = examine(data)
+    if as_json:
+        print_json(rows=[dataclasses.asdict(row) for row in rows])
+    else:
+        print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
+    failed = sum(row.status == "fail" for row in rows)
+    if not as_json:
+        print(f"\n{failed} to mend: marked fail above." if failed else "\nReady. What comes next: workshop")
+    if failed:
+        raise typer.Exit(EXIT_NOT_READY)
+    if DEFAULT_SCRIPT.is_file():
+        State(Path.cwd()).put("ready", "doctor")
+
+
+@data_app.command()
+def status(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None:
+    """Say which pictures are on disk.
+
+    Exit code 1: no complete set.
+
+    Example: workshop data status
+    """
+    from workshop.pets.status import report
+
+    sets = report(data)
+    if as_json:
+        print_json(sets=[dataclasses.asdict(each) for each in sets])
+    else:
+        print_rows([(each.state, each.name, each.found, each.remedy) for each in sets])
+    if not any(each.state == "complete" for each in sets):
+        raise typer.Exit(EXIT_NOT_READY)
+
+
+@data_app.command()
+def download(
+    data: DataOption = DEFAULT_DATA,
+    source: Annotated[
+        str,
+        typer.Option("--from", help="Address or folder with images.tar.gz and annotations.tar.gz.", metavar="SOURCE"),
+    ] = SOURCE,
+) -> None:
+    """Fetch the photos (0.8 GB), or go on fetching.
+
+    Example: workshop data download --from /media/usb
+    """
+    from workshop.pets.ensure import ensure_photos
+
+    root = ensure_photos(data, source)
+    print(f"The photos are complete in {root / BASE_FOLDER}.")
+
+
+@data_app.command()
+def make(data: DataOption = DEFAULT_DATA) -> None:
+    """Draw the stand-in (70 MB, a few seconds).
+
+    Example: workshop data make
+    """
+    from workshop.pets.ensure import ensure_stand_in
+
+    root = ensure_stand_in(data)
+    print(f"The stand-in is complete in {root / BASE_FOLDER}.")

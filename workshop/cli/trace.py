@@ -1,0 +1,88 @@
+"""The command `workshop trace`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
+from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
+
+if TYPE_CHECKING:
+    from workshop.profiles.traces import Traces
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def trace(
+    paths: Annotated[list[Path], typer.Argument(help="Traces, or folders of them: one of each rank.")],
+    only: Annotated[
+        str | None,
+        typer.Option(help="temporal, idle, overlap, launch, kernels, operators, steps or memory.", show_default=False),
+    ] = None,
+    hta: Annotated[
+        bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
+    ] = False,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with a timeline there.", metavar="FILE", show_default=False)
+    ] = None,
+) -> None:
+    """See in traces what each device did, and what it cost.
+
+    Traces of torch.profiler: computing, communicating, copying, idle, and why.
+
+    Example: workshop trace prof
+
+    Reads what torch.profiler exports, also compressed; of a damaged trace, what can be read. All times are exact to the
+    nanosecond. With --hta-compat they are rounded as HolisticTraceAnalysis rounds them, and its other errors are kept,
+    too.
+    """
+    from workshop.cli import trace_tables
+    from workshop.profiles.traces import hta as compatible
+    from workshop.profiles.traces.findings import findings
+    from workshop.profiles.traces.tables import ANALYSES, tables
+
+    if only is not None and only not in ANALYSES:
+        raise typer.BadParameter(f"is one of {', '.join(ANALYSES)}", param_hint="--only")
+    if hta and not as_json:
+        raise typer.BadParameter("goes with --json", param_hint="--hta-compat")
+    if as_csv and only is None:
+        raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
+    if html and (only or as_json or as_csv):
+        raise typer.BadParameter("draws everything, and goes with no other choice", param_hint="--html")
+    exclude_each_other(as_json, as_csv)
+    traces = _read(paths)
+    if hta:
+        print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
+    elif as_csv and only:
+        rows = tables(traces, only)[only]
+        print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
+    else:
+        found, costs = tables(traces, only), [] if only else findings(traces)
+        if html:
+            from workshop.timeline.page import page
+
+            write_file(html, page(traces, found, costs))
+            print(f"{html} shows {len(traces)} trace{'s' * (len(traces) != 1)}. Open it in a browser.")
+        elif as_json:
+            costs_too = {} if only else {"findings": [asdict(each) for each in costs]}
+            print_json(traces=trace_tables.trace_rows(traces), **found, **costs_too)
+        else:
+            print(trace_tables.as_text(found, costs, len(traces) > 1, terminal_width()))
+    for note in traces.notes:
+        say(note)
+
+
+def _read(paths: list[Path]) -> "Traces":
+    from tqdm import tqdm
+
+    from workshop.profiles.traces import ranks
+
+    whole = ranks.sizes(paths)
+    with tqdm(total=whole, unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1) as bar:
+        return ranks.load(paths, bar.update)

@@ -1,0 +1,196 @@
+"""The tables of `workshop trace` as text for a terminal."""
+
+import re
+import textwrap
+from typing import Any, NamedTuple
+
+from workshop.cli.output import plain_table
+from workshop.probe.phases import Phase
+from workshop.profiles.traces.breakdown import Row
+from workshop.profiles.traces.findings import Finding
+from workshop.profiles.traces.ranks import Traces
+from workshop.profiles.traces.trace import Trace
+
+NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kernels, launches and copies."
+
+MOST_ROWS = 10
+"""The number of rows that a table shows in a terminal; JSON and CSV have all."""
+
+LEAST_NAME = 12
+"""The number of characters of a name that are shown, however narrow the terminal is."""
+
+
+class Column(NamedTuple):
+    """A column of a table in a terminal."""
+
+    header: str
+    key: str
+    format: str = ""
+    per: float = 1.0
+    """The number that a value is divided by: 1000 makes ms of µs."""
+
+
+def _ms(header: str, key: str) -> Column:
+    """A column of ms, whose values are in µs."""
+    return Column(header, key, ".3f", 1000)
+
+
+RANK, NAME, KERNEL = Column("rank", "rank"), Column("name", "name"), Column("kernel", "name")
+
+TITLES = {
+    "temporal": "Where the time of each device goes",
+    "idle": "Why each stream is idle",
+    "overlap": "Communication, and how much of it is hidden under computation",
+    "launch": "Launches",
+    "types": "Time by kind of kernel",
+    "kernels": "Kernels, copies and sets",
+    "operators": "Operators by the time that they took themselves",
+    "steps": "Steps, and what the thread that trains did in them (ms)",
+    "memory": "Copies and sets",
+    "stragglers": "Ranks in an average step, the slowest first",
+}
+
+COLUMNS = {
+    "temporal": [
+        RANK,
+        Column("device", "device"),
+        _ms("ms", "kernel_time(us)"),
+        Column("compute %", "compute_time_pctg", ".1f"),
+        Column("other %", "non_compute_time_pctg", ".1f"),
+        Column("idle %", "idle_time_pctg", ".1f"),
+    ],
+    "idle": [
+        RANK,
+        Column("device", "device"),
+        Column("stream", "stream"),
+        Column("why", "idle_category"),
+        _ms("ms", "idle_time"),
+        Column("share %", "idle_time_ratio", ".1f", 0.01),
+    ],
+    "overlap": [
+        RANK,
+        _ms("communication ms", "communication_time(us)"),
+        Column("hidden %", "comp_comm_overlap_pctg", ".1f"),
+    ],
+    "launch": [
+        RANK,
+        Column("launches", "launches"),
+        Column("call µs", "cpu_duration(us)", ".1f"),
+        Column("kernel µs", "gpu_duration(us)", ".1f"),
+        Column("delay µs", "median_launch_delay(us)", ".1f"),
+        Column("call > kernel %", "launched_longer_than_run_pctg", ".0f"),
+    ],
+    "types": [RANK, Column("kind", "kernel_type"), _ms("ms", "sum"), Column("share %", "percentage", ".1f")],
+    "kernels": [
+        RANK,
+        KERNEL,
+        Column("runs", "count"),
+        _ms("ms", "sum (us)"),
+        Column("mean µs", "mean (us)", ".1f"),
+    ],
+    "operators": [
+        RANK,
+        NAME,
+        Column("calls", "count"),
+        _ms("self ms", "self_cpu(us)"),
+        _ms("total ms", "total_cpu(us)"),
+        _ms("device ms", "self_device(us)"),
+    ],
+    "steps": [
+        RANK,
+        Column("step", "step"),
+        _ms("all", "duration(us)"),
+        *(_ms(phase.short, f"{phase}(us)") for phase in Phase),
+    ],
+    "memory": [
+        RANK,
+        NAME,
+        Column("count", "count"),
+        Column("MB", "bytes", ".1f", 1e6),
+        _ms("ms", "time(us)"),
+        Column("GB/s", "bandwidth(GB/s)", ".1f"),
+        Column("hidden %", "under_computation_pctg", ".0f"),
+    ],
+    "stragglers": [
+        RANK,
+        Column("steps", "steps"),
+        _ms("step ms", "step(us)"),
+        _ms("own work ms", "own_work(us)"),
+        _ms("communication ms", "communication(us)"),
+        _ms("behind ms", "behind(us)"),
+    ],
+}
+
+
+def as_text(found: dict[str, list[Row]], findings: list[Finding], several: bool, width: int | None) -> str:
+    """Return one table below the other, and the findings; tables without a row are left out.
+
+    Args:
+        found: the rows of the tables, by name.
+        findings: what costs time.
+        several: whether the rows are of several ranks.
+        width: the columns of the terminal; None without a terminal.
+    """
+    texts = [_table(name, found[name], several, width) for name in TITLES if found.get(name)]
+    shown = [text for text in texts if text] + ([_findings(findings, width)] if findings else [])
+    return "\n\n".join(shown) or NOTHING
+
+
+def _table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
+    """One table with its title; empty if no row says anything."""
+    columns = [column for column in COLUMNS[name] if several or column is not RANK]
+    columns = [column for column in columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
+    if all(column in (RANK, NAME, KERNEL) for column in columns):
+        return ""
+    body = [[_cell(row.get(column.key), column) for column in columns] for row in rows[:MOST_ROWS]]
+    if width is not None:
+        _shorten_names(body, columns, width)
+    headers = [column.header for column in columns]
+    right = [number for number, column in enumerate(columns) if column.format]
+    more = f"\n... and {len(rows) - MOST_ROWS} more; --json has all" if len(rows) > MOST_ROWS else ""
+    return f"{TITLES[name]}\n\n{plain_table(headers, body, right)}{more}"
+
+
+def _cell(value: Any, column: Column) -> str:
+    if value is None:
+        return ""
+    if column.format:
+        return format(value / column.per, column.format)
+    return short(str(value)) if column is KERNEL else str(value)
+
+
+def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> None:
+    """Cut names so that the table fits the terminal beside the figures."""
+    for number, column in enumerate(columns):
+        if column in (NAME, KERNEL):
+            others = [max(len(head.header), *map(len, cells)) for head, *cells in zip(columns, *body, strict=True)]
+            room = max(width - sum(others) + others[number] - 2 * (len(columns) - 1), LEAST_NAME)
+            for row in body:
+                if len(row[number]) > room:
+                    row[number] = f"{row[number][: room - 1]}…"
+
+
+def short(name: str) -> str:
+    """Return a kernel's name without its types, but with the function that it applies: the rest takes pages."""
+    if name.startswith("Mem"):
+        return name
+    functors = re.findall(r"\w*(?:[Ff]unctor|_op)\w*", name)
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "").replace("at::native::", "")
+    plain = re.split(r"[<(]", plain)[0]
+    return f"{plain}<{functors[-1]}>" if functors and functors[-1] not in plain else plain or name
+
+
+def _findings(findings: list[Finding], width: int | None) -> str:
+    lines = [f"{finding.share:4.0%}  {finding}" for finding in findings]
+    if width:
+        lines = [line for each in lines for line in textwrap.wrap(each, width, subsequent_indent=" " * 6)]
+    return "\n".join(["What it costs, of the whole time", "", *lines])
+
+
+def trace_rows(traces: Traces) -> list[Row]:
+    """Return a row for each trace that was read."""
+    return [_about(rank, trace) for rank, trace in traces.items()]
+
+
+def _about(rank: int | str, trace: Trace) -> Row:
+    return {"rank": rank, "file": str(trace.path), "events": len(trace.events), "damage": list(trace.damage)}

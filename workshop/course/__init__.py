@@ -1,0 +1,1 @@
+"""The way through the parts: checks, progress, hints, and the workshop's test of itself."""

@@ -1,0 +1,69 @@
+"""Judges an answer by the participant's traces of torch.profiler."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from workshop.course.answers.question import AS_HOT, Question
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.probe.phases import Phase
+from workshop.profiles.traces import load, read
+from workshop.profiles.traces.steps import stragglers, traced_steps
+from workshop.recording.torch_profiler import TRACES
+
+LEAST_BEHIND = 0.1
+"""A rank that works longer than the others by less than this share of a step is none that anybody waits for."""
+
+
+def judge_phase(question: Question) -> Verdict:
+    """Ask which phase takes most of a step, and look into the newest trace of the script."""
+    script = question.script
+    record = f"workshop record torch -- {script.name} with its config"
+    trace = next((trace for trace in map(read, _newest_first(script)) if trace.script == script.name), None)
+    if trace is None:
+        return question.not_yet(f"there is no trace of {script.name} in prof", record)
+    path = trace.path
+    if script.stat().st_mtime > path.stat().st_mtime:
+        return question.not_yet(f"the trace is stale: {script.name} was saved after {path.name} was written", record)
+    steps = traced_steps(trace)
+    if not steps:
+        return question.not_yet(f"there is no step in {path.name}", record)
+    phases = {phase.short: phase for phase in Phase}
+    phase = phases[question.answer(*phases)]
+    whole = sum(step.end - step.start for step in steps)
+    shares = {str(phase): sum(step.phases[phase] for step in steps) / whole for phase in Phase}
+    says = f"{phase} takes {shares[phase]:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
+    if shares[phase] >= AS_HOT * max(shares.values()):
+        return replace(question.verdict(Outcome.DONE, says), shares=shares)
+    return question.not_yet(f"{says}; another phase takes more")
+
+
+def judge_slow_rank(question: Question) -> Verdict:
+    """Ask which rank is slower than the others, and look into the newest traces of several ranks."""
+    part, script = question.part, question.script
+    missing = f"there is no trace of {script.name} on {part.ranks} ranks here"
+    for folder in dict.fromkeys(path.parent for path in _newest_first(script)):
+        traces = load([folder])
+        if len(traces) < part.ranks or {trace.script for trace in traces.values()} != {script.name}:
+            continue
+        table = stragglers(traces)
+        if not table:
+            missing = f"the ranks in {folder.name} exchange nothing: record once they train one model"
+            continue
+        behind = table[0]["behind(us)"] / table[0]["step(us)"]
+        if behind < LEAST_BEHIND:
+            missing = f"no rank in {folder.name} is slower than the others: record with configs/bad_node_config.py"
+            continue
+        answer = question.answer(*sorted(str(row["rank"]) for row in table))
+        row = next(row for row in table if str(row["rank"]) == answer)
+        says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
+        if row is table[0]:
+            return question.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
+        return question.not_yet(f"{says}; another one works more, and this one waits for it")
+    return question.not_yet(missing, f"workshop show {part.name} says how to record all ranks")
+
+
+def _newest_first(script: Path) -> list[Path]:
+    """The traces in folders called prof, prof-2, ..., here or beside the script."""
+    folders = {folder.resolve() for folder in (Path.cwd(), script.parent)}
+    paths = [path for folder in folders for path in folder.glob(f"prof*/{TRACES}")]
+    return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)

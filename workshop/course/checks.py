@@ -1,0 +1,171 @@
+"""Checks of parts: a participant's script is judged, or an answer, and the result is remembered."""
+
+import importlib.metadata
+import os
+import platform
+from dataclasses import replace
+from pathlib import Path
+
+from workshop.course import answers, progress
+from workshop.course.answers.question import Ask, Question
+from workshop.course.scripts import existing
+from workshop.course.state import State
+from workshop.errors import WorkshopError
+from workshop.experiment import ExperimentConfig, load_config
+from workshop.judge.bench import Bench
+from workshop.judge.contest import Contest
+from workshop.judge.ranks import RanksBench
+from workshop.judge.verdict import Outcome, Verdict, broken
+from workshop.parts import Part
+from workshop.pets.download import OFFLINE_VARIABLE
+from workshop.pets.ensure import ensure_stand_in
+from workshop.pets.layout import BASE_FOLDER
+from workshop.processes.script import Say, ScriptError
+
+
+def check(
+    part: Part,
+    script: Path,
+    data: Path,
+    config: Path | None = None,
+    device: str | None = None,
+    say: Say = print,
+    ask: Ask | None = None,
+    state: State | None = None,
+) -> Verdict:
+    """Judge a script by a part of the workshop, and remember the result beside the script.
+
+    Args:
+        part: what is asked.
+        script: the participant's.
+        data: the data folder; the stand-in is drawn there if need be.
+        config: a config file whose sizes and settings are to be used; the part says how many items there are.
+        device: the value for `--device`; None leaves the choice to the script.
+        say: told of the progress.
+        ask: puts a part's question to the participant; only a part that has one needs it.
+        state: where the result is remembered; None for beside the script.
+
+    Raises:
+        WorkshopError: there is no such script, config or data.
+    """
+    script = existing(script, part)
+    if config and part.own_script:
+        raise WorkshopError(f"{part.script} takes no config")
+    state = state or State(script.parent)
+    source = script.read_bytes()
+    if part.ranks > 1 and device is None and _cuda_devices() < part.ranks:
+        device = "cpu"  # a GPU takes one rank
+    run = config_of(part, config)
+    sizes = f"{run.image_size} px" if config else "the part's own config"
+    contest = contest_of(part, script, run, data, device)
+    contest = _with_known_speed(contest, state, part, f"{machine(device)}, {sizes}")
+    try:
+        # Where there is something to change as well, an answer is judged if there is one: it takes no time.
+        verdict = None
+        if part.question and (ask or not part.changes):
+            verdict = _judge_answer(Question(part, script, ask, contest.script, say), state)
+        if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
+            verdict = _judge_change(part, contest, device == "cpu", say)
+            if part.question and state.get("parts", part.name, "answer") is None:
+                verdict = _with_open_question(verdict, part)
+        assert verdict  # a part that asks neither is none
+    except ScriptError as error:
+        verdict = broken(part.name, error)
+    progress.remember(state, part, verdict, source)
+    return verdict
+
+
+def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:
+    """Return how a part has a script run beside its original.
+
+    Args:
+        part: what is asked.
+        script: the participant's.
+        config: the config of a script that takes one.
+        data: the data folder; the stand-in is drawn there if need be.
+        device: the value for `--device`; None leaves the choice to the scripts.
+    """
+    on_device = ["--device", device] if device else []
+    original = part.original_script
+    contest = Contest(
+        subject=part.name,
+        original=original,
+        candidate=script,
+        original_name="the untouched script" if original == part.untouched else original.name,
+        target=part.target,
+        command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
+        epoch_steps=part.steps,
+        recomputable=True,
+        solution=part.solution,
+    )
+    if part.own_script:
+        return contest
+    data = data.resolve()  # as the files will be named when they are opened
+
+    def command(script: Path, folder: Path, seed: int) -> list[str]:
+        ensure_stand_in(data)
+        path = folder / f"config-{seed}.py"
+        path.write_text(replace(config, seed=seed, cache_dir=folder / "cache").to_source())
+        options = ["--data", str(data), "--experiments", str(folder / "experiments")]
+        return [str(script), str(path), *options, *on_device]
+
+    items = config.max_items or 0
+    return replace(
+        contest,
+        command=command,
+        environment={OFFLINE_VARIABLE: "1"},
+        photos=data / "stand-in" / BASE_FOLDER / "images",
+        epoch_steps=-(-items // config.batch_size),
+        items=items,
+        batch_size=config.batch_size,
+        wasted_time_s=config.wasted_time,
+    )
+
+
+def config_of(part: Part, path: Path | None) -> ExperimentConfig:
+    """Return the config of a check: few items, and more epochs than anybody has patience for."""
+    own = load_config(path) if path else ExperimentConfig(image_size=64, batch_size=part.batch_size)
+    return replace(own, dataset="stand-in", max_items=part.items, max_epochs=10_000, wasted_time=0.1)
+
+
+def machine(device: str | None) -> str:
+    """Return what a measured speed holds for."""
+    versions = "/".join(importlib.metadata.version(name) for name in ("profiling-workshop", "torch"))
+    return f"{platform.node()}, {os.cpu_count()} cores, {device or 'any device'}, {versions}"
+
+
+def _judge_change(part: Part, contest: Contest, on_cpu: bool, say: Say) -> Verdict:
+    with RanksBench(contest, part.ranks, say, on_cpu) if part.ranks > 1 else Bench(contest, say) as bench:
+        return part.check(bench)
+
+
+def _judge_answer(question: Question, state: State) -> Verdict:
+    """Judge an answer, and remember a right one."""
+    verdict = answers.judge(question)
+    if verdict.outcome is Outcome.DONE:
+        state.put(question.answered, "parts", question.part.name, "answer")
+    return verdict
+
+
+def _with_open_question(verdict: Verdict, part: Part) -> Verdict:
+    """The verdict on a change while nobody has answered the part's question yet: then no change is enough."""
+    verdict = replace(verdict, reasons=(*verdict.reasons, f"a question is open: {part.question}"))
+    if verdict.outcome is not Outcome.DONE:
+        return verdict
+    return replace(verdict, outcome=Outcome.NOT_YET, next=f"workshop check {part.name} --answer ANSWER")
+
+
+def _with_known_speed(contest: Contest, state: State, part: Part, circumstances: str) -> Contest:
+    """Have the contest use, and remember, how fast the solution is in these circumstances."""
+    known = state.get("calibration", circumstances, part.name)
+    return replace(
+        contest,
+        known_solution_ratio=float(known) if isinstance(known, int | float) else None,
+        keep_solution_ratio=lambda ratio: state.put(ratio, "calibration", circumstances, part.name),
+    )
+
+
+def _cuda_devices() -> int:
+    import torch
+
+    return torch.cuda.device_count()

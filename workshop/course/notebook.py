@@ -1,0 +1,115 @@
+"""Pictures for the notebook: what a command has found, as the notebook shows it.
+
+from workshop.course import notebook
+
+notebook.lines()            # the line profile of train.py, the hottest line marked
+notebook.phases("part3")    # a step's phases before and after, of the last check of that part
+notebook.speed_ups()        # how far each part has come
+"""
+
+import html
+from dataclasses import dataclass
+from linecache import checkcache, getline
+from pathlib import Path
+
+from workshop.course.state import State
+from workshop.errors import WorkshopError
+from workshop.parts import all_parts, find_part
+from workshop.profiles import line_profile
+
+HOT, COLD, BEFORE, AFTER = "#ffb4a2", "#e8eef7", "#d95f5f", "#3b8686"
+LEAST_SHARE = 0.001
+"""Lines that took less are left out."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Something that a notebook draws."""
+
+    markup: str
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+
+def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
+    """The line profile that kernprof has left beside a script: the lines that took time, a bar for each.
+
+    Raises:
+        WorkshopError: there is none, or not of that function.
+    """
+    script = Path(script)
+    profile = Path(f"{script.name}.lprof")
+    found = line_profile.find(profile, script, function)
+    if found is None or found.hottest is None:
+        raise WorkshopError(
+            f"{profile} has no time in {function} of {script}; run kernprof -l {script} with its config"
+        )
+    checkcache(str(script))
+    rows = []
+    for line in found.lines:
+        share = found.share(line.number)
+        if share >= LEAST_SHARE:
+            colour = HOT if line is found.hottest else COLD
+            source = html.escape(getline(str(script), line.number).rstrip())
+            rows.append(_row([f"{line.number}", f"{line.hits}", f"{share:.1%}"], share, colour, source))
+    return _table(["line", "hits", "time", "", script.name], rows)
+
+
+def phases(part: str) -> Picture:
+    """Where the seconds of an epoch went in the last check of a part: in the untouched script, and in yours.
+
+    Raises:
+        WorkshopError: it was never measured.
+    """
+    name = find_part(part).name
+    speed = State(Path.cwd()).get("parts", name, "speed")
+    if not speed:
+        raise WorkshopError(f"the speed of {name} was never measured; run workshop check {name}")
+    before, after = speed["phases_before"], speed["phases_after"]
+    longest = max(*before.values(), *after.values(), 1e-9)
+    rows = []
+    for phase, seconds in before.items():
+        for who, value, colour in ((speed["original"], seconds, BEFORE), ("yours", after[phase], AFTER)):
+            rows.append(_row([phase if colour == BEFORE else "", f"{value:.2f} s"], value / longest, colour, who))
+    return _table(["phase", "an epoch", "", f"{speed['ratio']:.2f} times as fast"], rows)
+
+
+def speed_ups() -> Picture:
+    """How many times as fast as its original your script was at best, part by part."""
+    state = State(Path.cwd())
+    best = {part: state.get("parts", part.name, "best_ratio") for part in all_parts()}
+    longest = max([1.0, *(ratio for ratio in best.values() if ratio)])
+    rows = []
+    for part, ratio in best.items():
+        state_of = "done" if state.get("parts", part.name, "done") else "open"
+        rows.append(
+            _row(
+                [part.name, f"{ratio:.1f}x" if ratio else ""],
+                (ratio or 0) / longest,
+                AFTER,
+                f"{part.title}, {state_of}",
+            )
+        )
+    return _table(["part", "", "", ""], rows)
+
+
+def right_answer(part: str) -> str:
+    """What to answer, for those who only want to be shown around: of the scripts as they are here."""
+    from workshop.course.selftest import answers  # it brings torch along
+
+    found = find_part(part)
+    return answers(found, Path(found.script))[0]
+
+
+def _row(cells: list[str], share: float, colour: str, text: str) -> str:
+    numbers = "".join(f'<td style="text-align:right;padding:0 8px">{cell}</td>' for cell in cells)
+    bar = f'<div style="width:{share * 180:.0f}px;height:12px;background:{colour}"></div>'
+    mark = f"background:{HOT};color:#000" if colour == HOT else ""
+    code = f'<td style="text-align:left;font-family:monospace;white-space:pre;{mark}">{text}</td>'
+    return f'<tr>{numbers}<td style="width:190px">{bar}</td>{code}</tr>'
+
+
+def _table(heads: list[str], rows: list[str]) -> Picture:
+    head = "".join(f'<th style="text-align:left;padding:0 8px">{html.escape(each)}</th>' for each in heads)
+    return Picture(f'<table style="border-collapse:collapse"><tr>{head}</tr>{"".join(rows)}</table>')

@@ -1,0 +1,125 @@
+"""How far a participant has come: what is remembered of each part, and what comes next."""
+
+import difflib
+import hashlib
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from workshop.course.state import State
+from workshop.errors import WorkshopError
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.parts import Part, all_parts, find_part
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One part, as `workshop list` shows it."""
+
+    part: str
+    title: str
+    state: str
+    """ "done"; "done before" if the script has changed since; else how the last check ended, or "open"."""
+    best_ratio: float | None
+    """How many times as fast as the original the script has been at best."""
+    hints_seen: int
+
+
+def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
+    """Keep how a check ended, whether the part was ever done and with which script, and the best speed."""
+    known: dict[str, Any] = state.get("parts", part.name) or {}
+    known |= {"last": verdict.outcome.value, "at": datetime.now().isoformat(timespec="seconds")}
+    if not part.changes or source != part.original_script.read_bytes():
+        known["tried"] = True
+    if verdict.outcome is Outcome.DONE:
+        known |= {"done": True, "script": fingerprint(source)}
+        if verdict.speed:
+            known["speed"] = asdict(verdict.speed)
+            known["best_ratio"] = round(max(verdict.speed.ratio, known.get("best_ratio", 0.0)), 3)
+    state.put(known, "parts", part.name)
+
+
+def progress(state: State, script: Path) -> list[Progress]:
+    """Every part's, in order; those with a script of their own are done in one beside it."""
+    found = []
+    for part in all_parts():
+        own = script.with_name(part.script) if part.own_script else script
+        now = fingerprint(own.read_bytes()) if own.is_file() else None
+        known = state.get("parts", part.name) or {}
+        if known.get("done"):
+            text = "done" if known.get("script") == now else "done before"
+        else:
+            text = known.get("last", "open")
+        found.append(Progress(part.name, part.title, text, known.get("best_ratio"), known.get("hints", 0)))
+    return found
+
+
+def next_part(state: State, after: Part | None = None) -> Part | None:
+    """The first part that was never done, if there is one after a given part; None when all are done."""
+    parts = all_parts()
+    behind = [part for part in parts if after and (len(part.name), part.name) > (len(after.name), after.name)]
+    return next((part for part in [*behind, *parts] if not state.get("parts", part.name, "done")), None)
+
+
+def next_step(state: State, script: Path) -> tuple[str, str]:
+    """What to do now, in a sentence, and the command for it."""
+    part = next_part(state)
+    if not script.is_file() and not (part and part.own_script):
+        return "There is no train.py here: go to the workshop's folder, or put one here.", "workshop start part1"
+    if part is None:
+        return "Every part is done. Now a script of your own: where does its time go?", "workshop measure YOUR_SCRIPT"
+    if not state.get("doctor") and not state.get("parts"):
+        return "Welcome. First see whether this machine is ready.", "workshop doctor"
+    last = state.get("parts", part.name, "last")
+    if last is None and not state.get("parts", part.name, "read"):
+        return f"Next is {part.name}, {part.title}. Read what it is about.", f"workshop show {part.name}"
+    if last is None:
+        return (
+            f"{part.name}, {part.title}: once you have done what it asks, have it checked.",
+            f"workshop check {part.name}",
+        )
+    if state.get("parts", part.name, "hints"):
+        return (
+            f"{part.name}, {part.title}: {last}. Change something, and have it checked again.",
+            f"workshop check {part.name}",
+        )
+    return f"{part.name}, {part.title}: {last}. If you are stuck, there are hints.", f"workshop hint {part.name}"
+
+
+def named_or_next(name: str | None, state: State) -> Part:
+    """The part of that name; without one the next to do, or the last of all."""
+    return find_part(name) if name else next_part(state) or all_parts()[-1]
+
+
+def next_hint(state: State, part: Part) -> tuple[int, str]:
+    """The number, from 1, and the text of the hint that was not seen yet; the last one again after that."""
+    number = min(int(state.get("parts", part.name, "hints") or 0) + 1, len(part.hints))
+    state.put(number, "parts", part.name, "hints")
+    return number, part.hints[number - 1]
+
+
+def solution(state: State, part: Part, yes: bool) -> Path:
+    """A part's solution, for those who have tried it themselves, or insist.
+
+    Raises:
+        WorkshopError: they have not, or the part asks a question and has no script to show.
+    """
+    if not part.changes:
+        raise WorkshopError(f"{part.name} asks a question, there is no script to show; try workshop hint {part.name}")
+    if not (yes or state.get("parts", part.name, "tried")):
+        raise WorkshopError(
+            f"try it first: edit your script and run workshop check {part.name}; or see the solution with --yes"
+        )
+    return part.solution
+
+
+def difference(left: Path, right: Path) -> list[str]:
+    """What changes from one script to another, as `diff -u` says it."""
+    before, after = (path.read_text(encoding="utf-8").splitlines() for path in (left, right))
+    return list(difflib.unified_diff(before, after, left.name, f"{right.parent.name}/{right.name}", lineterm=""))
+
+
+def fingerprint(source: bytes) -> str:
+    """Of a script, to see whether it has changed."""
+    return hashlib.sha256(source).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Diagnoses one training script: where its time goes, and what it could gain."""

@@ -1,0 +1,292 @@
+"""The bench where scripts are judged: two of them run in turn, what they do is compared, and which is faster.
+
+A part's `check.py` says which steps are taken on a bench, and in which order.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Self
+
+from workshop.errors import WorkshopError
+from workshop.judge.busy_processes import advice
+from workshop.judge.contest import Contest
+from workshop.judge.judged_script import Epoch, JudgedScript
+from workshop.judge.ledger import Ledger
+from workshop.judge.proof import NO_LOSS, Evidence, check_recomputed, differences
+from workshop.judge.race import MOST_PAIRS, Result, race
+from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.probe.phases import Phase
+from workshop.probe.wire import Proceed
+from workshop.processes.script import Say
+from workshop.profiles.traces.intervals import overlap, union_of
+
+BUDGET_S = 50.0
+"""The time for a check where a part is judged, from the start of the scripts to the end of the race; what follows takes
+a few seconds more."""
+
+LONG_BUDGET_S = 120.0
+"""The time for a race between two scripts of anybody's own."""
+
+ROOM = 1.25
+"""The solution must reach the target times this on a machine, or nothing can be decided there."""
+
+LEAST_HIDDEN = 0.1
+"""With a smaller share of the copy time under kernels, nothing overlaps: a part of the prefetcher is missing."""
+
+_NOT_REPRODUCIBLE = "the original's own do not come out the same from the same batch (dropout, clipping, a scheduler?)"
+
+SampleCheck = Callable[[Sequence[Path]], Iterable[str]]
+"""Looks at the files of recorded steps, and returns what is wrong with them."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The part of an epoch that is raced."""
+
+    what: str
+    """Its name, as a verdict says it before the ratio."""
+    seconds: Callable[[Epoch], float]
+
+
+WHOLE = Timed("", lambda epoch: epoch.seconds)
+
+PREPARATION = Timed(
+    "until the model is called, ",
+    lambda epoch: sum(epoch.phases[phase] for phase in (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER)),
+)
+"""What comes before the model: everything that neither it nor the optimizer takes. A GPU is not waited for."""
+
+
+class Bench:
+    """Two scripts, run in turn.
+
+    Args:
+        contest: which scripts, and how they are run.
+        say: told of the progress.
+
+    Attributes:
+        timed: the part of an epoch that is raced.
+        also: a further check of the steps that were recorded.
+    """
+
+    def __init__(self, contest: Contest, say: Say) -> None:
+        self.contest, self.say = contest, say
+        self.scripts = ExitStack()
+        self.original = self.scripts.enter_context(contest.script(contest.original))
+        self.candidate = self.scripts.enter_context(contest.script(contest.candidate))
+        self.timed = WHOLE
+        self.also: SampleCheck = lambda _: ()
+        self.samples: list[Path] = []
+        self.recomputable = contest.recomputable is not False
+        self.replaced_clocks: set[str] = set()
+        self.steps_taken: list[int] = []  # in each epoch of the candidate
+        self.deadline_s = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.scripts.close()
+
+    @property
+    def subject(self) -> str:
+        """What the verdict is about."""
+        return self.contest.subject
+
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps in an epoch."""
+        return self.original.epoch_steps or 0
+
+    def start(self) -> None:
+        """Start both scripts at once and let them warm up."""
+        name = self.contest.original_name
+        self.deadline_s = time.monotonic() + BUDGET_S
+        self.say(f"starting {name} and yours")
+        self.original.begin()
+        if self.steps:
+            self.candidate.begin(self.some_step())
+        if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
+            raise WorkshopError(f"{name} never steps an optimizer: nothing can be compared with it")
+        self.candidate.epoch_steps = self.original.epoch_steps
+        if self.contest.recomputable is None:
+            own = self.original.epoch(Proceed(self.some_step(), keep_batches=True)).sample
+            result = self.original.recompute(own) if own else NO_LOSS
+            self.recomputable = not list(check_recomputed(Evidence(recomputed=[result])))
+        self.train(2)
+
+    def train(self, epochs: int) -> None:
+        """Let the candidate train, outside of any race; a step of each epoch is recorded, to be recomputed."""
+        for _ in range(epochs):
+            epoch = self.candidate.epoch(Proceed(self.some_step()))
+            self.replaced_clocks |= set(epoch.report.replaced_clocks)
+            self.steps_taken.append(epoch.report.steps)
+            if epoch.sample:
+                self.samples.append(epoch.sample)
+
+    def restart(self) -> None:
+        """Start the candidate again, with another seed and what it has left in its folder."""
+        self.say("starting your script again, on the cache that it left")
+        self.candidate.stop()
+        again = self.contest.run(self.contest.candidate, self.candidate.folder, seed=1)
+        again.epoch_steps = self.candidate.epoch_steps
+        self.candidate = self.scripts.enter_context(again)
+        self.candidate.begin(self.some_step())
+
+    def some_step(self) -> int:
+        """Choose a step: the script cannot know which one will be recomputed."""
+        return random.randrange(self.steps)
+
+    def ledger(self) -> Ledger:
+        """Return what the candidate has done so far."""
+        return Ledger.of(self.candidate.folder)
+
+    def refusal(self) -> Verdict | None:
+        """Return the verdict on a candidate that does other work; None for one that does the same."""
+        recomputed = []
+        if self.recomputable:
+            recomputed = [self.original.recompute(sample) for sample in self.samples] or [NO_LOSS]
+        evidence = Evidence(self.contest.wasted_time_s, sorted(self.replaced_clocks), recomputed)
+        complaints = differences(Ledger.of(self.original.folder), self.ledger(), evidence)
+        complaints = [*self.also(self.samples), *complaints]
+        if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
+            complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
+        return Verdict(self.subject, Outcome.OTHER_WORK, tuple(complaints)) if complaints else None
+
+    def race(self, *notes: str) -> Verdict:
+        """Race the candidate against the original, and look once more whether it did the same work meanwhile.
+
+        Args:
+            notes: sentences for the verdict.
+        """
+        solution_ratio = self.solution_ratio()
+        epochs: dict[JudgedScript, list[Epoch]] = {self.original: [], self.candidate: []}
+
+        def run(script: JudgedScript) -> float:
+            epoch = script.epoch(Proceed(keep_batches=script is self.original))
+            epochs[script].append(epoch)
+            self.replaced_clocks |= set(epoch.report.replaced_clocks)
+            return self.timed.seconds(epoch)
+
+        self.say(f"racing, epoch by epoch; asked: {self.timed.what}{self.contest.target:g} times as fast")
+        result = race(
+            lambda: run(self.original),
+            lambda: run(self.candidate),
+            self.contest.target,
+            self.deadline_s - time.monotonic() if self.contest.solution else LONG_BUDGET_S,
+            lambda pair: self.say(f"  {pair.before_s:.2f} s against {pair.after_s:.2f} s: {pair.ratio:.2f} times"),
+        )
+        self.train(1)
+        if refused := self.refusal():
+            return refused
+        speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
+        return self._judge(result, speed, notes)
+
+    def judge(self) -> Verdict:
+        """Judge what every part asks for: the same work, in less time."""
+        self.start()
+        return self.refusal() or self.race()
+
+    def solution_ratio(self) -> float | None:
+        """Return how fast the solution is on this machine; measure it, if that was never done."""
+        contest = self.contest
+        if contest.solution is None:
+            return None
+        known = contest.known_solution_ratio
+        if known is not None and known >= contest.target * ROOM:
+            return known  # a worse one may have been bad luck
+        self.say("once on this machine: how fast is the solution here?")
+        begin = time.monotonic()
+        with contest.script(contest.solution) as solution:
+            for _ in range(2):
+                solution.epoch()
+            pairs = [(self.original.epoch(Proceed(keep_batches=True)), solution.epoch()) for _ in range(3)]
+        ratio = median(self.timed.seconds(before) / self.timed.seconds(after) for before, after in pairs)
+        contest.keep_solution_ratio(round(ratio, 3))
+        self.say(f"  {ratio:.1f} times as fast as {contest.original_name}")
+        self.deadline_s += time.monotonic() - begin
+        return ratio
+
+    def measure_copies(self, *notes: str) -> Verdict:
+        """On CUDA: the share of copy time that is hidden under kernels, and the time of a step against the original."""
+        (hidden_before, before_ms), (hidden_after, after_ms) = map(self._copies, (self.original, self.candidate))
+        name = self.contest.original.name
+        hidden = f"{hidden_after:.0%} of the copy time is hidden under kernels, in {name} {hidden_before:.0%}"
+        step = f"a step takes {after_ms:.1f} ms, in {name} {before_ms:.1f} ms: {before_ms / after_ms:.2f} times as fast"
+        outcome = Outcome.DONE if hidden_after >= LEAST_HIDDEN else Outcome.NOT_YET
+        return Verdict(self.subject, outcome, (*notes, hidden, step))
+
+    def _copies(self, script: JudgedScript) -> tuple[float, float]:
+        """The share of a script's copy time that is hidden, and the time of a step in ms."""
+        script.epoch()
+        hidden = hidden_share(script.epoch(Proceed(trace_copies=True)).report.copy_trace or {})
+        return hidden, median(script.epoch().seconds for _ in range(5)) / self.steps * 1e3
+
+    def _speed(self, result: Result, before: list[Epoch], after: list[Epoch], solution_ratio: float | None) -> Speed:
+        steps = Ledger.of(self.original.folder).steps[: self.steps]
+        items = sum(forward.shape[0] for step in steps for forward in step.forwards)
+        low, high = result.interval
+        return Speed(
+            original=self.contest.original_name.removeprefix("the ").removesuffix(" script"),
+            rate_before=items / median(map(self.timed.seconds, before)),
+            rate_after=items / median(map(self.timed.seconds, after)),
+            ratio=result.ratio,
+            low=low,
+            high=high,
+            pairs=len(result.pairs),
+            target=result.target,
+            phases_before=_median_phases(before),
+            phases_after=_median_phases(after),
+            headroom_rate=self._headroom_rate(),
+            solution_ratio=solution_ratio,
+        )
+
+    def _headroom_rate(self) -> float | None:
+        """Samples per second of the original with batches from memory; None if no batch is left of an earlier run."""
+        epoch = self.original.epoch(Proceed(from_memory=True))
+        if not epoch.report.from_memory:
+            return None
+        steps = Ledger.of(self.original.folder).steps[-self.steps :]
+        return sum(forward.shape[0] for step in steps for forward in step.forwards) / epoch.seconds
+
+    def _judge(self, result: Result, speed: Speed, notes: tuple[str, ...]) -> Verdict:
+        says = f"{self.timed.what}{speed.ratio:.2f} times as fast as {self.contest.original_name}, with the same work"
+        asked = f"asked are {speed.target:g} times"
+        solution = f"; the solution reaches {speed.solution_ratio:.1f} times here" if speed.solution_ratio else ""
+        notes = notes if self.recomputable else (*notes, f"not compared: the steps themselves; {_NOT_REPRODUCIBLE}")
+        if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
+            because = f"this machine cannot show it: {asked}{solution}"
+            return Verdict(self.subject, Outcome.UNDECIDED, (because, says, *notes), speed)
+        if result.faster is None:
+            end = "" if speed.pairs == MOST_PAIRS else ", and the time is over"
+            because = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
+            return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
+        if result.faster:
+            return Verdict(self.subject, Outcome.DONE, (says, *notes), speed, _next(speed) + solution)
+        return Verdict(self.subject, Outcome.NOT_YET, (f"{says}; {asked}", *notes), speed, _next(speed) + solution)
+
+
+def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:
+    """Return the share of the time of "copies" that lies under "kernels"; of each, start and end are given."""
+    copies, kernels = (union_of(trace.get(kind, ())) for kind in ("copies", "kernels"))
+    return overlap(copies, kernels).length / copies.length if copies.length else 0.0
+
+
+def _median_phases(epochs: list[Epoch]) -> dict[str, float]:
+    return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in epochs[0].phases}
+
+
+def _next(speed: Speed) -> str:
+    """A sentence that says where the time goes now."""
+    phase, seconds = max(speed.phases_after.items(), key=lambda item: item[1])
+    share = f"{seconds / sum(speed.phases_after.values()):.0%} of an epoch"
+    if phase == Phase.DATA_WAIT:
+        return f"the loop still waits for data for {share}"
+    if phase == Phase.OTHER:
+        return f"{share} goes into neither loading nor model nor optimizer: profile main() line by line"
+    return f"what is left is mostly computation: the largest phase is {phase}, {share}"

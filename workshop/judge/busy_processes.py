@@ -1,0 +1,25 @@
+"""The other programs on a machine, which make measurements noisy."""
+
+import psutil
+
+BUSY_PERCENT = 10
+
+
+def advice() -> str:
+    """Return a sentence that says what to close before measuring again."""
+    me = psutil.Process()
+    own = {me.pid, *(child.pid for child in me.children(recursive=True))}
+    others = [process for process in psutil.process_iter(["name"]) if process.pid not in own]
+    for process in others:
+        _percent(process)  # the first call only starts the measurement
+    psutil.cpu_percent(interval=1.0)
+    busiest = sorted(((_percent(process), process.info["name"]) for process in others), reverse=True)[:3]
+    names = [f"{name} ({percent:.0f} % of a core)" for percent, name in busiest if percent >= BUSY_PERCENT]
+    return f"Close {', '.join(names)} and try again." if names else "Try again when the machine is quiet."
+
+
+def _percent(process: psutil.Process) -> float:
+    try:
+        return float(process.cpu_percent(None))
+    except psutil.Error:
+        return 0.0

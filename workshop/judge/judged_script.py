@@ -1,0 +1,141 @@
+"""A script that is judged: it trains epoch by epoch, when it is told to, and keeps evidence of its work."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workshop.probe.connection import ClosedError
+from workshop.probe.wire import EpochBegan, EpochEnded, EpochReport, JudgedRun, Proceed, Recomputation, Recompute
+from workshop.processes.script import Script
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of a script."""
+
+    seconds: float
+    """Its time by the judge's clock, from the end of the last optimizer step before it, or from its own beginning if it
+    is the first epoch of a run, to the end of its own last step."""
+    report: EpochReport
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds in each phase, by the script's clock."""
+        return self.report.phases
+
+    @property
+    def sample(self) -> Path | None:
+        """The file of the step that was recorded, if one was asked for."""
+        return Path(self.report.sample) if self.report.sample else None
+
+
+class JudgedScript(Script):
+    """A script that stops after each epoch until it is told to go on.
+
+    A script that ends after some epochs of its own is started again as often as it takes. The first epoch of a run
+    warms it up and is not returned, unless the script trains for one epoch only.
+
+    Args:
+        *command: the command and the folder of the run, as for a `Script`.
+        photos: the folder whose files are the data; None if reading them is of no interest.
+        epoch_steps: the number of optimizer steps in an epoch; None for the length of its first DataLoader.
+        **options: the other arguments of a `Script`.
+    """
+
+    unit = "an epoch"
+
+    def __init__(
+        self, *command: Any, photos: Path | None = None, epoch_steps: int | None = None, **options: Any
+    ) -> None:
+        super().__init__(*command, **options)
+        self.photos = f"{photos.resolve()}{os.sep}" if photos else None
+        self.epoch_steps = epoch_steps
+        self.epochs_in_run = 0
+
+    def begin(self, sample_step: int | None = None) -> None:
+        """Start the script, which runs into its first epoch at once.
+
+        Args:
+            sample_step: record this step of the first epoch, counted from 0.
+        """
+        self.start(JudgedRun(self.photos, self.epoch_steps, sample_step))
+        self.epochs_in_run = 0
+
+    def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> Epoch:
+        """Let the script train for one epoch.
+
+        Args:
+            proceed: what to do in this epoch besides.
+            pause: stop the script after the epoch, with everything that it started.
+
+        Raises:
+            ScriptError: it ended before an epoch was over, hung, or ran away.
+        """
+        proceed = proceed or Proceed()
+        if self.process is None:
+            self.begin(proceed.sample_step)
+        try:
+            found = self._next_epoch(proceed)
+        except ClosedError:
+            if not self.epochs_in_run or self.exit_code() != 0:
+                raise self.ended(self._so_far()) from None
+            found = self._epoch_of_another_run(proceed)
+        self.epoch_steps = self.epoch_steps or found.report.steps
+        if pause:
+            self.pause()
+        return found
+
+    def recompute(self, *samples: Path) -> Recomputation:
+        """Have this script recompute a step that others recorded, between two epochs.
+
+        Args:
+            samples: the files of the step: one for each rank that took part in it.
+
+        Raises:
+            ScriptError: the script has ended.
+        """
+        if self.process is None:
+            raise ValueError("a script recomputes steps only between its epochs")
+        self.signal(signal.SIGCONT)
+        try:
+            self.send(Recompute(list(map(str, samples))))
+            return self.receive()
+        except ClosedError:
+            raise self.ended(self._so_far()) from None
+
+    def pause(self) -> None:
+        """Stop the script, with everything that it started, until its next epoch."""
+        self.signal(signal.SIGSTOP)
+
+    def _next_epoch(self, proceed: Proceed) -> Epoch:
+        """Train for the next epoch of this run."""
+        if self.epochs_in_run:
+            self.signal(signal.SIGCONT)
+            self.send(proceed)
+        begin = time.perf_counter()
+        while not isinstance(message := self.receive(), EpochEnded):
+            assert isinstance(message, EpochBegan)
+            begin = time.perf_counter()
+        seconds = time.perf_counter() - begin
+        report = self.receive()
+        if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
+            raise ClosedError("the script has ended")  # an epoch was over before; what is left of it is none
+        self.epochs_in_run += 1
+        return Epoch(seconds, report)
+
+    def _epoch_of_another_run(self, proceed: Proceed) -> Epoch:
+        """Start a script again that has ended by itself, and train for an epoch."""
+        only_epoch = self.epochs_in_run == 1
+        self.begin(proceed.sample_step if only_epoch else None)
+        try:
+            first = self._next_epoch(proceed)
+            return first if only_epoch else self._next_epoch(proceed)
+        except ClosedError:
+            raise self.ended(self._so_far()) from None
+
+    def _so_far(self) -> str:
+        epochs = self.epochs_in_run
+        return f"after {epochs} epoch{'s' * (epochs > 1)}" if epochs else "before the end of its first epoch"

@@ -1,0 +1,314 @@
+"""The ledger of a script: the work that it did, read from the events of its processes.
+
+A picture is followed from its file to the model by its signature, a few of its values, which stays the same as long as
+the values of a channel are only scaled and shifted: by `ToDtype`, by `Normalize`, by a move to another process or to
+the device. Whatever else changes a picture, a crop or an augmentation, is a transform that reports both ends.
+"""
+
+import base64
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workshop.probe import wire
+from workshop.probe.wire import (
+    SAMPLES,
+    BatchCopied,
+    Event,
+    ForwardPass,
+    LoaderStarted,
+    PhotoRead,
+    Signatures,
+    SimpleTransform,
+    StepTaken,
+    TrainedModel,
+    TransformCall,
+)
+
+Array = NDArray[np.float32]
+
+SAME_PICTURE = 0.05
+"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
+makes 0.01; two crops of a photo differ by 0.1 and more."""
+
+MOST_TRACED = 1000
+"""The number of pictures that are followed back; of more pictures, a sample is taken."""
+
+
+@dataclass(frozen=True)
+class AppliedTransform:
+    """An outermost transform that was applied, to one picture or to a whole batch."""
+
+    t: float
+    source: tuple[int, int]
+    """The process and the thread."""
+    simple: tuple[SimpleTransform, ...]
+    before: Array
+    """Signatures of shape (pictures, channels * SAMPLES), of unit variance in each channel."""
+    after: Array
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A batch entered the model."""
+
+    t: float
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    """The kind of device: "cpu", "cuda", ..."""
+    autocast: bool
+    values: Array
+    """The signatures as they are, of shape (pictures, channels * SAMPLES)."""
+    targets: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """The optimizer stepped after these forward passes; or, if `parameter` is None, it never did."""
+
+    t: float
+    forwards: tuple[Forward, ...]
+    backwards: int
+    parameter: tuple[float, ...] | None
+    """Values of the model's smallest parameter after the step."""
+    run_index: int = 0
+    """How many times the script had been started before the run that took this step."""
+
+
+@dataclass(frozen=True)
+class PictureOrigin:
+    """The way of a picture into the model."""
+
+    photo: str | None
+    """The file; None if it cannot be told."""
+    simple: tuple[SimpleTransform, ...]
+    """The transforms on its way, the latest first."""
+    shared_by: int
+    """The number of pictures that share one random draw; 1 if each has a draw of its own."""
+    draws: tuple[tuple[str, int], ...] = ()
+    """The random transforms on its way: the name, and the number of the event among the ledger's transforms."""
+
+
+@dataclass(frozen=True)
+class TracedPicture:
+    """A picture that entered the model, with its target and, if it can be told, its origin."""
+
+    target: Any
+    origin: PictureOrigin | None
+
+
+@dataclass
+class Ledger:
+    """Everything that a script did in all its runs."""
+
+    reads: list[PhotoRead] = field(default_factory=list)
+    transforms: list[AppliedTransform] = field(default_factory=list)
+    steps: list[TrainingStep] = field(default_factory=list)
+    loader_starts: list[float] = field(default_factory=list)
+    """The times at which a DataLoader began an epoch."""
+    batches: int | None = None
+    """The number of batches in the DataLoader that supplied the first training step."""
+    workers: int = 0
+    """The largest number of workers that a DataLoader asked for."""
+    copies: list[tuple[float, Array | None]] = field(default_factory=list)
+    """The copies of a batch to the device: the time, and the signature of the first picture."""
+    model: TrainedModel | None = None
+    _runs: dict[int, int] = field(default_factory=dict)
+    _last_batches: int | None = None
+
+    @classmethod
+    def of(cls, folder: Path) -> "Ledger":
+        """Read the events in a script's folder."""
+        return cls.of_events(events_in(folder))
+
+    @classmethod
+    def of_events(cls, events: Iterable[Event]) -> "Ledger":
+        """Enter events, which are in the order of time."""
+        ledger = cls()
+        for event in events:
+            ledger._enter(event)
+        ledger._index()
+        return ledger
+
+    @classmethod
+    def of_ranks(cls, ledgers: Sequence["Ledger"]) -> "Ledger":
+        """Join the ledgers of several ranks as if one process had done it all: shares of a batch become one batch."""
+        whole = cls(loader_starts=ledgers[0].loader_starts, batches=ledgers[0].batches, model=ledgers[0].model)
+        whole.workers = sum(ledger.workers for ledger in ledgers)
+        for name in ("reads", "transforms"):
+            events = [event for ledger in ledgers for event in getattr(ledger, name)]
+            setattr(whole, name, sorted(events, key=lambda event: event.t))
+        whole.copies = sorted((copy for ledger in ledgers for copy in ledger.copies), key=lambda copy: copy[0])
+        for shares in zip_longest(*(ledger.steps for ledger in ledgers)):
+            steps = [step for step in shares if step]
+            forwards = zip_longest(*(step.forwards for step in steps))
+            together = tuple(_together([forward for forward in each if forward]) for each in forwards)
+            whole.steps.append(replace(steps[0], forwards=together, backwards=min(step.backwards for step in steps)))
+        whole._index()
+        return whole
+
+    def _enter(self, event: Event) -> None:
+        match event:
+            case PhotoRead():
+                self.reads.append(event)
+            case TransformCall():
+                before, after = unit(decode(event.before)), unit(decode(event.after))
+                self.transforms.append(AppliedTransform(event.t, event.source, tuple(event.simple), before, after))
+            case StepTaken():
+                if not self.steps:
+                    self.batches = self._last_batches
+                forwards = tuple(_forward(each) for each in event.forwards)
+                parameter = None if event.parameter is None else tuple(event.parameter)
+                run_index = self._runs.setdefault(event.pid, len(self._runs))
+                self.steps.append(TrainingStep(event.t, forwards, event.backwards, parameter, run_index))
+            case LoaderStarted():
+                self.loader_starts.append(event.t)
+                self._last_batches = event.batches
+                self.workers = max(self.workers, event.workers)
+            case BatchCopied():
+                self.copies.append((event.t, unit(decode(event.picture)) if event.picture else None))
+            case TrainedModel():
+                self.model = self.model or event
+
+    @property
+    def forwards(self) -> list[Forward]:
+        """All forward passes in their order."""
+        return [forward for step in self.steps for forward in step.forwards]
+
+    def _index(self) -> None:
+        """Prepare for `origin`."""
+        self._made = _Signatures((number, each.after) for number, each in enumerate(self.transforms))
+        self._taken = _Signatures((number, each.before) for number, each in enumerate(self.transforms))
+        self.read_for: list[PhotoRead | None] = []
+        """For each transform, the photo that its thread had opened last and done nothing else with."""
+        opened: dict[tuple[int, int], PhotoRead] = {}
+        events: list[PhotoRead | AppliedTransform] = [*self.reads, *self.transforms]
+        for event in sorted(events, key=lambda event: event.t):
+            if isinstance(event, PhotoRead):
+                opened[event.source] = event
+            else:
+                self.read_for.append(opened.pop(event.source, None))
+
+    def origin(self, picture: Array, before: float) -> PictureOrigin | None:
+        """Follow a picture back from a time, given its signature of unit variance. None: no transform made it."""
+        simple: list[SimpleTransform] = []
+        draws: list[tuple[str, int]] = []
+        shared_by = 1
+        photo = None
+        while (number := self._maker(picture, before)) is not None:
+            made = self.transforms[number]
+            simple.extend(reversed(made.simple))
+            drawn = [(each.name, number) for each in made.simple if is_random(each)]
+            if drawn:
+                draws.extend(drawn)
+                shared_by = max(shared_by, len(made.after))
+            if read := self.read_for[number]:
+                photo = read.photo
+            position = int(np.argmin(distance(made.after, picture))) if len(made.before) > 1 else 0
+            picture, before = made.before[position], made.t
+        if not simple:
+            return None
+        if photo is None:
+            # What has been kept by code of its own comes back as the same picture: see what it was the first time.
+            reads = [self.read_for[number] for number in self._taken.near(picture)]
+            photo = next((read.photo for read in reads if read), None)
+        return PictureOrigin(photo, tuple(simple), shared_by, tuple(draws))
+
+    @cached_property
+    def traced(self) -> list[TracedPicture]:
+        """The pictures that entered the model, with their origins; of many pictures, some chosen by chance."""
+        pictures = [(forward, row) for forward in self.forwards for row in range(len(forward.values))]
+        if len(pictures) > MOST_TRACED:
+            pictures = random.sample(pictures, MOST_TRACED)
+        found = []
+        for forward, row in pictures:
+            [picture] = unit(forward.values[row : row + 1])
+            if forward.values[row].std() > 0.05 and picture.any():  # else the augmentation has blanked it
+                targets = forward.targets or ()
+                found.append(
+                    TracedPicture(targets[row] if row < len(targets) else None, self.origin(picture, forward.t))
+                )
+        return found
+
+    def _maker(self, picture: Array, before: float) -> int | None:
+        """The latest transform before a time that made this picture, if there is one."""
+        makers = [number for number in self._made.near(picture) if self.transforms[number].t < before]
+        return max(makers, default=None)  # they are in the order of time
+
+
+class _Signatures:
+    """Pictures to be searched for one that is the same; each belongs to a transform, given by its number."""
+
+    def __init__(self, pictures: Iterable[tuple[int, Array]]) -> None:
+        by_width: dict[int, tuple[list[Array], list[int]]] = {}
+        for number, rows in pictures:
+            all_rows, numbers = by_width.setdefault(rows.shape[1], ([], []))
+            all_rows.append(rows)
+            numbers.extend([number] * len(rows))
+        self.by_width = {width: (np.concatenate(rows), numbers) for width, (rows, numbers) in by_width.items()}
+
+    def near(self, picture: Array) -> list[int]:
+        """Return the transforms whose picture is the same as this one."""
+        if len(picture) not in self.by_width:
+            return []
+        rows, numbers = self.by_width[len(picture)]
+        return [numbers[index] for index in np.flatnonzero(distance(rows, picture) < SAME_PICTURE)]
+
+
+def is_random(transform: SimpleTransform) -> bool:
+    """Return whether a transform draws anew for each picture."""
+    return transform.name.startswith(("Random", "AutoAugment", "TrivialAugment", "AugMix", "ColorJitter", "Gaussian"))
+
+
+def unit(values: Array) -> Array:
+    """Scale signatures to mean 0 and variance 1 in each channel; a flat channel becomes 0."""
+    channels = values.reshape(len(values), -1, SAMPLES)
+    centred = channels - channels.mean(axis=2, keepdims=True)
+    deviation = centred.std(axis=2, keepdims=True)
+    scaled = np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 1e-6)
+    return scaled.reshape(values.shape).astype(np.float32)
+
+
+def distance(pictures: Array, picture: Array) -> Array:
+    """Return the root mean square difference of each of some signatures, of shape (pictures, values), to one."""
+    return np.sqrt(np.mean((pictures - picture) ** 2, axis=1))
+
+
+def events_in(folder: Path) -> list[Event]:
+    """Return all events in a folder, by time. A line that is still being written is left for the next time."""
+    events: list[Event] = []
+    for path in folder.glob("*.jsonl"):
+        whole, _, _ = path.read_text().rpartition("\n")
+        events.extend(map(wire.decode, whole.splitlines()))
+    return sorted(events, key=lambda event: event.t)
+
+
+def decode(signatures: Signatures) -> Array:
+    """Return the values that `probe.signature.encode` has packed."""
+    half = np.frombuffer(base64.b64decode(signatures.base64), dtype=np.float16)
+    return half.reshape(signatures.shape).astype(np.float32)
+
+
+def _together(shares: Sequence[Forward]) -> Forward:
+    """Join the shares that ranks have of one batch."""
+    targets = [share.targets for share in shares]
+    return replace(
+        shares[0],
+        t=min(share.t for share in shares),
+        shape=(sum(share.shape[0] for share in shares), *shares[0].shape[1:]),
+        values=np.concatenate([share.values for share in shares]),
+        targets=None if None in targets else tuple(target for each in targets for target in each or ()),
+    )
+
+
+def _forward(each: ForwardPass) -> Forward:
+    targets = None if each.targets is None else tuple(each.targets)
+    return Forward(each.t, tuple(each.shape), each.dtype, each.device, each.autocast, decode(each.pictures), targets)

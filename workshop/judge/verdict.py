@@ -1,0 +1,75 @@
+"""The verdict of a check, as data: an outcome, why, and the figures it rests on."""
+
+import enum
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from workshop.processes import tracebacks
+from workshop.processes.script import ScriptError
+
+
+class Outcome(enum.Enum):
+    """The way in which a check ends; its exit code is stable."""
+
+    DONE = "done"
+    NOT_YET = "not there yet"
+    OTHER_WORK = "not the same work"
+    UNDECIDED = "undecided"
+    BROKEN = "broken"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that ends with this outcome; 2 is left to wrong usage."""
+        return {"done": 0, "not there yet": 1, "not the same work": 3, "undecided": 4, "broken": 5}[self.value]
+
+
+@dataclass(frozen=True)
+class Speed:
+    """A measured race. Rates are in samples per second, phases in seconds an epoch."""
+
+    original: str
+    """The name of what the candidate was raced against."""
+    rate_before: float
+    rate_after: float
+    ratio: float
+    low: float
+    """The lower end of the ratio's 95 % interval."""
+    high: float
+    pairs: int
+    target: float
+    phases_before: dict[str, float]
+    phases_after: dict[str, float]
+    headroom_rate: float | None
+    """The rate of the untouched script's loop with its batches in memory."""
+    solution_ratio: float | None
+    """The ratio that the solution reached on this machine."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The end of a check."""
+
+    subject: str
+    """The part, or the script."""
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    """Sentences, the most important first."""
+    speed: Speed | None = None
+    next: str = ""
+    """What to look at next."""
+    output: str = ""
+    """The end of what the script printed, if it broke."""
+    shares: dict[str, float] = field(default_factory=dict)
+    """How busy each of some things was, from 0 to 1."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, with the `exit_code`."""
+        return {**asdict(self), "outcome": self.outcome.value, "exit_code": self.outcome.exit_code}
+
+
+def broken(subject: str, error: ScriptError) -> Verdict:
+    """Return the verdict on a script that did not come to the end of an epoch."""
+    output = tracebacks.shorten(error.output)
+    if error.exit_code == 0:
+        return Verdict(subject, Outcome.OTHER_WORK, (f"the script does not train: {error}",), output=output)
+    return Verdict(subject, Outcome.BROKEN, (f"the script broke: {error}",), output=output)

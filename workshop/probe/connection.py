@@ -1,0 +1,82 @@
+"""The connection between a watched script and the process that watches it; both ends are of the same kind."""
+
+import fcntl
+import os
+import select
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from workshop.probe import wire
+from workshop.probe.wire import ProbeConfig
+
+HIGH = 500
+"""The probe moves its file descriptors up to this number, out of the way of a script that closes the first ones."""
+
+
+class ClosedError(Exception):
+    """The other end of a connection is gone."""
+
+
+def _raise(error: ClosedError) -> NoReturn:
+    raise error
+
+
+class Connection:
+    """One end: messages of `wire` go out and come in.
+
+    Args:
+        end: a socket.
+        on_closed: called when the other end is gone, and does not return; by default it raises a `ClosedError`.
+    """
+
+    def __init__(self, end: socket.socket, on_closed: Callable[[ClosedError], NoReturn] = _raise) -> None:
+        self._socket, self._on_closed = end, on_closed
+        self._received = b""
+
+    def send(self, message: Any) -> None:
+        """Send a message."""
+        try:
+            self._socket.sendall(wire.encode(message).encode() + b"\n")
+        except OSError as error:
+            self._on_closed(ClosedError(str(error)))
+
+    def receive(self, timeout_s: float | None = None) -> Any:
+        """Return the next message, or None if the time is over before there is one."""
+        while b"\n" not in self._received:
+            if not select.select([self._socket], [], [], timeout_s)[0]:
+                return None
+            try:
+                received = self._socket.recv(65536)
+            except OSError:
+                received = b""
+            if not received:
+                self._on_closed(ClosedError("the other end was closed"))
+            self._received += received
+        line, _, self._received = self._received.partition(b"\n")
+        return wire.decode(line)
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
+
+
+def claim(config: ProbeConfig) -> Connection | None:
+    """Claim the script's end for this process; return None if another process of the run already has.
+
+    A script that nobody watches any more ends: its training is of no use to anybody.
+    """
+    try:
+        claimed = os.path.join(config.folder, f"{config.run_index}.claimed")
+        os.close(os.open(claimed, os.O_CREAT | os.O_EXCL, 0o600))
+        end = socket.socket(fileno=fcntl.fcntl(config.control, fcntl.F_DUPFD_CLOEXEC, HIGH))
+        os.close(config.control)
+    except OSError:
+        return None
+    return Connection(end, _end_process)
+
+
+def _end_process(why: ClosedError) -> NoReturn:
+    print(f"the process that watches this script cannot be reached: {why}", file=sys.stderr, flush=True)
+    os._exit(1)

@@ -1,0 +1,312 @@
+"""The one set of hooks into a training loop: it cuts each step into phases and tells listeners what happens.
+
+It rests on what PyTorch offers (hooks around optimizer steps and modules) and wraps the few functions that have no
+hooks: DataLoader iteration, loss functions, `backward`, `.to(device)` and `module.compile()`.
+"""
+
+import functools
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.data import DataLoader, dataloader
+
+from workshop.probe.batch_store import BatchStore
+from workshop.probe.phase_clock import PhaseClock
+from workshop.probe.phases import Phase
+
+LOSSES = """
+cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy
+binary_cross_entropy_with_logits gaussian_nll_loss
+""".split()
+"""The loss functions of torch.nn.functional; the modules of torch.nn call them."""
+
+LEARNING_STEPS = 3
+"""For so many steps, each call of a module is looked at to find the modules that the script itself calls."""
+
+ABDICATES_AFTER = 5
+"""After so many steps of other optimizers without one of its own, the leading optimizer is no longer in use."""
+
+
+class Listener:
+    """Hears of what a training does. A method that is not overridden does nothing."""
+
+    def on_loader_start(self, loader: DataLoader[Any]) -> None:
+        """`iter(loader)` is about to run."""
+
+    def on_batch(self, batch: Any) -> None:
+        """A DataLoader, or the batch store, has handed out a batch."""
+
+    def on_copy(self, tensor: torch.Tensor) -> None:
+        """The loop has copied this tensor to a device."""
+
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """The script is about to call a module with these arguments."""
+
+    def after_forward(self, module: nn.Module, output: Any) -> None:
+        """The module has been called; the output is None if it has raised an exception."""
+
+    def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
+        """A loss function has been called with these arguments."""
+
+    def on_backward(self, tensors: Any) -> None:
+        """`backward` is about to run from these tensors."""
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        """An optimizer is about to step."""
+
+    def after_optimizer(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped."""
+
+    def on_step_end(self, steps: int) -> None:
+        """A training step is over; more than one if the leading optimizer has just been replaced.
+
+        A step ends with the step of one optimizer, the first to step: what others do in between belongs to it.
+        """
+
+
+class TrainingHooks:
+    """The hooks, for the process that makes them and its training thread.
+
+    Attributes:
+        clock: cuts the time of the training thread into phases.
+        batches: keeps batches and hands them out again.
+    """
+
+    def __init__(self, *listeners: Listener) -> None:
+        self.listeners = listeners
+        self.clock = PhaseClock()
+        self.batches = BatchStore()
+        self._pid = os.getpid()
+        self._of_thread = threading.local()
+        self._roots: list[nn.Module] = []
+        self._leader: Optimizer | None = None
+        self._steps_of_others = 0
+        self._learning_steps = 0
+        self._undo: list[Callable[[], None]] = []
+
+    def install(self) -> None:
+        """Put every hook and wrapper in its place."""
+        warnings.filterwarnings("ignore", message=".*global hooks on modules")
+        self._learn()
+        self._undo.append(register_optimizer_step_pre_hook(self._before_optimizer).remove)
+        self._undo.append(register_optimizer_step_post_hook(self._after_optimizer).remove)
+        self._wrap(torch.autograd, "backward", self._backward)
+        self._wrap(torch.autograd, "grad", self._backward)
+        self._wrap(Optimizer, "zero_grad", self._zero_grad)
+        for name in LOSSES:
+            self._wrap(nn.functional, name, self._loss)
+        for name in ("to", "cuda"):
+            self._wrap(torch.Tensor, name, self._copy)
+        self._wrap(nn.Module, "compile", self._compile_in_place)
+        self._wrap(DataLoader, "__iter__", self._start_loader)
+        for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
+            self._wrap(kind, "__next__", self._load)
+
+    def remove(self) -> None:
+        """Take every hook and wrapper away again. Modules that were compiled in place stay wrapped."""
+        self._learning.remove()
+        while self._undo:
+            self._undo.pop()()
+
+    def _is_active(self) -> bool:
+        """Whether this call is the script's own: not a forked worker's, the compiler's, or a listener's."""
+        if os.getpid() != self._pid or torch.compiler.is_compiling():
+            return False
+        return not getattr(self._of_thread, "tells", False)
+
+    def _tell(self, what: str, *about: Any) -> None:
+        """Call a method of each listener; the hooks ignore what it does in this thread."""
+        self._of_thread.tells = True
+        try:
+            for listener in self.listeners:
+                getattr(listener, what)(*about)
+        finally:
+            self._of_thread.tells = False
+
+    def _wrap(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
+        """Replace a function by `by(original, *args, **options)`."""
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **options: Any) -> Any:
+            return by(original, *args, **options) if self._is_active() else original(*args, **options)
+
+        setattr(owner, name, wrapper)
+        self._undo.append(lambda: setattr(owner, name, original))
+
+    # Loading
+
+    def _start_loader(self, original: Callable[..., Any], loader: Any) -> Any:
+        """`iter(loader)` starts the workers, if there are any."""
+        self._tell("on_loader_start", loader)
+        if (replay := self.batches.replay(loader)) is not None:
+            return self._replayed(replay)
+        with self.clock.within(Phase.DATA_WAIT):
+            iterator = original(loader)
+        self.batches.started(loader, iterator)
+        return iterator
+
+    def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
+        """`next(iterator)` waits for a batch, or loads it."""
+        if (replay := self.batches.replay(iterator)) is not None:
+            return next(self._replayed(replay))
+        with self.clock.within(Phase.DATA_WAIT):
+            batch = original(iterator)
+        self._tell("on_batch", batch)
+        self.batches.loaded(iterator, batch)
+        return batch
+
+    def _replayed(self, replay: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with self.clock.within(Phase.DATA_WAIT):
+                batch = next(replay)
+            self._tell("on_batch", batch)
+            yield batch
+
+    def _copy(self, original: Callable[..., Any], tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
+        """`tensor.to(device)` or `tensor.cuda()` is a copy to the device if the loop itself calls it.
+
+        It counts on a CPU, too, where nothing is copied: then it shows when a batch would be. Parameters are not data.
+        """
+        by_loop = not self.clock.is_own_thread() or self.clock.phase == Phase.OTHER
+        if not by_loop or isinstance(tensor, nn.Parameter) or not _names_device(original, args, options):
+            return original(tensor, *args, **options)
+        with self.clock.within(Phase.COPY):
+            result = original(tensor, *args, **options)
+        self._tell("on_copy", tensor)
+        return result
+
+    # Models
+
+    def _learn(self) -> None:
+        """Look at the next call of any module."""
+        self._learning = register_module_forward_pre_hook(self._any_forward)
+
+    def _any_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        """A module that is called from outside of any other is called by the script: a model, or its loss function."""
+        if not self._is_active():
+            return
+        if self._leader is None and not self.clock.is_own_thread() and is_trained(module):
+            self.clock.adopt_thread()
+        is_outermost = self.clock.phase not in (Phase.FORWARD, Phase.DATA_WAIT)
+        if self.clock.is_own_thread() and is_outermost and self._is_new(module):
+            # Functions, because a copy of the module would try to copy the owner of a bound method, too.
+            before = module.register_forward_pre_hook(lambda *call: self._before_forward(*call), with_kwargs=True)
+            after = module.register_forward_hook(lambda *call: self._after_forward(call[0], call[-1]), always_call=True)
+            self._undo += [before.remove, after.remove]
+            self._before_forward(module, inputs, {})
+
+    def _is_new(self, module: nn.Module) -> bool:
+        if any(module is root for root in self._roots):
+            return False
+        self._roots.append(module)
+        return True
+
+    def _before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Inside of a model nothing is looked for: what is compiled there must never see a global hook.
+
+        Modules that are called while data are loaded are transforms, and belong to the loading.
+        """
+        if self._is_active() and self.clock.phase != Phase.DATA_WAIT:
+            self._learning.remove()
+            self._tell("before_forward", module, inputs, options)
+            self.clock.enter(Phase.FORWARD)
+
+    def _after_forward(self, module: nn.Module, output: Any) -> None:
+        if not self._is_active() or self.clock.phase == Phase.DATA_WAIT:
+            return
+        if self.clock.phase == Phase.FORWARD:
+            self.clock.leave()
+        self._tell("after_forward", module, output)
+        if self._learning_steps < LEARNING_STEPS and self.clock.phase != Phase.FORWARD:
+            self._learn()
+
+    def _compile_in_place(self, original: Callable[..., Any], module: nn.Module, *args: Any, **options: Any) -> None:
+        """`module.compile()` makes calls bypass forward hooks, so the compiled call is wrapped as well."""
+        original(module, *args, **options)
+        compiled = module._compiled_call_impl
+
+        @functools.wraps(module.forward)
+        def call(*inputs: Any, **named: Any) -> Any:
+            if not self._is_active():
+                return compiled(*inputs, **named)
+            self._is_new(module)
+            self._before_forward(module, inputs, named)
+            output = None
+            try:
+                output = compiled(*inputs, **named)
+                return output
+            finally:
+                self._after_forward(module, output)
+
+        module._compiled_call_impl = call
+
+    def _loss(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        with self.clock.within(Phase.FORWARD):
+            loss = original(*args, **options)
+        self._tell("on_loss", original, args, options, loss)
+        return loss
+
+    def _backward(self, original: Callable[..., Any], tensors: Any, *args: Any, **options: Any) -> Any:
+        first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
+            return original(tensors, *args, **options)
+        self._tell("on_backward", tensors)
+        with self.clock.within(Phase.BACKWARD):
+            return original(tensors, *args, **options)
+
+    # Optimizers
+
+    def _zero_grad(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        with self.clock.within(Phase.OPTIMIZER):
+            return original(*args, **options)
+
+    def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        if self._is_active():
+            if self._leader is None:
+                self._leader = optimizer
+                self.clock.adopt_thread()
+            self._tell("before_optimizer", optimizer)
+            self.clock.enter(Phase.OPTIMIZER)
+
+    def _after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
+        if not self._is_active():
+            return
+        self.clock.leave_all(Phase.OPTIMIZER)  # an earlier step that has raised an exception never came here
+        self._tell("after_optimizer", optimizer)
+        if self.clock.is_own_thread() and (steps := self._steps_ended(optimizer)):
+            self._learning_steps += 1
+            self._tell("on_step_end", steps)
+
+    def _steps_ended(self, optimizer: Optimizer) -> int:
+        """The number of training steps that end with this step of an optimizer."""
+        if optimizer is self._leader:
+            self._steps_of_others = 0
+            return 1
+        self._steps_of_others += 1
+        if self._steps_of_others < ABDICATES_AFTER:
+            return 0
+        self._leader, self._steps_of_others = optimizer, 0
+        self._learning_steps = 0  # there may be other models, too
+        self._learning.remove()
+        self._learn()
+        return ABDICATES_AFTER
+
+
+def is_trained(module: nn.Module) -> bool:
+    """Return whether a call of this module is part of a training: it has parameters, and gradients are wanted."""
+    return torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters())
+
+
+def _names_device(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether a call of `Tensor.to` or `Tensor.cuda` says where to."""
+    named = (isinstance(argument, (str, torch.device)) or type(argument) is int for argument in args)
+    return function.__name__ == "cuda" or "device" in options or any(named)

@@ -1,0 +1,90 @@
+"""The clock that cuts the time of the training thread into phases."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from workshop.probe.phases import Phase
+
+_monotonic = time.monotonic  # the script may replace it
+
+
+class PhaseClock:
+    """Adds up the seconds that the training thread spends in each phase; their sum is the wall clock's time.
+
+    Attributes:
+        synchronize: wait for the GPU at each border of two phases, so that its work counts to the phase that asked
+            for it.
+        on_enter: called with a phase just before it begins on the training thread.
+        on_leave: called with a phase just after it has ended there.
+    """
+
+    def __init__(self) -> None:
+        self.synchronize = False
+        self.on_enter: Callable[[Phase], None] = lambda phase: None
+        self.on_leave: Callable[[Phase], None] = lambda phase: None
+        self.adopt_thread()
+        self.restart()
+
+    def adopt_thread(self) -> None:
+        """Take the present thread for the one that trains."""
+        self._thread = threading.get_ident()
+
+    def restart(self) -> None:
+        """Forget everything; "other" begins now."""
+        self._seconds = dict.fromkeys(Phase, 0.0)
+        self._stack = [Phase.OTHER]
+        self._since = _monotonic()
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that the training thread is in."""
+        return self._stack[-1]
+
+    def is_own_thread(self) -> bool:
+        """Return whether the present thread is the one that trains."""
+        return threading.get_ident() == self._thread
+
+    def enter(self, phase: Phase) -> None:
+        """Begin a phase inside the present one. Other threads than the one that trains are ignored."""
+        if self.is_own_thread():
+            self.on_enter(phase)
+            self._account()
+            self._stack.append(phase)
+
+    def leave(self) -> None:
+        """End the present phase. Other threads than the one that trains are ignored."""
+        if self.is_own_thread():
+            self._account()
+            if len(self._stack) > 1:
+                self.on_leave(self._stack.pop())
+
+    def leave_all(self, phase: Phase) -> None:
+        """End a phase as often as it was entered, also where an exception has skipped its end."""
+        while self.is_own_thread() and self.phase == phase:
+            self.leave()
+
+    @contextmanager
+    def within(self, phase: Phase) -> Iterator[None]:
+        """Spend the block in a phase."""
+        self.enter(phase)
+        try:
+            yield
+        finally:
+            self.leave()
+
+    def cut(self) -> dict[str, float]:
+        """Return the seconds in each phase since the last cut, or since the clock was started."""
+        self._account()
+        seconds, self._seconds = self._seconds, dict.fromkeys(Phase, 0.0)
+        return {str(phase): each for phase, each in seconds.items()}
+
+    def _account(self) -> None:
+        if self.synchronize:
+            torch.cuda.synchronize()
+        now = _monotonic()
+        self._seconds[self._stack[-1]] += now - self._since
+        self._since = now

@@ -1,0 +1,25 @@
+"""The phases of a training step: their names and their colours, for everything that measures or draws them."""
+
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """A part of a training step; the phases together are the whole step."""
+
+    short: str
+    """A single word for the phase: a column's header, a participant's answer."""
+    colour: str
+    """The colour of the phase in drawings, as CSS has it; it can be told apart on light and on dark ground."""
+
+    def __new__(cls, name: str, short: str, colour: str) -> "Phase":
+        """Make a member that is its name, with a short name and a colour."""
+        phase = str.__new__(cls, name)
+        phase._value_, phase.short, phase.colour = name, short, colour
+        return phase
+
+    DATA_WAIT = "data wait", "data", "#d95f5f"
+    COPY = "host-to-device copy", "copy", "#8e7cc3"
+    FORWARD = "forward", "forward", "#e69f3c"
+    BACKWARD = "backward", "backward", "#3f88c5"
+    OPTIMIZER = "optimizer", "optimizer", "#4c9f70"
+    OTHER = "other", "other", "#9aa3ad"

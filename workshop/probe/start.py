@@ -1,0 +1,49 @@
+"""Starts the probe in a process, as its environment asks for; Python calls this before the script's first line.
+
+What needs torch is imported as soon as the script has loaded torch.
+"""
+
+import os
+from importlib import import_module
+from typing import Any
+
+from workshop.probe import storage, wire
+from workshop.probe.after_import import after_import
+from workshop.probe.connection import Connection, claim
+from workshop.probe.event_file import EventFile
+from workshop.probe.wire import NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
+
+parent: Connection | None = None
+"""The connection to the process that watches this script, in the process that has claimed it."""
+
+
+def start() -> None:
+    """Start whatever the environment asks for. A forked process inherits it, a spawned one comes here itself."""
+    if PROBE_VARIABLE in os.environ:
+        _watch(wire.decode(os.environ[PROBE_VARIABLE]))
+    if NVTX_VARIABLE in os.environ:
+        after_import("torch", lambda _: _probe("nvtx_ranges").mark_phases())
+    if PROFILER_VARIABLE in os.environ:
+        options = wire.decode(os.environ[PROFILER_VARIABLE])
+        after_import("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).hooks.install())
+
+
+def _watch(config: ProbeConfig) -> None:
+    """Watch what this process does, and, in the first process of the run, the training."""
+    global parent
+    events = EventFile(config.folder)
+    if config.judged:
+        storage.watch_sleep()
+        if config.judged.photos:
+            storage.watch_photos(config.judged.photos, events)
+        after_import("torchvision.io.image", storage.audit_read_file)
+        after_import("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events))
+    parent = claim(config)
+    if parent and config.judged:
+        after_import("torch", lambda _: _probe("evidence").EvidenceKeeper(config, parent, events).hooks.install())
+    elif parent:
+        after_import("torch", lambda _: _probe("step_meter").StepMeter(parent).hooks.install())
+
+
+def _probe(name: str) -> Any:
+    return import_module(f"workshop.probe.{name}")

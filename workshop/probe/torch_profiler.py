@@ -1,0 +1,190 @@
+"""torch.profiler around a training: as a context for one's own script, or around a script that nobody edits.
+
+    from workshop.probe import torch_profiler
+
+    with torch_profiler.profile(wait=5, warmup=2, active=2) as prof:
+        for batch in batches:
+            ...
+            prof.step()
+
+Each cycle of the schedule becomes a trace, `prof/rank0.cycle0.pt.trace.json.gz`. What took the time, by operator, and
+how much memory was in use is in `prof/profiler_list.dat`.
+"""
+
+import atexit
+import functools
+import gzip
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import distributed
+
+from workshop.probe import wire
+from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.phases import Phase
+from workshop.probe.wire import OPERATORS, ProfilerOptions, ProfilerReport
+
+MOST_OPERATORS = 100
+"""The number of operators in the list."""
+
+Profiler: TypeAlias = torch.profiler.profile
+Handler = Callable[[Profiler], None]
+
+
+@contextmanager
+def profile(*, on_trace_ready: Handler | None = None, schedule: Any = None, **options: Any) -> Iterator[Profiler]:
+    """Record a training; call `step()` of what comes out after each step of it.
+
+    Args:
+        on_trace_ready: called with the profiler at the end of each cycle, after its trace has been written.
+        schedule: a schedule of one's own, in place of `wait`, `warmup`, `active`, `repeat` and `skip_first`.
+        **options: the fields of `ProfilerOptions`.
+
+    Raises:
+        ValueError: `activities` names one that torch does not know.
+    """
+    recorder = Recorder(ProfilerOptions(**options), on_trace_ready, schedule)
+    with recorder.profiler as profiler:
+        yield profiler
+
+
+class Recorder:
+    """A profiler that writes each of its cycles to files.
+
+    Args:
+        options: when to record, and what.
+        also: called with the profiler after each cycle's trace has been written.
+        schedule: a schedule in place of the one that the options describe.
+    """
+
+    def __init__(self, options: ProfilerOptions, also: Handler | None = None, schedule: Any = None) -> None:
+        self.options, self.also = options, also
+        self.folder = Path(options.prof_dir)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.cycles = 0
+        self.profiler = Profiler(
+            activities=_activities(options.activities),
+            schedule=schedule or torch.profiler.schedule(**_some(options, "wait warmup active repeat skip_first")),
+            on_trace_ready=self.keep,
+            **_some(options, "record_shapes profile_memory with_stack with_flops with_modules"),
+        )
+        self.profiler.preset_metadata_json("script", json.dumps(os.path.basename(sys.argv[0])))
+        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
+
+    def keep(self, profiler: Profiler) -> None:
+        """Write the trace of a cycle that has ended, and add its operators to the list."""
+        rank = rank_here()
+        path = self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz"
+        while path.exists():
+            self.cycles += 1
+            path = self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz"
+        type(profiler).export_chrome_trace(profiler, str(path))
+        # torch writes a trace once; handlers that write it, too, get a copy.
+        profiler.export_chrome_trace = functools.partial(_copy, path)
+        name = OPERATORS if rank == 0 else OPERATORS.replace(".", f".rank{rank}.")
+        with (self.folder / name).open("a", encoding="utf-8") as file:
+            file.write(f"{path.name}\n\n{summary(profiler)}\n\n")
+        if self.options.tensorboard:
+            torch.profiler.tensorboard_trace_handler(str(self.folder / "tensorboard"), use_gzip=True)(profiler)
+        self.cycles += 1
+        if self.also:
+            self.also(profiler)
+
+
+def summary(profiler: Profiler) -> str:
+    """Return a table of operators by the time of the device, or of the CPU without one, and the memory in use."""
+    averages = profiler.key_averages()
+    on_device = any(getattr(each, "self_device_time_total", 0) for each in averages)
+    by = "self_device_time_total" if on_device else "self_cpu_time_total"
+    table = averages.table(sort_by=by, row_limit=MOST_OPERATORS, max_name_column_width=60)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return f"{table}\n{torch.cuda.memory_summary()}"
+    peak = _peak_bytes()
+    return f"{table}\nMemory of the process: {peak / 1e6:.0f} MB at most" if peak else table
+
+
+def rank_here() -> int:
+    """Return the rank of this process; 0 where there is only one."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    return int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
+
+
+class UnaskedRecording(Listener):
+    """Records a script that knows nothing of it, from the first batch or forward pass on.
+
+    The profiler steps as the first phase after a training step begins, outside of the annotation that torch puts around
+    the optimizer's step.
+    """
+
+    def __init__(self, options: ProfilerOptions) -> None:
+        self.options = options
+        self.hooks = TrainingHooks(self)
+        self.hooks.clock.on_enter = self.on_enter
+        self.recorder: Recorder | None = None
+        self.steps = 0
+        self.stepped = False
+        self._pid = os.getpid()
+
+    def on_enter(self, _: Phase) -> None:
+        """Begin to record, or tell the profiler of a step that has ended."""
+        if self.recorder is None:
+            self.recorder = Recorder(self.options)
+            self.recorder.profiler.start()
+            atexit.register(self.end)
+        self.step()
+
+    def on_step_end(self, steps: int) -> None:
+        """Remember that a step has ended."""
+        self.step()  # of a loop that enters no phase between two steps
+        self.steps += steps
+        self.stepped = True
+
+    def step(self) -> None:
+        """Tell the profiler of a step that has ended since it was told last."""
+        if self.recorder and self.stepped:
+            self.stepped = False
+            self.recorder.profiler.step()
+
+    def end(self) -> None:
+        """Keep what is being recorded as the script ends, if there is a step in it, and report."""
+        if self.recorder is None or os.getpid() != self._pid:
+            return
+        self.step()
+        self.recorder.profiler.stop()
+        report = ProfilerReport(rank_here(), self.steps, self.recorder.cycles)
+        with open(self.options.report, "a", encoding="utf-8") as file:
+            file.write(wire.encode(report) + "\n")
+
+
+def _copy(trace: Path, path: str, **_how: Any) -> None:
+    """Copy a trace, compressed if the name of the copy says so; how torch would write it does not matter."""
+    content = trace.read_bytes()
+    Path(path).write_bytes(content if str(path).endswith(".gz") else gzip.decompress(content))
+
+
+def _some(options: ProfilerOptions, names: str) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names.split()}
+
+
+def _activities(names: tuple[str, ...]) -> list[Any]:
+    """Those of the named activities that this machine has."""
+    known = {each.name.lower(): each for each in torch.profiler.supported_activities()}
+    return [known[name] for name in names if name in known]
+
+
+def _peak_bytes() -> int | None:
+    """The most memory that this process has used so far; None on Windows, which does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

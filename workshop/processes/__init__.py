@@ -1,0 +1,1 @@
+"""Starts, follows and ends other people's processes."""

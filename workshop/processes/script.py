@@ -1,0 +1,212 @@
+"""Somebody's script in a process of its own, with a probe inside: started, listened to, and got rid of."""
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from workshop.probe import wire
+from workshop.probe.connection import ClosedError, Connection
+from workshop.probe.wire import PROBE_VARIABLE, JudgedRun, ProbeConfig
+from workshop.processes import injection
+from workshop.processes.output_tail import OutputTail
+from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, kill_tree
+
+Say = Callable[[str], None]
+"""A function that tells a person of the progress, a line at a time."""
+
+LOOK_EVERY_S = 1.0
+"""A script is looked after once in this time: looking at every process costs time that is the script's."""
+
+EXIT_PATIENCE_S = 10.0
+"""A script that has closed its connection gets this time to end."""
+
+# Reading ends when the other end of the pipe is closed, which only the process that has started the guard holds.
+_GUARD = """
+import os, shutil, sys
+sys.stdin.read()
+try:
+    os.killpg(int(sys.argv[1]), 9)
+finally:
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
+"""
+
+_running: set["Script"] = set()
+"""The scripts that run; while there is one, no process that it started may get out of sight."""
+
+
+class ScriptError(Exception):
+    """A script ended, hung or ran away before it had done what was asked of it.
+
+    Attributes:
+        exit_code: the script's own; None if it was still running and has been killed.
+        output: the end of what it printed.
+    """
+
+    def __init__(self, message: str, exit_code: int | None, output: str) -> None:
+        super().__init__(message)
+        self.exit_code, self.output = exit_code, output
+
+
+@contextlib.contextmanager
+def run_folder() -> Iterator[Path]:
+    """Make a folder for what a script's probe writes, and delete it in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="workshop-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Script:
+    """A script that runs in a process group of its own and says what it does.
+
+    A small process beside it, the guard, kills the group and deletes the folder if this process is killed.
+
+    Args:
+        command: the script and its arguments, or "-m", a module and its arguments.
+        folder: the folder for what the probe writes; a script that is started again goes on in it.
+        work_folder: the folder it runs in; None for an empty one.
+        environment: variables beside those of this process.
+        patience_s: how long it may be silent, the start-up included.
+    """
+
+    unit = "a step"
+    """What a script is expected to report again and again."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        work_folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        patience_s: float = 180.0,
+    ) -> None:
+        self.command, self.folder = list(command), folder
+        self.work_folder = work_folder or folder / "work"
+        self.environment, self.patience_s = dict(environment or {}), patience_s
+        self.process: subprocess.Popen[bytes] | None = None
+        self.runs = len(list(folder.glob("*.claimed")))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, judged: JudgedRun | None = None) -> None:
+        """Start the script from its beginning.
+
+        Args:
+            judged: the settings of a script that is judged; None for one that is measured.
+        """
+        self.stop()
+        own, theirs = socket.socketpair()
+        self.work_folder.mkdir(exist_ok=True)
+        os.set_inheritable(theirs.fileno(), True)
+        config = ProbeConfig(str(self.folder), theirs.fileno(), self.runs, judged)
+        _running.add(self)
+        adopt_orphans(True)
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, *self.command],
+                cwd=self.work_folder,
+                env=self._environment(config),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                process_group=0,
+            )
+        self.connection = Connection(own)
+        self._guard = subprocess.Popen(
+            [sys.executable, "-S", "-c", _GUARD, str(self.process.pid), str(self.folder)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.process.stdout
+        self.output = OutputTail(self.process.stdout)
+        self.runs += 1
+
+    def stop(self) -> None:
+        """Kill the script with everything it started."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        kill_tree(process, mark=str(self.folder))
+        _running.discard(self)
+        adopt_orphans(bool(_running))
+        self._guard.kill()
+        self._guard.communicate()
+        self.connection.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the script and everything in its process group."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+    def send(self, message: Any) -> None:
+        """Send the script a message; a script that has ended does not receive it."""
+        with contextlib.suppress(ClosedError):
+            self.connection.send(message)
+
+    def receive(self) -> Any:
+        """Wait for the script's next message, and watch over it meanwhile.
+
+        Raises:
+            ClosedError: it has ended, or hung up.
+            ScriptError: it was silent for too long, or has started too many processes.
+        """
+        assert self.process is not None
+        give_up = time.monotonic() + self.patience_s
+        while (message := self.connection.receive(LOOK_EVERY_S)) is None:
+            if self.process.poll() is not None:
+                raise ClosedError("the process has ended")
+            if time.monotonic() > give_up:
+                raise self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s")
+            if len(psutil.Process().children(recursive=True)) > MOST_PROCESSES:
+                raise self.broken(f"it started more than {MOST_PROCESSES} processes")
+        return message
+
+    def broken(self, message: str) -> ScriptError:
+        """Kill the script, and return the error that says why."""
+        self.stop()
+        return ScriptError(message, None, self.output.text())
+
+    def ended(self, when: str) -> ScriptError:
+        """Return the error of a script that has ended by itself at some time, such as "after 3 steps"."""
+        exit_code = self.exit_code()
+        self.stop()
+        how = f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
+        return ScriptError(f"it {how} {when}", exit_code, self.output.text())
+
+    def exit_code(self) -> int:
+        """Return the exit code of a script that has closed its connection.
+
+        Raises:
+            ScriptError: it has not ended.
+        """
+        assert self.process is not None
+        try:
+            return self.process.wait(EXIT_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise self.broken("it closed its connection to the workshop, and went on") from None
+
+    def _environment(self, config: ProbeConfig) -> dict[str, str]:
+        environment = os.environ | self.environment | {PROBE_VARIABLE: wire.encode(config)} | injection.environment()
+        environment.pop("LINE_PROFILE", None)
+        # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
+        compiled = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
+        return {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}

@@ -1,0 +1,53 @@
+"""torchrun, with an end that a person can read, and nothing left running.
+
+torchrun itself ends the other ranks when one fails, prints a traceback of its own and a page about it, and leaves their
+DataLoader workers behind, which find out some seconds later.
+"""
+
+import logging
+import os
+import signal
+
+from workshop.errors import WorkshopError, first_line
+from workshop.processes.cores import threads_each
+from workshop.processes.process_tree import adopt_orphans, kill_descendants
+
+
+def run(arguments: list[str]) -> tuple[int, str]:
+    """Run a script on several ranks.
+
+    Args:
+        arguments: the arguments of torchrun.
+
+    Returns:
+        The exit code, as a shell has it, and why it is not 0.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, or a signal, has ended it.
+        WorkshopError: torchrun cannot start it.
+    """
+    from torch.distributed import run as torchrun
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+    logging.disable(logging.ERROR)  # of this process, not of the ranks: what it would say is said below
+    adopt_orphans(True)
+    options = torchrun.parse_args(arguments)
+    if options.nproc_per_node.isdecimal() and int(options.nproc_per_node) > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", threads_each(int(options.nproc_per_node)))
+    try:
+        torchrun.run(options)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        others = "" if options.nproc_per_node == "1" else "; the other ranks have been ended"
+        if failure.exitcode < 0:
+            name = signal.Signals(-failure.exitcode).name
+            return 128 - failure.exitcode, f"rank {rank} was killed by {name}{others}"
+        return failure.exitcode, f"rank {rank} ended with exit code {failure.exitcode}{others}"
+    except SignalException as error:
+        raise KeyboardInterrupt from error
+    except (ValueError, RuntimeError) as error:  # such as --nproc_per_node=gpu without a GPU
+        raise WorkshopError(f"torchrun: {first_line(error)}") from None
+    finally:
+        kill_descendants()
+    return 0, ""

@@ -1,0 +1,186 @@
+"""Tables of where the samples of a recording fell, for `workshop py-spy-report`.
+
+The rules and the names of the columns are those of itwinai's `generate-py-spy-report`, so that its users find what they
+know: frames of module bodies are skipped, the leaf is the last frame that remains, and the library function is the
+innermost frame whose path contains the library's name.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from workshop.profiles.stacks import Frame, Recording
+
+LIBRARY_COLUMNS = ("library_function_name", "library_function_path", "library_function_line")
+COLUMNS = ("name", "path", "line", *LIBRARY_COLUMNS, "proportion (n)")
+NOT_FOUND = "Not Found"
+BUILT_IN = "built-in"
+NO_LINE = -1
+
+
+class Spot(NamedTuple):
+    """A place in the code, and the place in the library's code that led there."""
+
+    leaf: Frame | None
+    """The leaf frame; None if the stack has no frame of the user's code although only those were asked for."""
+    library: Frame | None
+    """The innermost frame of the library, if there is one."""
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """A row of the table."""
+
+    spot: Spot
+    samples: int
+    proportion: float
+    """The share of all samples in the table, from 0 to 1."""
+
+    def as_dict(self) -> dict[str, str | int]:
+        """Return the values of `COLUMNS`, and the number of samples as "samples"."""
+        leaf, library = self.spot
+        library_values = map(str, _columns(library)) if library else [NOT_FOUND] * 3
+        values = (*_columns(leaf), *library_values, f"{self.proportion:.2%} ({self.samples})", self.samples)
+        return dict(zip((*COLUMNS, "samples"), values, strict=True))
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """Rows in descending order of samples; rows with equally many are sorted by their columns."""
+
+    rows: list[ReportRow]
+    samples: int
+    """The number of samples in the table; in a table of total times, a sample is in a row for each of its frames."""
+    left_out: int
+    """The samples of stacks without a frame to show: Python was starting, or ran the body of a module."""
+
+
+def leaves(
+    recording: Recording,
+    library: str,
+    aggregate: bool = True,
+    modules: bool = False,
+    is_own: Callable[[Frame], bool] | None = None,
+) -> ReportTable:
+    """Return self times: each sample counts for the leaf frame of its stack.
+
+    Args:
+        recording: the stacks.
+        library: the text that the path of a library function contains.
+        aggregate: whether stacks with equal columns make one row; otherwise each stack has a row.
+        modules: whether frames of module bodies are shown.
+        is_own: tells frames of the user's code; the leaf is then the innermost of these, and stacks without one are a
+            row of their own. None counts all frames.
+    """
+    found = []
+    for stack in recording.stacks:
+        shown = (frame for frame in reversed(stack.frames) if modules or "<module>" not in frame.name)
+        innermost = leaf = next(shown, None)
+        if innermost is None:
+            continue
+        if is_own and not is_own(innermost):
+            leaf = next(filter(is_own, shown), None)
+        found.append((Spot(leaf, _library_frame(stack.frames, library, modules)), stack.samples))
+    return _table(found, recording, sum(samples for _, samples in found), aggregate)
+
+
+def totals(recording: Recording, library: str, modules: bool = False) -> ReportTable:
+    """Return total times: each sample counts once for every frame of its stack.
+
+    Args:
+        recording: the stacks.
+        library: the text that the path of a library function contains; the row's own frame may be that function.
+        modules: whether frames of module bodies are shown.
+    """
+    found: list[tuple[Spot, int]] = []
+    samples = 0
+    for stack in recording.stacks:
+        innermost: Frame | None = None
+        spots: dict[Frame, Spot] = {}
+        for frame in stack.frames:
+            if modules or "<module>" not in frame.name:
+                innermost = frame if library in _path(frame) else innermost
+                spots[frame] = Spot(frame, innermost)
+        samples += stack.samples if spots else 0
+        found += [(spot, stack.samples) for spot in spots.values()]
+    return _table(found, recording, samples)
+
+
+class FunctionId(NamedTuple):
+    """A function without its line number, which may differ between two versions of a script."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """The samples of a function in two recordings."""
+
+    function: FunctionId
+    before: int
+    after: int
+
+    @property
+    def more(self) -> int:
+        """The number of additional samples; negative if there are fewer."""
+        return self.after - self.before
+
+
+def changes(before: Recording, after: Recording, total: bool = False) -> list[Change]:
+    """Return the functions that got slower or faster, in descending order of the change.
+
+    Args:
+        before: a recording.
+        after: a recording of the same work at the same rate, so that samples stand for time.
+        total: whether total times are compared, instead of self times.
+    """
+    old, new = (_samples_by_function(recording, total) for recording in (before, after))
+    found = [Change(function, old[function], new[function]) for function in old.keys() | new.keys()]
+    return sorted((each for each in found if each.more), key=lambda each: (-abs(each.more), each.function))
+
+
+def _samples_by_function(recording: Recording, total: bool) -> Counter[FunctionId]:
+    counts: Counter[FunctionId] = Counter()
+    for stack in recording.stacks:
+        functions = [FunctionId(frame.name, _path(frame)) for frame in stack.frames]
+        for function in set(functions) if total else functions[-1:]:
+            counts[function] += stack.samples
+    return counts
+
+
+def _library_frame(frames: tuple[Frame, ...], library: str, modules: bool) -> Frame | None:
+    for frame in reversed(frames):
+        if library in frame[1] and (modules or "<module>" not in frame.name) and library in _path(frame):
+            return frame
+    return None
+
+
+def _table(found: list[tuple[Spot, int]], recording: Recording, samples: int, aggregate: bool = True) -> ReportTable:
+    if aggregate:
+        counts: Counter[Spot] = Counter()
+        for spot, number in found:
+            counts[Spot(*map(_without_import_lines, spot))] += number
+        found = list(counts.items())
+    rows = [ReportRow(spot, number, number / samples) for spot, number in found]
+    rows.sort(key=lambda row: (-row.samples, *map(_columns, row.spot)))
+    return ReportTable(rows, samples, recording.samples - samples)
+
+
+def _without_import_lines(frame: Frame | None) -> Frame | None:
+    """Return the frame; all places in Python's import machinery become one."""
+    if frame is None or (frame.line is not None and "frozen importlib" not in frame.path):
+        return frame
+    return Frame(*_columns(frame))
+
+
+def _columns(frame: Frame | None) -> tuple[str, str, int]:
+    if frame is None:
+        return NOT_FOUND, NOT_FOUND, NO_LINE
+    path = _path(frame)
+    return frame.name, path, NO_LINE if frame.line is None or path == BUILT_IN else frame.line
+
+
+def _path(frame: Frame) -> str:
+    return BUILT_IN if "frozen importlib" in frame.path else frame.path
