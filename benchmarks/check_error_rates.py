@@ -23,8 +23,9 @@ from statistics import median
 
 from machine import machine
 
-from workshop.harness.child import Child
-from workshop.harness.race import race
+from workshop.judge.judged_script import JudgedScript
+from workshop.judge.race import race
+from workshop.processes.script import run_folder
 
 TARGET = 1.5
 MARGIN = 1.25
@@ -60,29 +61,31 @@ def main() -> None:
         script = Path(folder) / "script.py"
         script.write_text(SCRIPT)
         before, slower, faster = (
-            stack.enter_context(Child([str(script), str(factor)], Path(folder) / "no-photos", STEPS))
+            stack.enter_context(
+                JudgedScript([str(script), str(factor)], stack.enter_context(run_folder()), epoch_steps=STEPS)
+            )
             for factor in (MARGIN * TARGET, MARGIN * MARGIN, 1.0)
         )
-        for child in (before, slower, faster):
-            child.epoch()
-        for name, child in (("below", slower), ("above", faster)):
-            print(f"the one {name} the target, on the quiet machine: {true_ratio(before, child):.3f} times as fast")
+        for each in (before, slower, faster):
+            each.epoch()
+        for name, script in (("below", slower), ("above", faster)):
+            print(f"the one {name} the target, on the quiet machine: {true_ratio(before, script):.3f} times as fast")
         with load(os.cpu_count() or 1):
             counts = {
-                name: Counter(trial(before, child) for _ in range(args.trials))
-                for name, child in (("below", slower), ("above", faster))
+                name: Counter(trial(before, script) for _ in range(args.trials))
+                for name, script in (("below", slower), ("above", faster))
             }
     print_table(counts)
     if args.json:
         args.json.write_text(json.dumps({"machine": machine(), "counts": counts}, indent=2) + "\n")
 
 
-def true_ratio(before: Child, after: Child) -> float:
+def true_ratio(before: JudgedScript, after: JudgedScript) -> float:
     """The median over interleaved epochs."""
     return median(before.epoch().seconds / after.epoch().seconds for _ in range(15))
 
 
-def trial(before: Child, after: Child) -> str:
+def trial(before: JudgedScript, after: JudgedScript) -> str:
     """One race, as a check runs it."""
     result = race(lambda: before.epoch().seconds, lambda: after.epoch().seconds, TARGET)
     return {True: "faster", False: "slower", None: "undecided"}[result.faster]

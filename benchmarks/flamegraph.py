@@ -38,7 +38,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder, "flamegraph.html")
         begin = time.perf_counter()
-        flamegraph.write(path, stacks.parse(made_up(arguments.stacks)), library="train.py")
+        recording = stacks.parse(made_up(arguments.stacks))
+        path.write_text(flamegraph.draw(path, recording, library="train.py"), encoding="utf-8")
         drawn_s = time.perf_counter() - begin
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 800})

@@ -17,14 +17,15 @@ from statistics import median
 
 from machine import machine
 
+from workshop.diagnosis.measured_script import MeasuredScript
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement, measure
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
-from workshop.harness.child import Child
-from workshop.harness.phases import PHASES
-from workshop.measure import Measurement, measure
 from workshop.parts import SOLUTIONS
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
+from workshop.probe.phases import Phase
+from workshop.processes.script import run_folder
 
 SCRIPT = """
 import sys, time
@@ -79,11 +80,11 @@ def print_cost(name: str, folder: Path, rounds: int, arguments: list[str]) -> No
     plain, hooked = [], []
     for _ in range(rounds):
         plain.append(float(subprocess.check_output([sys.executable, *command])))
-        with Child(command, Path("/nonexistent"), measure=True) as child:
-            child.start()
-            for _ in child.messages():
+        with run_folder() as run, MeasuredScript(command, run) as measured:
+            measured.start()
+            for _ in measured.reports():
                 pass
-            hooked.append(float(child.output.text()))
+            hooked.append(float(measured.output.text()))
     ratios = sorted(with_hooks / without for with_hooks, without in zip(hooked, plain, strict=True))
     print(f"\n{name}: without hooks {median(plain) * 1e3:.3f} ms, with hooks {median(hooked) * 1e3:.3f} ms")
     print(f"with / without, {rounds} pairs of runs: median {median(ratios):.4f}, {ratios[0]:.4f} to {ratios[-1]:.4f}")
@@ -104,7 +105,7 @@ def print_headroom(folder: Path, seconds: float) -> None:
 
     promised = measured(SOLUTIONS / "part1.py")
     source = (SOLUTIONS / "part5.py").read_text()
-    print(f"\n{'':24}{'samples/s':>10}" + "".join(f"{phase:>21}" for phase in PHASES) + "   (ms a step)")
+    print(f"\n{'':24}{'samples/s':>10}" + "".join(f"{phase:>21}" for phase in Phase) + "   (ms a step)")
     print_row("untouched", promised.steps)
     print_row("  from memory: promised", promised.headroom)
     for workers in (0, 1, 2, 8):
@@ -125,10 +126,13 @@ def with_workers(source: str, workers: int) -> str:
     return changed
 
 
-def print_row(name: str, steps: object) -> None:
+def print_row(name: str, steps: MeasuredSteps | None) -> None:
     """Samples per second, and milliseconds a step in each phase."""
-    phases = "".join(f"{steps.phases_s[phase] / steps.count * 1e3:21.1f}" for phase in PHASES)  # type: ignore[attr-defined]
-    print(f"{name:24}{steps.samples_per_s:10.1f}{phases}", flush=True)  # type: ignore[attr-defined]
+    if steps is None:
+        print(f"{name:24}{'none':>10}")
+        return
+    phases = "".join(f"{steps.phases_s[phase] / steps.count * 1e3:21.1f}" for phase in Phase)
+    print(f"{name:24}{steps.samples_per_s:10.1f}{phases}", flush=True)
 
 
 if __name__ == "__main__":

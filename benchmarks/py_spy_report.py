@@ -23,7 +23,7 @@ from statistics import median
 from workshop.errors import WorkshopError, plain_errors
 from workshop.experiment import ExperimentConfig
 from workshop.parts import SOLUTIONS
-from workshop.profiles import hot_spots, stacks
+from workshop.profiles import py_spy_report, stacks
 from workshop.recording import py_spy
 
 LIBRARY = "part3.py"
@@ -107,7 +107,7 @@ def ours(path: Path) -> tuple[list[list[object]], int, float]:
     """By this project."""
     begin = time.perf_counter()
     recording = stacks.read(path)
-    table = hot_spots.leaves(recording, LIBRARY)
+    table = py_spy_report.leaves(recording, LIBRARY)
     seconds = time.perf_counter() - begin
     return [list(map(str, row.as_dict().values())) for row in table.rows], len(recording.stacks), seconds
 

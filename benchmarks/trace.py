@@ -1,12 +1,14 @@
 """Loading traces and the five analyses, ours beside HolisticTraceAnalysis (on PyPI: traceinsight).
 
     pip install traceinsight    # here, or elsewhere: --python names the other environment's interpreter
-    python benchmarks/trace.py
+    python benchmarks/trace.py TRACE.json.gz ...
     python benchmarks/trace.py --grow
 
-The trace is made up as a training run with two streams of a GPU would leave it. Each side loads it and does the five
-analyses in a process of its own, in turn. The floor is what nobody who reads JSON can go below: gunzip, and decoding
-the events into typed objects by msgspec. With `--grow`, eight ranks of a growing size, ours alone.
+Each side loads a trace and does the five analyses in a process of its own, in turn; "whole" is the time of that process
+from its start to its end, with all that it imports. The floor is what nobody who reads JSON can go below: gunzip, and
+decoding the events into typed objects by msgspec. Without a trace, one is made up as a training run with two streams of
+a GPU would leave it: it is more regular than real ones. With `--grow`, eight made-up ranks of a growing size, ours
+alone.
 """
 
 import argparse
@@ -82,7 +84,8 @@ print(json.dumps(dict(seconds=seconds, peak_mb=max(peak_mb, children_mb))))
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description="Load traces and analyse them.")
-    parser.add_argument("--megabytes", type=float, default=54.0, help="of JSON; default 54")
+    parser.add_argument("traces", type=Path, nargs="*", help="real ones; without, one is made up")
+    parser.add_argument("--megabytes", type=float, default=54.0, help="of JSON made up; default 54")
     parser.add_argument("--rounds", type=int, default=5, help="of each; default 5")
     parser.add_argument("--python", default=sys.executable, help="of the environment that has traceinsight")
     parser.add_argument("--grow", action="store_true", help="eight ranks of growing size, ours alone")
@@ -91,24 +94,37 @@ def main() -> None:
         if arguments.grow:
             grow(Path(folder))
         else:
-            beside(Path(folder), arguments.megabytes, arguments.rounds, arguments.python)
+            for path in arguments.traces or [made_up(Path(folder), arguments.megabytes)]:
+                beside(path, arguments.rounds, arguments.python)
     from machine import machine  # it loads torch, whose memory would count for all sides
 
     print(f"\n{machine()}")
 
 
-def beside(folder: Path, megabytes: float, rounds: int, python: str) -> None:
-    """Ours, theirs, and the floor, in turn."""
+def made_up(folder: Path, megabytes: float) -> Path:
+    """A trace that no GPU has left."""
     path = folder / "rank0.json.gz"
-    events, size = write(path, megabytes * 1e6)
-    print(f"{size / 1e6:.1f} MB of JSON, {events} events\n")
+    write(path, megabytes * 1e6)
+    return path
+
+
+def beside(path: Path, rounds: int, python: str) -> None:
+    """Ours, theirs, and the floor, in turn."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        size = sum(map(len, iter(lambda: file.read(1 << 20), b"")))
+    print(f"\n{path.name}: {size / 1e6:.1f} MB of JSON")
     sides = {"floor": (sys.executable, FLOOR), "ours": (sys.executable, OURS), "traceinsight": (python, THEIRS)}
     found = [{side: measured(*how, path) for side, how in sides.items()} for _ in range(rounds)]
-    print(f"{'':14}{'seconds':>9}{'MB':>7}   seconds / ours (min to max)")
+    print(f"{'':14}{'seconds':>9}{'whole':>9}{'MB':>7}   {'seconds / ours':24}whole / ours (min to max)")
     for side in sides:
-        seconds, peak = (median(each[side][what] for each in found) for what in ("seconds", "peak_mb"))
-        ratios = [each[side]["seconds"] / each["ours"]["seconds"] for each in found]
-        print(f"{side:14}{seconds:9.2f}{peak:7.0f}   {median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        seconds, whole, peak = (median(each[side][what] for each in found) for what in ("seconds", "whole", "peak_mb"))
+        ratios = [ratio([each[side][what] / each["ours"][what] for each in found]) for what in ("seconds", "whole")]
+        print(f"{side:14}{seconds:9.2f}{whole:9.2f}{peak:7.0f}   {ratios[0]:24}{ratios[1]}", flush=True)
+
+
+def ratio(found: list[float]) -> str:
+    """The median, and how far it scatters."""
+    return f"{median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
 
 
 def grow(folder: Path) -> None:
@@ -130,11 +146,12 @@ def grow(folder: Path) -> None:
 
 
 def measured(python: str, code: str, path: Path) -> dict[str, float]:
-    """What a process of its own took; imports are not timed."""
+    """What a process of its own took: "seconds" without its imports, "whole" with them."""
+    begin = time.perf_counter()
     done = subprocess.run([python, "-c", MEASURED.format(code), str(path)], capture_output=True, text=True)
     if done.returncode:
         raise WorkshopError((done.stderr.strip().splitlines() or ["failed"])[-1])
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(done.stdout.splitlines()[-1]) | {"whole": time.perf_counter() - begin}
 
 
 def write(path: Path, least_bytes: float) -> tuple[int, int]:
