@@ -152,7 +152,7 @@ class FreeEnergy(nn.Module):
         self.flow = Flow()
 
     def forward(self, links: Tensor) -> Tensor:
-        """Return an estimate of it from a batch of fields."""
+        """Return an estimate of the divergence from a batch of fields."""
         squares, log_jacobian = self.flow(links)
         return (action(squares) - log_jacobian).mean() / (4 * SIDE**4)
 
@@ -176,11 +176,11 @@ def main(steps: int, batch_size: int, seed: int, device: torch.device, draw: str
 def prepare() -> tuple[int, int, int, torch.device, str]:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Train a flow of lattice gauge fields, slowly.")
-    parser.add_argument("--steps", type=int, default=20, help="of the optimizer (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=20, help="optimizer steps (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="fields in a batch (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", help="such as cpu or cuda:1 (default: cuda, or cpu)")
-    parser.add_argument("--draw", choices=DRAW, default="closed-form", help="how (default: %(default)s)")
+    parser.add_argument("--draw", choices=DRAW, default="closed-form", help="how to draw links (default: %(default)s)")
     args = parser.parse_args()
     device = choose_device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return args.steps, args.batch_size, args.seed, device, args.draw

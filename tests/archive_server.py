@@ -4,7 +4,6 @@ import hashlib
 import http.server
 import re
 import shutil
-import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -15,8 +14,7 @@ import pytest
 from torchvision.datasets import OxfordIIITPet
 
 from workshop.pets import download as download_module
-from workshop.pets.download import Archive
-from workshop.pets.layout import photos_folder, stand_in_folder
+from workshop.pets.layout import SPLITS, PetFolder, photos_folder, stand_in_folder
 
 
 @dataclass
@@ -34,28 +32,31 @@ class Server:
     requests: list[tuple[str, int]] = field(default_factory=list)
     address: str = ""
 
-    def archives(self) -> tuple[Archive, ...]:
-        return tuple(Archive(name, hashlib.md5(body).hexdigest()) for name, body in self.files.items())
+    def archives(self) -> dict[str, str]:
+        return {name: hashlib.md5(body).hexdigest() for name, body in self.files.items()}
+
+    def save(self, folder: Path) -> Path:
+        """Write the files into a new folder."""
+        folder.mkdir()
+        for name, body in self.files.items():
+            (folder / name).write_bytes(body)
+        return folder
 
 
 @pytest.fixture(scope="session")
 def archive_files(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A small set, packed as the real one is: two pictures of each split."""
-    folder = tmp_path_factory.mktemp("archives")
-    source = stand_in_folder(data)
-    (folder / "annotations").mkdir()
-    (folder / "images").mkdir()
-    for split in ("trainval", "test"):
-        lines = source.list_file(split).read_text().splitlines()[:2]
-        (folder / "annotations" / f"{split}.txt").write_text("\n".join(lines))
-        for line in lines:
-            shutil.copy(source.images / f"{line.split()[0]}.jpg", folder / "images")
-    files = {}
-    for name in ("annotations", "images"):
-        with tarfile.open(folder / f"{name}.tar.gz", "w:gz") as tar:
-            tar.add(folder / name, arcname=name)
-        files[f"{name}.tar.gz"] = (folder / f"{name}.tar.gz").read_bytes()
-    return files
+    small, whole = PetFolder(tmp_path_factory.mktemp("archives"), ""), stand_in_folder(data)
+    small.images.mkdir(parents=True)
+    small.annotations.mkdir()
+    for split in SPLITS:
+        lines = whole.list_file(split).read_text().splitlines()[:2]
+        small.list_file(split).write_text("\n".join(lines))
+        for image_id in small.image_ids(split):
+            shutil.copy(whole.images / f"{image_id}.jpg", small.images)
+    for folder in (small.annotations, small.images):
+        shutil.make_archive(str(folder), "gztar", small.base, folder.name)
+    return {path.name: path.read_bytes() for path in sorted(small.base.glob("*.tar.gz"))}
 
 
 @pytest.fixture
@@ -87,23 +88,22 @@ def server(archive_files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> 
             self.send_header("Content-Type", "text/html" if state.login_page else "application/gzip")
             self.send_header("Content-Length", str(len(body) - start))
             self.end_headers()
-            end = len(body) if state.cut_after is None else min(len(body), start + state.cut_after)
-            for position in range(start, end, 4096):
+            sent = body[start:] if state.cut_after is None else body[start : start + state.cut_after]
+            for position in range(0, len(sent), 4096):
                 time.sleep(state.delay_s)
                 try:
-                    self.wfile.write(body[position : min(position + 4096, end)])
+                    self.wfile.write(sent[position : position + 4096])
                 except OSError:  # the client was killed
                     return
 
         def log_message(self, *_: object) -> None:
             pass
 
-    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.address = f"http://127.0.0.1:{httpd.server_port}"
-    threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
-    yield state
-    httpd.shutdown()
-    httpd.server_close()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        state.address = f"http://127.0.0.1:{httpd.server_port}"
+        threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
+        yield state
+        httpd.shutdown()
 
 
 def require_whole(root: Path) -> None:
@@ -111,5 +111,4 @@ def require_whole(root: Path) -> None:
     pets = OxfordIIITPet(root)
     assert len(pets) == 2
     assert pets[1][0].mode == "RGB"
-    left = {path.name for path in root.iterdir()} - {".oxford-iiit-pet.lock"}
-    assert left == {"oxford-iiit-pet"}
+    assert {path.name for path in root.iterdir()} == {"oxford-iiit-pet", ".oxford-iiit-pet.lock"}

@@ -1,4 +1,4 @@
-"""What every test may ask for. No test uses the network: the loopback interface is as far as any goes."""
+"""Fixtures for all tests. No test uses the network beyond the loopback interface."""
 
 import hashlib
 import io
@@ -18,14 +18,13 @@ from workshop.cli.main import main
 from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
 
-pytest_plugins = ["archive_server"]
+pytest_plugins = ["archive_server", "browsers"]
 
 # Threads of torch that spin while they wait for each other take the cores from those that compute.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-PROJECT = Path(__file__).parents[1]
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Completed = subprocess.CompletedProcess[str]
+Run = Callable[..., Completed]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +36,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def project() -> Path:
     """The top folder of the project."""
-    return PROJECT
+    return Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
@@ -68,18 +67,10 @@ def write_config(tmp_path: Path) -> Callable[..., Path]:
 def run(tmp_path: Path) -> Run:
     """Run this Python with some arguments in the test's own folder, and catch what it prints."""
 
-    def run_python(
-        *arguments: str | Path, environment: Mapping[str, str] | None = None, **options: Any
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            cwd=tmp_path,
-            env={**os.environ, **(environment or {})},
-            capture_output=True,
-            text=True,
-            timeout=240,
-            **options,
-        )
+    def run_python(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Completed:
+        command = [sys.executable, *map(str, arguments)]
+        variables = {**os.environ, **(environment or {})}
+        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=240)
 
     return run_python
 
@@ -90,7 +81,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
-    def run_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    def run_command(*arguments: str | Path) -> Completed:
         command = ["workshop", *map(str, arguments)]
         monkeypatch.setattr(sys, "argv", command)
         capsys.readouterr()
@@ -109,18 +100,17 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return run_command
 
 
-def ends(process_group: int, within_s: float = 20.0) -> bool:
-    """Whether soon nothing of a process group runs any more; what has ended and was never asked how is no matter."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if not any(runs_in(process_group, process) for process in psutil.process_iter()):
-            return True
+def ends(process_group: int) -> bool:
+    """Return whether every process of a group, apart from zombies, ends within 20 seconds."""
+    deadline = time.monotonic() + 20
+    while any(_runs_in(process_group, process) for process in psutil.process_iter()):
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.05)
-    return False
+    return True
 
 
-def runs_in(process_group: int, process: psutil.Process) -> bool:
-    """Whether a process belongs to a group, and has not ended."""
+def _runs_in(process_group: int, process: psutil.Process) -> bool:
     try:
         return os.getpgid(process.pid) == process_group and process.status() != psutil.STATUS_ZOMBIE
     except (ProcessLookupError, psutil.NoSuchProcess):

@@ -17,7 +17,6 @@ OTHERS = {
     "cuda_sync": ("cudaStreamSynchronize", ("Stream Sync", "Event Sync", "Context Sync", "Stream Wait Event")),
 }
 
-
 _numbers = itertools.count(1)
 
 
@@ -56,13 +55,10 @@ class _MadeUp:
         return {"schemaVersion": 1, "distributedInfo": {"rank": chance.randrange(4)}, "traceEvents": self.events}
 
     def operator(self) -> None:
-        chance, now = self.chance, self.now
-        args: Event = {"External id": 1}
-        if chance.random() < 0.05:
-            args["stream"] = 0  # as triton writes it
-        self.add(
-            "cpu_op", chance.choice(["aten::add", "aten::mm", "triton_x"]), 7, 7, now, chance.uniform(0.5, 30), args
-        )
+        chance = self.chance
+        args = {"External id": 1} | ({"stream": 0} if chance.random() < 0.05 else {})  # the stream as triton writes it
+        name = chance.choice(["aten::add", "aten::mm", "triton_x"])
+        self.add("cpu_op", name, 7, 7, self.now, chance.uniform(0.5, 30), args)
         if chance.random() < 0.8:
             self.kernel()
         self.now += chance.uniform(0, 40)

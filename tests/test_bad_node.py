@@ -1,4 +1,4 @@
-"""A node to practise on: one rank of several is slow."""
+"""One of several ranks is made slow."""
 
 from collections import OrderedDict
 from pathlib import Path

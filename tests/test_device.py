@@ -7,13 +7,10 @@ from workshop.device import available_devices, choose_device
 from workshop.errors import DeviceError
 
 
-def test_the_default_is_the_best_device_of_this_machine() -> None:
+def test_the_default_is_the_best_device_and_the_cpu_is_always_there() -> None:
     best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     assert choose_device().type == best
     assert available_devices()[-1] == "cpu"
-
-
-def test_a_device_can_be_named() -> None:
     assert choose_device("cpu") == torch.device("cpu")
 
 

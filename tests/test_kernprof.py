@@ -3,7 +3,6 @@
 import csv
 import math
 import re
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,19 +13,17 @@ import pytest
 from conftest import Run, ends
 from script_runs import press_ctrl_c, started
 
-pytestmark = pytest.mark.usefixtures("_one_thread")
-
 WAIT = "for images, targets in batches:"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, several threads of torch wait for each other far longer than they compute."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def hottest_line(table: str) -> str:
-    """The source of the line with the largest share of the time."""
+    """Return the source of the line with the largest share of the time."""
     # number, hits, time, time per hit, share in percent, source
     rows = re.findall(r"^ *\d+ +\d+ +[\d.e+]+ +[\d.e+]+ +([\d.]+) +(\S.*)$", table, re.MULTILINE)
     return max(rows, key=lambda row: float(row[0]))[1]
@@ -39,9 +36,7 @@ def test_the_wait_for_batches_is_the_hottest_line(
     config = write_config(wasted_time=0.1, max_items=16, max_epochs=1)
     profiled = run("-m", "kernprof", verbosity, project / "train.py", config, "--data", data, "--device", "cpu")
     assert profiled.returncode == 0, profiled.stderr
-    table = profiled.stdout
-    if verbosity == "-l":
-        table = run("-m", "line_profiler", "train.py.lprof").stdout
+    table = profiled.stdout if verbosity == "-lv" else run("-m", "line_profiler", "train.py.lprof").stdout
     assert "Function: main at line" in table
     assert hottest_line(table) == WAIT
 
@@ -82,9 +77,8 @@ def test_a_run_that_never_trained_leaves_the_last_profile_alone(
 
 @pytest.mark.slow
 def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path) -> None:
-    """As the README has it, where only the stand-in can be had: it is drawn, it is learned, the table comes out."""
-    arguments = ("-m", "kernprof", "-lv", project / "train.py", project / "configs" / "example_config.py")
-    profiled = run(*arguments)
+    """The README's first command, without photos: the stand-in is drawn, the model learns, the table is printed."""
+    profiled = run("-m", "kernprof", "-lv", project / "train.py", project / "configs" / "example_config.py")
     assert profiled.returncode == 0, profiled.stderr
     assert profiled.stderr.count("Using drawn stand-in pictures") == 1
     assert hottest_line(profiled.stdout) == WAIT
@@ -95,7 +89,6 @@ def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path)
     assert mean(second_epoch) < math.log(37)  # better than a guess among the breeds
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals and process groups of POSIX")
 @pytest.mark.parametrize(
     "workers",
     [

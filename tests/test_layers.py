@@ -23,13 +23,13 @@ LAYERS = [
     {"bad_node", "device", "experiment"},
     {"errors"},
 ]
-"""Each may import what stands below it; packages of one layer do not know of each other."""
+"""Each layer may import those below it; packages of the same layer do not import each other."""
 
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
 def imported(path: Path) -> Iterator[tuple[str, ...]]:
-    """The full names of all that a file imports, also inside of functions."""
+    """Yield the full name of each import of a file, also those inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (tuple(each.name.split(".")) for each in node.names)

@@ -1,14 +1,12 @@
 """The slow script does the right work: tested as a participant runs it, and from inside."""
 
 import csv
-import importlib.util
 import pickle
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,30 +18,20 @@ from torchvision import tv_tensors
 from torchvision.models import resnet18
 from torchvision.transforms import v2
 
+from solutions import part1 as train  # the same file, under a name that can be imported
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
 from workshop.pets.dataset import OxfordPets
 from workshop.pets.layout import stand_in_folder
 
 WriteConfig = Callable[..., Path]
+CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread() -> Iterator[None]:
     with one_thread():
         yield
-
-
-@pytest.fixture(scope="module")
-def train(project: Path) -> ModuleType:
-    """The script as a module, as a spawned worker imports it."""
-    spec = importlib.util.spec_from_file_location("train", project / "train.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["train"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def read_metrics(experiments: Path) -> list[dict[str, str]]:
@@ -55,47 +43,40 @@ def read_metrics(experiments: Path) -> list[dict[str, str]]:
 def test_a_run_writes_its_config_and_a_line_for_every_step(
     project: Path, data: Path, write_config: WriteConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = write_config(max_items=20, batch_size=8, max_epochs=2)
-    places = ("--data", data, "--experiments", tmp_path / "experiments")
+    config, experiments = write_config(max_items=20, batch_size=8, max_epochs=2), tmp_path / "experiments"
+    places = ("--data", data, "--experiments", experiments)
     assert run_script(project / "train.py", config, *places, "--device", "cpu") == 0
     bars = capsys.readouterr().err
     assert "Epoch: 100%" in bars
     assert "Batch (loss " in bars
-
-    [folder] = (tmp_path / "experiments").iterdir()
+    [folder] = experiments.iterdir()
     assert (folder / "config.py").read_text() == config.read_text()
-    rows = read_metrics(tmp_path / "experiments")
+    rows = read_metrics(experiments)
     assert list(rows[0]) == ["epoch", "step", "loss", "samples_per_second"]
-    assert [(row["epoch"], row["step"]) for row in rows] == [
-        ("0", "0"), ("0", "1"), ("0", "2"), ("1", "3"), ("1", "4"), ("1", "5"),
-    ]  # fmt: skip
+    assert [row["epoch"] + row["step"] for row in rows] == ["00", "01", "02", "13", "14", "15"]
     assert all(float(row["loss"]) > 0 and float(row["samples_per_second"]) > 0 for row in rows)
 
 
-def small(**fields: Any) -> ExperimentConfig:
-    return ExperimentConfig(
-        **{"batch_size": 8, "max_epochs": 2, "image_size": 48, "wasted_time": 0, "max_items": 12} | fields
-    )
+SMALL = ExperimentConfig(batch_size=8, max_epochs=2, image_size=48, wasted_time=0, max_items=12, seed=3)
 
 
-def losses(train: ModuleType, config: ExperimentConfig, root: Path, folder: Path) -> list[str]:
+def losses(config: ExperimentConfig, root: Path, folder: Path) -> list[str]:
     (folder / "run").mkdir(parents=True)
-    train.main(config, root, torch.device("cpu"), folder / "run")
+    train.main(config, root, CPU, folder / "run")
     return [row["loss"] for row in read_metrics(folder)]
 
 
-def test_the_seed_decides_everything(train: ModuleType, data: Path, tmp_path: Path) -> None:
+def test_the_seed_decides_everything(data: Path, tmp_path: Path) -> None:
     def with_seed(seed: int, name: str) -> list[str]:
-        return losses(train, small(max_items=8, batch_size=4, seed=seed), data / "stand-in", tmp_path / name)
+        config = replace(SMALL, max_items=8, batch_size=4, seed=seed)
+        return losses(config, data / "stand-in", tmp_path / name)
 
     first = with_seed(0, "first")
     assert first == with_seed(0, "again")
     assert first != with_seed(1, "other")
 
 
-def test_every_item_once_an_epoch_in_another_order(
-    train: ModuleType, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_item_once_an_epoch_in_another_order(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     class Recorded(OxfordPets):
@@ -104,22 +85,20 @@ def test_every_item_once_an_epoch_in_another_order(
             return super().__getitem__(index)
 
     monkeypatch.setattr(train, "OxfordPets", Recorded)
-    losses(train, small(), data / "stand-in", tmp_path)
+    losses(SMALL, data / "stand-in", tmp_path)
     first, second = asked[:12], asked[12:]
     assert sorted(first) == sorted(second) == list(range(12))
     assert len({tuple(first), tuple(second), tuple(range(12))}) == 3
 
 
-def test_it_trains_as_the_textbook_says(train: ModuleType, data: Path, tmp_path: Path) -> None:
+def test_it_trains_as_the_textbook_says(data: Path, tmp_path: Path) -> None:
     """Its losses are those of the shortest loop that says the same, from the same seed."""
-    config = small(seed=3)
     root = data / "stand-in"
-
-    torch.manual_seed(3)
+    torch.manual_seed(SMALL.seed)
     transform = v2.Compose([train.decode(48), train.augment(48)])
     loader = DataLoader(OxfordPets(root, transform=transform, max_items=12), batch_size=8, shuffle=True)
     model = resnet18(num_classes=37)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=SMALL.learning_rate)
     expected = []
     for _ in range(2):
         for images, targets in loader:
@@ -128,18 +107,16 @@ def test_it_trains_as_the_textbook_says(train: ModuleType, data: Path, tmp_path:
             loss.backward()
             optimizer.step()
             expected.append(loss.item())
+    assert [float(loss) for loss in losses(SMALL, root, tmp_path)] == pytest.approx(expected, rel=1e-4)
 
-    assert [float(loss) for loss in losses(train, config, root, tmp_path)] == pytest.approx(expected, rel=1e-4)
 
-
-def test_the_transforms_are_those_of_the_workshop_in_its_wasteful_order(train: ModuleType) -> None:
+def test_the_transforms_are_those_of_the_workshop_in_its_wasteful_order() -> None:
     assert [type(each) for each in train.decode(64).transforms] == [v2.ToImage, v2.Resize, v2.ToDtype]
-    assert [type(each) for each in train.augment(64).transforms] == [
-        v2.AutoAugment, v2.ToDtype, v2.Normalize, v2.RandomResizedCrop,
-    ]  # fmt: skip
+    random = [v2.AutoAugment, v2.ToDtype, v2.Normalize, v2.RandomResizedCrop]
+    assert [type(each) for each in train.augment(64).transforms] == random
 
 
-def test_it_sleeps_for_every_item(train: ModuleType, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_sleeps_for_every_item(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(train.time, "sleep", slept.append)
     dataset = train.CustomSlowDataset(data / "stand-in", train.decode(48), wasted_time=0.1, max_items=3)
@@ -147,7 +124,7 @@ def test_it_sleeps_for_every_item(train: ModuleType, data: Path, monkeypatch: py
     assert slept == [0.1, 0.1, 0.1]
 
 
-def test_decode_is_deterministic_and_augment_is_not(train: ModuleType, data: Path) -> None:
+def test_decode_is_deterministic_and_augment_is_not(data: Path) -> None:
     with Image.open(stand_in_folder(data).images / "pug_1.jpg") as image:
         decoded, again = train.decode(64)(image), train.decode(64)(image)
     assert isinstance(decoded, tv_tensors.Image)
@@ -159,92 +136,87 @@ def test_decode_is_deterministic_and_augment_is_not(train: ModuleType, data: Pat
     assert not any(torch.equal(augmented[0], other) for other in augmented[1:])
 
 
-def test_the_dataset_pickles_with_its_transforms(train: ModuleType, data: Path) -> None:
+def test_the_dataset_pickles_with_its_transforms(data: Path) -> None:
     transform = torch.nn.Sequential(train.decode(48), train.augment(48))
     dataset = train.CustomSlowDataset(data / "stand-in", transform, wasted_time=0, max_items=2)
     again = pickle.loads(pickle.dumps(dataset))
     torch.manual_seed(0)
-    picture, label = dataset[1]
+    item = dataset[1]
     torch.manual_seed(0)
-    same_picture, same_label = again[1]
-    assert torch.equal(picture, same_picture)
-    assert label == same_label
+    torch.testing.assert_close(again[1], item, rtol=0, atol=0)
 
 
-def test_real_photos_with_few_classes_need_no_change(
-    train: ModuleType, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A set that holds some of the breeds only, under their own class numbers, has fewer classes than labels."""
+def test_real_photos_with_few_classes_need_no_change(data: Path, tmp_path: Path) -> None:
+    """A set that holds only some of the breeds, under their own class numbers, has fewer classes than labels."""
     folder = stand_in_folder(tmp_path)
     shutil.copytree(stand_in_folder(data).base, folder.base)
     lines = folder.list_file("trainval").read_text().splitlines()
     folder.list_file("trainval").write_text("\n".join(lines[-20:]))
-    assert len(losses(train, small(max_epochs=1, max_items=None), folder.root, tmp_path / "experiments")) == 3
+    config = replace(SMALL, max_epochs=1, max_items=None)
+    assert len(losses(config, folder.root, tmp_path / "experiments")) == 3
 
 
-class TestMistakes:
-    """Each is one line on stderr that says what to do, and exit code 2."""
+@pytest.fixture
+def mistake(
+    project: Path,
+    write_config: WriteConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Callable[..., str]:
+    """Run the script, which must fail with exit code 2, and return the only line that it writes to stderr."""
+    monkeypatch.chdir(tmp_path)
 
-    @pytest.fixture
-    def mistake(
-        self,
-        project: Path,
-        write_config: WriteConfig,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capfd: pytest.CaptureFixture[str],
-    ) -> Callable[..., str]:
-        monkeypatch.chdir(tmp_path)
+    def run_wrongly(*options: str | Path, script: Path = project / "train.py", **fields: Any) -> str:
+        assert run_script(script, write_config(**fields), *options) == 2
+        printed = capfd.readouterr()
+        assert printed.out == ""
+        lines = re.split(r"[\r\n]|\x1b\[A", printed.err)
+        [message] = [line for line in lines if line.strip() and "%|" not in line]  # the others are progress bars
+        return message
 
-        def run_wrongly(*options: str | Path, script: Path = project / "train.py", **fields: Any) -> str:
-            assert run_script(script, write_config(**fields), *options) == 2
-            printed = capfd.readouterr()
-            assert printed.out == ""
-            # Progress bars may stand above it; they are not words.
-            lines = re.split(r"[\r\n]|\x1b\[A", printed.err)
-            [words] = [line for line in lines if line.strip() and "%|" not in line]
-            return words
+    return run_wrongly
 
-        return run_wrongly
 
-    @pytest.mark.parametrize(
-        ("fields", "options", "says"),
-        [
-            ({"batch_size": 0}, [], r".*config\.py, line 2: batch_size must be a whole number from 1 to .*, not 0"),
-            ({}, ["--device", "cuda:99"], "there is no device 'cuda:99' here; this machine has .*cpu"),
-            # A file in the place of a folder is refused to everybody; missing permissions do not stop root.
-            ({}, ["--experiments", "taken/x"], "cannot write to taken/x: Not a directory; name another folder with .*"),
-            ({}, ["--data", "taken/x"], "cannot use taken/x: Not a directory; name a folder of your own"),
-        ],
-    )
-    def test_what_cannot_be_used(
-        self, fields: dict[str, Any], options: list[str], says: str, mistake: Callable[..., str], data: Path
-    ) -> None:
-        Path("taken").write_text("")
-        assert re.fullmatch(says, mistake("--data", data, *options, **fields))
+@pytest.mark.parametrize(
+    ("fields", "options", "says"),
+    [
+        ({"batch_size": 0}, [], r".*config\.py, line 2: batch_size must be a whole number from 1 to .*, not 0"),
+        ({}, ["--device", "cuda:99"], "there is no device 'cuda:99' here; this machine has .*cpu"),
+        # A file in the place of a folder is refused to everybody; missing permissions do not stop root.
+        ({}, ["--experiments", "taken/x"], "cannot write to taken/x: Not a directory; name another folder with .*"),
+        ({}, ["--data", "taken/x"], "cannot use taken/x: Not a directory; name a folder of your own"),
+    ],
+)
+def test_what_cannot_be_used(
+    fields: dict[str, Any], options: list[str], says: str, mistake: Callable[..., str], data: Path
+) -> None:
+    Path("taken").write_text("")
+    assert re.fullmatch(says, mistake("--data", data, *options, **fields))
 
-    def test_data_with_missing_images(self, mistake: Callable[..., str], data: Path) -> None:
-        shutil.copytree(data / "stand-in", "datasets/stand-in")
-        (stand_in_folder(Path("datasets")).images / "pug_20.jpg").unlink()
-        assert re.search(r"1 missing \(images/pug_20\.jpg\).* and run `workshop data make`$", mistake())
 
-    @pytest.mark.parametrize("workers", [0, 2])
-    def test_a_corrupt_jpeg(self, workers: int, mistake: Callable[..., str], project: Path, data: Path) -> None:
-        shutil.copytree(data / "stand-in", "datasets/stand-in")
-        path = stand_in_folder(Path("datasets")).images / "Abyssinian_1.jpg"
-        path.write_bytes(b"\xff\xd8\xff")
-        text = (project / "train.py").read_text()
-        Path("mine.py").write_text(text.replace("shuffle=True)", f"shuffle=True, num_workers={workers})"))
-        line = mistake("--device", "cpu", script=Path("mine.py"), max_items=1)
-        assert re.fullmatch(rf"{path} cannot be read as a picture \(.*\); put a good copy there", line)
+def test_data_with_missing_images(mistake: Callable[..., str], data: Path) -> None:
+    shutil.copytree(data / "stand-in", "datasets/stand-in")
+    (stand_in_folder(Path("datasets")).images / "pug_20.jpg").unlink()
+    assert re.search(r"1 missing \(images/pug_20\.jpg\).* and run `workshop data make`$", mistake())
 
-    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full, of Linux")
-    def test_no_space_for_the_metrics(
-        self, train: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        (tmp_path / "metrics.csv").symlink_to("/dev/full")
-        with pytest.raises(SystemExit) as exit_, plain_errors():
-            train.main(small(), data / "stand-in", torch.device("cpu"), tmp_path)
-        assert exit_.value.code == 2
-        last_line = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
-        assert last_line.startswith("no room for what was being written: No space left on device; free some space")
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_corrupt_jpeg(workers: int, mistake: Callable[..., str], project: Path, data: Path) -> None:
+    shutil.copytree(data / "stand-in", "datasets/stand-in")
+    path = stand_in_folder(Path("datasets")).images / "Abyssinian_1.jpg"
+    path.write_bytes(b"\xff\xd8\xff")
+    text = (project / "train.py").read_text()
+    Path("mine.py").write_text(text.replace("shuffle=True)", f"shuffle=True, num_workers={workers})"))
+    line = mistake("--device", "cpu", script=Path("mine.py"), max_items=1)
+    assert re.fullmatch(rf"{path} cannot be read as a picture \(.*\); put a good copy there", line)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full, of Linux")
+def test_no_space_for_the_metrics(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "metrics.csv").symlink_to("/dev/full")
+    with pytest.raises(SystemExit) as exit_, plain_errors():
+        train.main(SMALL, data / "stand-in", CPU, tmp_path)
+    assert exit_.value.code == 2
+    last_line = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
+    assert last_line.startswith("no room for what was being written: No space left on device; free some space")

@@ -116,8 +116,8 @@ def _line_of(error: Exception, path: Path) -> str:
 def _explain(error: Exception) -> str:
     if isinstance(error, ConfigError):
         return str(error)
-    misspelt = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    if isinstance(error, TypeError) and misspelt and "ExperimentConfig" in str(error):
+    misspelt = re.match(r"ExperimentConfig.__init__\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    if misspelt:
         known = [field.name for field in fields(ExperimentConfig)]
         close = difflib.get_close_matches(misspelt[1], known, n=1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"

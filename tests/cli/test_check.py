@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -47,29 +46,6 @@ def test_other_work_is_refused_before_anything_is_said_about_speed(workshop: Run
     assert "times as fast" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ([], "name one part, such as part3, or say --all"),
-        (["part3", "--all"], "name one part, such as part3, or say --all"),
-        (["part99"], "there is no part 'part99'; there are part"),
-        (["part3", "--script", "absent.py"], "absent.py; name your script with --script"),
-        (["part3", "--config", "absent.py"], "there is no file"),
-        (["part2"], "part2 asks: In which line"),
-        (["part2", "--json"], "part2 asks: In which line"),
-        (["--all"], "part1 asks: While the script trains"),
-        (["part1", "--answer", "perhaps"], "'perhaps' is no answer to this; choose one of cpu, gpu, none"),
-        (["part3", "--answer", "1"], "part3 asks no question"),
-    ],
-)
-def test_wrong_usage(arguments: list[str], says: str, workshop: Run, project: Path, tmp_path: Path) -> None:
-    shutil.copy(project / "train.py", tmp_path)
-    done = workshop("check", *arguments)
-    assert done.returncode == 2
-    assert says in " ".join(done.stderr.replace("│", "").split())
-    assert "Traceback" not in done.stderr
-
-
 def running(*words: str) -> list[str]:
     """The command lines that hold one of some words."""
     lines = [" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])]
@@ -77,22 +53,13 @@ def running(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("after", ["starting", pytest.param("racing", marks=pytest.mark.slow)])
-def test_ctrl_c_leaves_nothing_behind(after: str, project: Path, data: Path, tmp_path: Path) -> None:
-    """Neither a process nor a folder."""
+def test_ctrl_c_leaves_no_process_and_no_folder(
+    after: str, start: Callable[..., subprocess.Popen[str]], project: Path, data: Path, tmp_path: Path
+) -> None:
     shutil.copy(project / "solutions" / "part3.py", tmp_path / "train.py")
     temporary = tempfile.mkdtemp(dir="/tmp")
     State(tmp_path).put(4.0, "calibration", f"{checks.machine(None)}, the part's own config", "part3")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "workshop", "check", "part3", "--data", data],
-        cwd=tmp_path,
-        env={**os.environ, "TMPDIR": temporary},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-        # A shell that starts the tests in the background makes what they start deaf to Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = start("check", "part3", "--data", data, environment={"TMPDIR": temporary}, process_group=0)
     with process:
         assert process.stderr
         while after not in (line := process.stderr.readline()):
@@ -110,21 +77,14 @@ def test_ctrl_c_leaves_nothing_behind(after: str, project: Path, data: Path, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_watch_checks_again_and_never_moves_on(project: Path, data: Path, tmp_path: Path) -> None:
+def test_watch_checks_again_and_never_moves_on(
+    start: Callable[..., subprocess.Popen[str]], project: Path, data: Path, tmp_path: Path
+) -> None:
     """First a script that breaks, of which the participant's own frames are shown, then the solution."""
     script = tmp_path / "train.py"
     script.write_text((project / "train.py").read_text().replace("model(images)", "model(images[0])"))
-    watching = subprocess.Popen(
-        [sys.executable, "-m", "workshop", "watch", "part6", "--data", data, "--device", "cpu"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        # A shell that starts the tests in the background makes what they start deaf to Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "environment": {"PYTHONUNBUFFERED": "1"}}
+    watching = start("watch", "part6", "--data", data, "--device", "cpu", **output)
     stop = threading.Timer(200, watching.kill)
     stop.start()
     assert watching.stdout
@@ -138,12 +98,8 @@ def test_watch_checks_again_and_never_moves_on(project: Path, data: Path, tmp_pa
             watching.send_signal(signal.SIGINT)
     stop.cancel()
     assert watching.wait() == 130
-    assert [line for line in said if line.startswith("part6:")] == [
-        "part6: Prefetch to the GPU",
-        "part6: broken",
-        "part6: Prefetch to the GPU",
-        "part6: done",
-    ]
+    checked = [line.removeprefix("part6: ") for line in said if line.startswith("part6:")]
+    assert checked == ["Prefetch to the GPU", "broken", "Prefetch to the GPU", "done"]
     assert "- the script broke: it ended with code 1 before the end of its first epoch" in said
     assert "logits = model(images[0])" in said
     assert not any("site-packages" in line for line in said)

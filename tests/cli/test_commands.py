@@ -24,18 +24,14 @@ SCRIPTS_OF_OTHERS = ("your_train.py", "old.py", "new.py", "mine.py")
 
 def in_markdown(text: str) -> Iterator[str]:
     """Commands in fenced shell blocks, and those that are a whole code span."""
-    parts = re.split(r"^```(\w*)\n(.*?)^```$", text, flags=re.M | re.S)
-    for prose, language, block in zip(parts[::3], parts[1::3], parts[2::3], strict=False):
-        yield from inline(prose)
+    blocks = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+    for language, block in blocks.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
             if language == "shell" or line.startswith("$ "):
                 yield from (each.strip() for each in re.split(r" && |;", line.removeprefix("$ ")))
-    yield from inline(parts[-1])
-
-
-def inline(prose: str) -> Iterator[str]:
-    for span in re.findall(r"`([^`]+)`", " ".join(prose.split())):
-        yield from (each.strip() for each in span.split(" && "))
+    for prose in blocks.split(text)[::3]:
+        for span in re.findall(r"`([^`]+)`", " ".join(prose.split())):
+            yield from (each.strip() for each in span.split(" && "))
 
 
 def in_notebook(path: Path) -> Iterator[str]:
@@ -80,11 +76,9 @@ def parse(command: Any, name: str, arguments: list[str]) -> None:
         return  # the name of a command, in a sentence about it
     context = command.make_context(name, list(arguments))
     if hasattr(command, "resolve_command"):  # it has commands of its own
-        rest = [*context._protected_args, *context.args]
-        if rest:
+        if rest := [*context._protected_args, *context.args]:
             sub_name, sub, sub_arguments = command.resolve_command(context, rest)
-            assert sub
-            parse(sub, str(sub_name), sub_arguments)
+            parse(sub, sub_name, sub_arguments)
     elif context.params.get("command"):
         check(list(context.params["command"]))  # what is recorded is a command, too
 
@@ -92,9 +86,8 @@ def parse(command: Any, name: str, arguments: list[str]) -> None:
 def exists(script: str, arguments: list[str]) -> None:
     if script in SCRIPTS_OF_OTHERS:
         return
-    path = next(
-        (folder / script for folder in (PROJECT, PROJECT / "workshop/parts/part9") if (folder / script).is_file()), None
-    )
+    folders = (PROJECT, PROJECT / "workshop/parts/part9")
+    path = next((folder / script for folder in folders if (folder / script).is_file()), None)
     assert path, f"there is no {script}"
     for word in arguments:
         if word.startswith("--"):
@@ -130,14 +123,8 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "command"), list(leaves(typer.main.get_command(app), "workshop")))
-def test_every_help_text_has_an_example_that_parses(name: str, command: Any) -> None:
-    examples = re.findall(r"^ *Example: (.*)$", command.help, re.M)
-    assert len(examples) == 1
-    assert examples[0].startswith(name)
-    check(words_of(examples[0]))
-
-
-def test_no_summary_is_cut_off_in_a_terminal() -> None:
-    app_of = typer.main.get_command(app)
-    summaries = [(name, command.help.split("\n\n")[0]) for name, command in leaves(app_of, "workshop")]
-    assert [(name, text) for name, text in summaries if len(text) > 60] == []
+def test_every_help_text_has_a_short_summary_and_an_example_that_parses(name: str, command: Any) -> None:
+    assert len(command.help.split("\n\n")[0]) <= 60, "a longer one is cut off in a terminal"
+    [example] = re.findall(r"^ *Example: (.*)$", command.help, re.M)
+    assert example.startswith(name)
+    check(words_of(example))

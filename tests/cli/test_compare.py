@@ -108,9 +108,3 @@ def test_a_script_does_the_same_work_as_itself(
     done = workshop("compare", "--target", "9", "--steps", "8", "mine.py", "mine.py", word)
     assert done.returncode == exit_code, done.stdout + done.stderr
     assert says in done.stdout + done.stderr
-
-
-def test_a_script_that_is_not_there(workshop: Run) -> None:
-    done = workshop("compare", "old.py", "new.py")
-    assert done.returncode == 2
-    assert "old.py; name two training scripts" in done.stderr

@@ -23,12 +23,8 @@ def script(tmp_path: Path) -> Path:
 
 def test_without_a_command_it_says_the_one_next_thing(script: Path, workshop: Run) -> None:
     said = workshop()
-    assert said.returncode == 0
-    assert said.stdout.split("\n\n") == [
-        "Welcome. First see whether this machine is ready.",
-        "    workshop doctor",
-        "All commands: workshop --help\n",
-    ]
+    says = "Welcome. First see whether this machine is ready.\n\n    workshop doctor\n\nAll commands: workshop --help\n"
+    assert (said.returncode, said.stdout) == (0, says)
 
 
 def test_list_says_what_comes_next(script: Path, workshop: Run) -> None:
@@ -42,20 +38,14 @@ def test_list_says_what_comes_next(script: Path, workshop: Run) -> None:
     found = json.loads(workshop("list", "--json").stdout)
     assert (found["schema_version"], found["next"]) == (1, "part2")
     assert [each["part"] for each in found["parts"]] == [part.name for part in all_parts()]
-    assert found["parts"][0] == {
-        "part": "part1",
-        "title": "Watch it run",
-        "state": "done",
-        "best_ratio": None,
-        "hints_seen": 0,
-    }
+    first = {"part": "part1", "title": "Watch it run", "state": "done", "best_ratio": None, "hints_seen": 0}
+    assert found["parts"][0] == first
 
 
 def test_show_prints_the_lesson(script: Path, workshop: Run) -> None:
     assert workshop("show", "4").stdout.strip() == find_part("4").lesson.read_text().strip()
     assert workshop("show").stdout.startswith("# Part 1: ")
     assert State(script.parent).get("parts", "part1", "read") is True
-    assert workshop("show", "part99").returncode == 2
 
 
 def test_hints_come_one_by_one(script: Path, workshop: Run) -> None:
@@ -69,8 +59,6 @@ def test_hints_come_one_by_one(script: Path, workshop: Run) -> None:
 
 
 def test_diff(script: Path, workshop: Run) -> None:
-    refused = workshop("diff", "part3")
-    assert (refused.returncode, refused.stdout) == (2, "")
     mine = workshop("diff", "part3", "--yes").stdout.splitlines()
     assert mine[:2] == ["--- train.py", "+++ solutions/part3.py"]
     assert any(line.startswith("+") and "num_workers" in line for line in mine)
@@ -81,14 +69,8 @@ def test_diff(script: Path, workshop: Run) -> None:
     assert workshop("diff", "part3", "--yes").stdout == ""
 
 
-def test_a_solution_is_printed(script: Path, workshop: Run) -> None:
-    refused = workshop("solution", "part3")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "or see the solution with --yes" in refused.stderr
+def test_a_solution_is_printed_or_written_and_yours_is_kept(script: Path, workshop: Run) -> None:
     assert workshop("solution", "3", "--yes").stdout == find_part("part3").solution.read_text()
-
-
-def test_a_solution_that_is_written_keeps_yours(script: Path, workshop: Run) -> None:
     script.write_text("mine")
     done = workshop("solution", "part5", "--write", "--yes")
     assert script.read_bytes() == (SOLUTIONS / "part5.py").read_bytes()

@@ -7,7 +7,7 @@ import pty
 import select
 import signal
 import subprocess
-import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -71,18 +71,12 @@ def test_as_json(workshop: Run) -> None:
     assert found["schema_version"] == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a terminal as POSIX has them")
-def test_ctrl_c_leaves_the_terminal_as_it_was() -> None:
+def test_ctrl_c_leaves_the_terminal_as_it_was(start: Callable[..., subprocess.Popen[str]]) -> None:
     ours, theirs = pty.openpty()
     shown = ""
-    with subprocess.Popen(
-        [sys.executable, "-m", "workshop", "monitor", "--pid", str(os.getpid()), "--interval", "0.1"],
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"},
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-        # A shell that starts the tests in the background makes what they start deaf to Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:
+    terminal = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+    options = ["--pid", str(os.getpid()), "--interval", "0.1"]
+    with start("monitor", *options, environment=terminal, stdout=theirs) as process:
         os.close(theirs)
         while shown.count("training") < 3 and select.select([ours], [], [], 20)[0]:
             shown += os.read(ours, 4096).decode(errors="replace")
@@ -93,8 +87,8 @@ def test_ctrl_c_leaves_the_terminal_as_it_was() -> None:
         complaint = process.communicate(timeout=10)[1]
     os.close(ours)
     assert process.returncode == 130
-    assert complaint.endswith(b"stopped by Ctrl-C\n")
-    assert b"Traceback" not in complaint
+    assert complaint.endswith("stopped by Ctrl-C\n")
+    assert "Traceback" not in complaint
     assert "\x1b[?1049h" in shown  # the other screen
     assert shown.rindex("\x1b[?1049l") > shown.rindex("training")
     assert "\x1b[?25h" in shown[shown.rindex("training") :]  # the cursor

@@ -10,8 +10,9 @@ import pytest
 from conftest import Run
 from made_traces import made_up
 
-from workshop.profiles.traces import hta, load
-from workshop.profiles.traces.tables import ANALYSES
+from workshop.cli.trace_tables import TITLES, as_text
+from workshop.profiles.traces import findings, hta, load
+from workshop.profiles.traces.analysis import ANALYSES, tables
 
 
 @pytest.fixture
@@ -27,8 +28,7 @@ def prof(tmp_path: Path) -> Path:
 
 def test_tables_and_what_it_costs(prof: Path, workshop: Run) -> None:
     done = workshop("trace", prof)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
     for title in ("Where the time of each device goes", "Why each stream is idle", "Operators by", "What it costs"):
         assert title in done.stdout
     costs = done.stdout.partition("What it costs")[2].splitlines()[2:]
@@ -54,13 +54,8 @@ def test_the_numbers_of_holistic_trace_analysis(prof: Path, workshop: Run) -> No
     done = workshop("trace", "--hta-compat", "--json", *sorted(prof.iterdir()))
     assert done.returncode == 0
     found = json.loads(done.stdout)
-    assert list(found) == [
-        "temporal_breakdown",
-        "idle_time_breakdown",
-        "comm_comp_overlap",
-        "cuda_kernel_launch_stats",
-        "gpu_kernel_breakdown",
-    ]
+    breakdowns = ["temporal_breakdown", "idle_time_breakdown", "comm_comp_overlap"]
+    assert list(found) == [*breakdowns, "cuda_kernel_launch_stats", "gpu_kernel_breakdown"]
     assert found == json.loads(json.dumps(hta.analyses(hta.by_rank(load([prof])))))
 
 
@@ -75,26 +70,6 @@ def test_an_analysis_that_cannot_run_is_null(workshop: Run, tmp_path: Path) -> N
     assert "aten::add" in workshop("trace", "cpu.json").stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["missing.json"], "there is no file missing.json"),
-        (["empty.json"], "empty.json is empty"),
-        (["folder"], "there is no trace in folder"),
-        (["prof", "--only", "nothing"], "is one of temporal, idle"),
-        (["prof", "--csv"], "name it with --only"),
-        (["prof", "--hta-compat"], "goes with --json"),
-    ],
-)
-def test_wrong_usage(arguments: list[str], says: str, prof: Path, workshop: Run, tmp_path: Path) -> None:
-    (tmp_path / "empty.json").write_text("")
-    (tmp_path / "folder").mkdir()
-    done = workshop("trace", *arguments)
-    assert done.returncode == 2
-    assert says in " ".join(done.stderr.replace("│", " ").split())
-    assert "Traceback" not in done.stderr
-
-
 def test_damage_is_named_beside_what_could_be_read(prof: Path, workshop: Run) -> None:
     path = prof / "rank0.pt.trace.json.gz"
     path.write_bytes(path.read_bytes()[:-200])
@@ -102,3 +77,18 @@ def test_damage_is_named_beside_what_could_be_read(prof: Path, workshop: Run) ->
     assert done.returncode == 0
     assert "ends too early" in done.stderr
     assert "Where the time of each device goes" in done.stdout
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_no_line_is_wider_than_a_terminal_of_80_columns(ranks: int, tmp_path: Path) -> None:
+    """However long the names of operators and kernels are."""
+    for rank in range(ranks):
+        trace = made_up(rank + 16) | {"distributedInfo": {"rank": rank}}
+        for event in trace["traceEvents"]:
+            if event.get("cat") in ("cpu_op", "kernel"):
+                event["name"] += "_and_so_on" * 20
+        (tmp_path / f"rank{rank}.pt.trace.json").write_text(json.dumps(trace))
+    traces = load([tmp_path])
+    text = as_text(tables(traces), findings.findings(traces), ranks > 1, 80)
+    assert max(map(len, text.splitlines())) == 80, "names take the room that there is"
+    assert [title for title in TITLES.values() if title not in text] == [TITLES["stragglers"]] * (ranks == 1)

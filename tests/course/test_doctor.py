@@ -31,9 +31,8 @@ def test_a_fault_is_a_failure_with_its_remedy(
     shutil.copytree(data / "stand-in", tmp_path / "datasets" / "stand-in")
     (tmp_path / "datasets" / "stand-in" / "oxford-iiit-pet" / "images" / "pug_3.jpg").unlink()
     (tmp_path / "torchvision").mkdir()
-    (tmp_path / "torchvision" / "__init__.py").write_text(
-        "raise RuntimeError('operator torchvision::nms does not exist')"
-    )
+    complaint = "raise RuntimeError('operator torchvision::nms does not exist')"
+    (tmp_path / "torchvision" / "__init__.py").write_text(complaint)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torchvision", raising=False)
 
@@ -75,10 +74,7 @@ def test_shared_memory_as_small_as_dockers_is_a_warning(monkeypatch: pytest.Monk
     ("program", "found"),
     [
         (f"#!{sys.executable}\nexit(1)", "may not attach (ptrace): exit code 1"),
-        (
-            f"#!{sys.executable}\nexit('Error: Permission denied\\nTry sudo')",
-            "may not attach (ptrace): Permission denied",
-        ),
+        (f"#!{sys.executable}\nexit('Error: No permission\\nTry sudo')", "may not attach (ptrace): No permission"),
         ("\0", "does not run: [Errno 8] Exec format error"),
         (None, "there is no py-spy here"),
     ],

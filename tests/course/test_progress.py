@@ -1,5 +1,6 @@
-"""What is remembered of the parts, and what comes next."""
+"""What is remembered of the parts, what comes next, and how memory survives damage and later versions."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,17 +36,17 @@ def states(script: Path) -> dict[str, str]:
 
 def test_a_solved_part_stays_solved_until_the_script_changes(script: Path) -> None:
     assert set(states(script).values()) == {"open"}
-    script.write_bytes(b"mine")
-    end(State(script.parent), "part3", Outcome.DONE, b"mine")
-    assert states(script)["part3"] == "done"
-    end(State(script.parent), "part3", Outcome.UNDECIDED, b"mine")
-    assert states(script)["part3"] == "done"
-    script.write_bytes(b"other")
-    assert states(script)["part3"] == "done before"
-    end(State(script.parent), "part3", Outcome.NOT_YET, b"other")
-    assert states(script)["part3"] == "done before"
-    end(State(script.parent), "part3", Outcome.DONE, b"other")
-    assert states(script)["part3"] == "done"
+    for source, outcome, state_of_part3 in [
+        (b"mine", Outcome.DONE, "done"),
+        (b"mine", Outcome.UNDECIDED, "done"),
+        (b"other", None, "done before"),
+        (b"other", Outcome.NOT_YET, "done before"),
+        (b"other", Outcome.DONE, "done"),
+    ]:
+        script.write_bytes(source)
+        if outcome:
+            end(State(script.parent), "part3", outcome, source)
+        assert states(script)["part3"] == state_of_part3
     script.unlink()
     assert states(script)["part3"] == "done before"
     end(State(script.parent), "part5", Outcome.OTHER_WORK, b"other")
@@ -67,9 +68,7 @@ def test_the_next_part_comes_after_the_one_that_was_done(script: Path) -> None:
     names = [part.name for part in all_parts()]
     assert progress.named_or_next(None, state).name == names[0]
     end(state, "part2", Outcome.DONE, b"")
-    following = progress.next_part(state, after=find_part("part2"))
-    assert following
-    assert following.name == "part3"
+    assert progress.next_part(state, after=find_part("part2")) == find_part("part3")
     assert progress.next_part(state) == find_part("part1")
     for name in names:
         end(state, name, Outcome.DONE, b"")
@@ -113,3 +112,26 @@ def test_the_one_next_thing(script: Path, state: State) -> None:
     for part in all_parts():
         end(state, part.name, Outcome.DONE, UNTOUCHED)
     assert told() == "workshop measure YOUR_SCRIPT"
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "\x00"])
+def test_damaged_state_is_set_aside(damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    State(tmp_path).put(1, "a", "b")
+    path = tmp_path / ".workshop" / "state.json"
+    path.write_text(damage)
+    state = State(tmp_path)
+    assert state.get("a", "b") is None
+    assert "was damaged" in capsys.readouterr().err
+    [aside] = path.parent.glob("state-damaged-*.json")
+    assert aside.read_text() == damage
+    state.put(2, "a", "b")
+    assert State(tmp_path).get("a", "b") == 2
+
+
+def test_state_of_a_later_version_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / ".workshop" / "state.json"
+    path.parent.mkdir()
+    path.write_text('{"schema_version": 7, "new": {"x": 1}, "parts": {"part3": {"new": 2}}}')
+    State(tmp_path).put("done", "parts", "part3", "last")
+    assert json.loads(path.read_text())["new"] == {"x": 1}
+    assert State(tmp_path).get("parts", "part3") == {"new": 2, "last": "done"}

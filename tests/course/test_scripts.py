@@ -1,11 +1,12 @@
-"""The participant's script is replaced without being lost."""
+"""The participant's script is replaced without being lost, and watched while it is edited."""
 
 from pathlib import Path
 
 import pytest
 from conftest import Run
 
-from workshop.course.scripts import existing, replace_script
+from workshop.course import scripts
+from workshop.course.scripts import changes, existing, replace_script
 from workshop.errors import WorkshopError
 from workshop.parts import find_part
 
@@ -41,3 +42,35 @@ def test_a_script_that_is_not_there(script: str, says: str, tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WorkshopError, match=says):
         existing(Path(script), find_part("part9"))
+
+
+def test_once_now_and_at_every_change(tmp_path: Path) -> None:
+    script, profile = tmp_path / "train.py", tmp_path / "train.py.lprof"
+    script.write_text("1")
+    changing = changes([script, profile], 0.02)
+    next(changing)
+    script.write_text("2")
+    next(changing)
+    profile.write_text("of it")
+    next(changing)
+
+
+def test_only_what_stays_is_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is gone, saved as it was, or still being written is waited for: counted in looks, not in seconds."""
+    script = tmp_path / "train.py"
+    script.write_text("1")
+    acts = [
+        lambda: script.touch(),
+        lambda: script.unlink(),
+        lambda: None,
+        lambda: script.write_text("1"),  # an editor that writes anew what was there
+        lambda: script.write_text("2, half"),
+        lambda: script.write_text("2, whole"),
+        lambda: None,
+    ]
+    monkeypatch.setattr(scripts.time, "sleep", lambda _: acts.pop(0)())
+    changing = changes([script])
+    next(changing)
+    assert len(acts) == 7
+    next(changing)
+    assert (acts, script.read_text()) == ([], "2, whole")

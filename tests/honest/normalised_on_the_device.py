@@ -12,10 +12,9 @@ from solutions.part3 import CustomSlowDataset, prepare
 class OneByOne:
     def __init__(self, size):
         side = size * 8 // 7
-        interpolation = v2.InterpolationMode.BILINEAR  # the default, written out
         self.resize = v2.Resize((side, side))
         self.augment = v2.AutoAugment()
-        self.crop = v2.RandomResizedCrop(size, interpolation=interpolation, scale=[0.08, 1.0])
+        self.crop = v2.RandomResizedCrop(size, [0.08, 1.0], interpolation=v2.InterpolationMode.BILINEAR)  # the defaults
 
     def __call__(self, photo):
         return self.crop(self.augment(self.resize(v2.functional.to_image(photo))))

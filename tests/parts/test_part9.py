@@ -1,5 +1,6 @@
 """Part 9: what counts as drawn from Haar's measure, the cheats, and the physics of the script."""
 
+import cmath
 import re
 import runpy
 import sys
@@ -52,7 +53,7 @@ def qr() -> Tensor:
 
 
 def with_half(other: Callable[[Tensor], Tensor]) -> Tensor:
-    """Half of the fields drawn, the others made of them."""
+    """Draw half of the fields, and make the others of them."""
     half = qr()[: FIELDS // 2]
     return torch.cat([half, other(half)])
 
@@ -72,6 +73,7 @@ def test_each_way_of_the_solution_draws_from_haars_measure(draw: Callable[..., T
 
 
 KEPT = part9.draw_by_qr(FIELDS, CPU)
+ROOT_OF_1 = cmath.exp(2j * cmath.pi / 3)
 
 
 @pytest.mark.parametrize(
@@ -81,16 +83,10 @@ KEPT = part9.draw_by_qr(FIELDS, CPU)
         (lambda: qr()[..., :2, :2], "no field of complex 3 x 3 matrices"),
         (lambda: qr() * torch.nan, "not unitary"),
         (random_exponential, r"E \|tr U\|\^2 is 2\.[34].*; of links drawn from Haar's measure on SU\(3\) it is 1"),
-        (
-            lambda: with_half(lambda half: half * torch.exp(torch.tensor(2j * torch.pi / 3))),
-            "50% of the links of 3 steps are not drawn",
-        ),
+        (lambda: with_half(lambda half: half * ROOT_OF_1), "50% of the links of 3 steps are not drawn"),
         (lambda: with_half(lambda half: qr()[:1, :1, :1, :1, :1, :1] @ half), "depend on each other.* along axis 0"),
         (lambda: KEPT @ qr()[0, 0, 0, 0, 0, 0], "the links of one step depend on those of another"),
-        (
-            lambda: qr()[:1] @ qr()[:, :1, :1, :1, :1, :1],
-            "the links of a step depend on each other: of quotients along axis 0",
-        ),
+        (lambda: qr()[:1] @ qr()[:, :1, :1, :1, :1, :1], "links of a step depend on each other: of .* along axis 0"),
     ],
     ids="real two_by_two nan exponential centre half turned related".split(),
 )
@@ -103,11 +99,11 @@ def test_what_is_refused(draw: Callable[[], Tensor], says: str) -> None:
 
 @pytest.mark.parametrize("cheat", sorted(CHEATS.glob("[!v]*.py")), ids=lambda path: path.stem)
 def test_every_cheat_is_refused_and_named(cheat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its links of every other step, as if these had been recorded."""
+    """The links of every other step are judged, as if these had been recorded."""
     sources: list[str] = []
     monkeypatch.setitem(sys.modules, "variation", SimpleNamespace(train_with=sources.append))
     runpy.run_path(str(cheat))
-    namespace = dict(vars(lattice))
+    namespace = vars(lattice) | {"draw_honestly": lattice.draw_links}
     exec(sources[0], namespace)
     torch.manual_seed(0)
     found = list(complaints([namespace["draw_links"](FIELDS, CPU) for _ in range(5)][::2]))
@@ -116,7 +112,7 @@ def test_every_cheat_is_refused_and_named(cheat: Path, monkeypatch: pytest.Monke
 
 
 def test_of_steps_that_were_not_seen_nothing_is_said(tmp_path: Path) -> None:
-    """The judge has words of its own for a script whose loss or training it cannot see."""
+    """The bench reports a script whose loss or training it cannot see."""
     assert list(complaints([])) == []
     unseen = SimpleNamespace(folder=tmp_path)
     assert list(links_are_haar(SimpleNamespace(original=unseen, candidate=unseen), [])) == []  # type: ignore[arg-type]

@@ -14,13 +14,11 @@ from workshop.pets.layout import PetFolder
 
 @pytest.mark.parametrize(("max_items", "most", "fewest"), [(37, 1, 1), (74, 2, 2), (50, 2, 1), (369, 10, 9)])
 def test_a_subset_is_as_equal_as_can_be_over_the_classes(data: Path, max_items: int, most: int, fewest: int) -> None:
-    whole = OxfordPets(data / "stand-in")
     pets = OxfordPets(data / "stand-in", max_items=max_items)
     assert len(pets) == max_items
     counts = Counter(label for _, label in (pets[index] for index in range(len(pets))))
     assert (len(counts), max(counts.values()), min(counts.values())) == (37, most, fewest)
     assert pets.kept == OxfordPets(data / "stand-in", max_items=max_items).kept
-    assert len(whole) == 370
 
 
 def test_unequal_classes_give_what_they_have() -> None:
@@ -32,18 +30,13 @@ def test_unequal_classes_give_what_they_have() -> None:
     assert balanced_subset(labels, 99) == balanced_subset(labels, None) == list(range(7))
 
 
-def replace_picture(path: Path, content: bytes) -> None:
-    path.unlink()
-    path.write_bytes(content)
-
-
 def test_the_files_are_named_without_the_place_they_lie_in(data: Path, folder: PetFolder) -> None:
     here, there = (OxfordPets(root, max_items=3) for root in (data / "stand-in", folder.root))
     assert here.files() == there.files()
     names = ["Abyssinian_1.jpg", "american_bulldog_1.jpg", "american_pit_bull_terrier_1.jpg"]
     assert [name for name, _ in here.files()] == names
-    path = folder.images / names[0]
-    replace_picture(path, path.read_bytes() + b" ")
+    (folder.images / names[0]).unlink()
+    (folder.images / names[0]).write_bytes(b"another picture")
     assert here.files() != there.files()
 
 
@@ -56,7 +49,9 @@ def test_it_pickles_for_spawned_workers(data: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"no picture", None], ids=["empty", "text", "cut off"])
 def test_a_damaged_picture_is_named(folder: PetFolder, content: bytes | None) -> None:
     path = folder.images / "Abyssinian_1.jpg"
-    replace_picture(path, path.read_bytes()[:20_000] if content is None else content)
+    content = path.read_bytes()[:20_000] if content is None else content
+    path.unlink()  # it is a link
+    path.write_bytes(content)
     with pytest.raises(DataError, match=r"Abyssinian_1.jpg cannot be read as a picture"):
         OxfordPets(folder.root)[0]
 

@@ -27,13 +27,10 @@ def test_torchvision_reads_the_stand_in_as_it_reads_the_photos(data: Path) -> No
         assert (image.mode, category, species) == ("RGB", 0, 0)
 
 
-def test_a_whole_set_is_complete(folder: PetFolder) -> None:
+def test_a_whole_set_is_complete(folder: PetFolder, tmp_path: Path) -> None:
     assert folder.exists()
     folder.require_complete()
-
-
-def test_nothing_is_not_a_set(tmp_path: Path) -> None:
-    assert not stand_in_folder(tmp_path).exists()
+    assert not stand_in_folder(tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from workshop.probe.connection import ClosedError
 from workshop.probe.wire import SetStage
-from workshop.processes.output_tail import MOST_BYTES
+from workshop.processes.output import MOST_BYTES
 from workshop.processes.script import Script, ScriptError, run_folder
 
 Make = Callable[..., Script]
@@ -25,28 +25,25 @@ REST = "import time\ntime.sleep(1000)\n"
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """A script of a given text; after the test, nothing that was started in it may run."""
+    """A script of a given text; after the test, nothing that was started in it may run, and its folder is gone."""
     with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(run_folder())
 
-        def script(text: str, **options: object) -> Script:
+        def script(text: str, patience_s: float = 60.0) -> Script:
             path = tmp_path / "script.py"
             path.write_text(text)
-            folder = stack.enter_context(run_folder())
-            return stack.enter_context(Script([str(path)], folder, **options))  # type: ignore[arg-type]
+            return stack.enter_context(Script([str(path)], folder, patience_s=patience_s))
 
         yield script
     assert left_over(tmp_path) == []
+    assert not folder.exists()
 
 
 def left_over(folder: Path) -> list[str]:
     """Command lines that name the folder, of processes that live."""
-    lines = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            line = " ".join(process.cmdline())
-            if str(folder) in line and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                lines.append(line)
-    return lines
+    found = [process.info for process in psutil.process_iter(["pid", "cmdline", "status"])]
+    lives = [each for each in found if each["pid"] != os.getpid() and each["status"] != psutil.STATUS_ZOMBIE]
+    return [line for each in lives if str(folder) in (line := " ".join(each["cmdline"] or []))]
 
 
 def test_it_says_something_and_is_told_something(make: Make) -> None:
@@ -58,7 +55,6 @@ def test_it_says_something_and_is_told_something(make: Make) -> None:
 
 
 def receive_or_end(script: Script) -> None:
-    """Wait for a message of a script that never sends one."""
     try:
         script.receive()
     except ClosedError:
@@ -142,9 +138,3 @@ def test_nothing_outlives_a_parent_that_is_killed(paused: bool, tmp_path: Path) 
         time.sleep(0.1)
     assert left_over(tmp_path) == []
     assert not (tmp_path / "run").exists()
-
-
-def test_a_run_folder_is_gone_in_the_end() -> None:
-    with run_folder() as folder:
-        (folder / "something").touch()
-    assert not folder.exists()

@@ -15,7 +15,7 @@ import pytest
 from script_runs import started
 
 from workshop.errors import WorkshopError
-from workshop.processes.snapshot import Gpu, Snapshot, Watch, runs_script
+from workshop.processes.snapshot import Gpu, Watch, runs_script
 
 LOADING = """
 import multiprocessing, sys, time
@@ -49,16 +49,12 @@ def loading(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield process.pid
 
 
-def measured(watch: Watch) -> Snapshot:
-    """A snapshot with rates."""
-    watch.snapshot()
-    time.sleep(0.3)
-    return watch.snapshot()
-
-
 @linux
 def test_a_run_is_shown_with_its_workers(loading: int) -> None:
-    processes = measured(Watch([loading])).processes
+    watch = Watch([loading])
+    watch.snapshot()
+    time.sleep(0.3)
+    processes = watch.snapshot().processes
     roles = sorted(process.role for process in processes if process.role != "helper")
     assert roles == ["child", "training", "worker 0", "worker 1"]
     root = processes[0]
@@ -67,12 +63,9 @@ def test_a_run_is_shown_with_its_workers(loading: int) -> None:
     workers = [process for process in processes if process.role.startswith("worker")]
     assert [worker.role for worker in sorted(workers, key=lambda worker: worker.pid)] == ["worker 0", "worker 1"]
     assert all(process.rss_bytes and process.rss_bytes > 2**20 for process in processes)
-    assert root.status == "running"
-    for worker in workers:
-        assert worker.status == "sleeping"
-        assert root.cpu_percent is not None
-        assert worker.cpu_percent is not None
-        assert root.cpu_percent > worker.cpu_percent
+    assert [root.status, *(worker.status for worker in workers)] == ["running", "sleeping", "sleeping"]
+    assert root.cpu_percent is not None
+    assert all(worker.cpu_percent is not None and root.cpu_percent > worker.cpu_percent for worker in workers)
     # Python's own helper process is there if workers are spawned.
     spawned = any("spawn_main" in worker.command for worker in workers)
     assert any(process.role == "helper" for process in processes) == spawned
@@ -84,8 +77,8 @@ def test_no_process_is_shown_twice(loading: int) -> None:
     assert [process.pid for process in Watch([*reversed(all_pids), loading]).snapshot().processes] == all_pids
 
 
-def test_rates_start_with_the_second_snapshot(tmp_path: Path) -> None:
-    with ready(tmp_path, "sleeping.py", SLEEPING) as process:
+def test_rates_start_with_the_second_snapshot_and_all_is_json(tmp_path: Path) -> None:
+    with ready(tmp_path, "sleeping.py", SLEEPING, "two\nlines", "/a/long/path") as process:
         watch = Watch([process.pid])
         first, second = watch.snapshot(), watch.snapshot()
     assert set(first.cores_percent) == {None}
@@ -95,11 +88,7 @@ def test_rates_start_with_the_second_snapshot(tmp_path: Path) -> None:
     assert second.processes[0].cpu_percent is not None
     assert 0 < second.memory_used_bytes < second.memory_total_bytes == psutil.virtual_memory().total
 
-
-def test_a_snapshot_is_json_and_a_command_one_short_line(tmp_path: Path) -> None:
-    with ready(tmp_path, "sleeping.py", SLEEPING, "two\nlines", "/a/long/path") as process:
-        snapshot = replace(Watch([process.pid]).snapshot(), gpus=(Gpu(0, "one", None, 1, 2),))
-    as_json = json.loads(json.dumps(snapshot.as_dict()))
+    as_json = json.loads(json.dumps(replace(first, gpus=(Gpu(0, "one", None, 1, 2),)).as_dict()))
     [shown] = as_json["processes"]
     assert (shown["pid"], shown["command"]) == (process.pid, f"{Path(sys.executable).name} sleeping.py two lines path")
     [gpu] = as_json["gpus"]
@@ -135,10 +124,8 @@ def test_scripts_are_found_and_their_descendants_are_no_runs(tmp_path: Path) -> 
         snapshot = Watch(None).snapshot()
         found = [each for each in snapshot.processes if "nested.py" in each.command or "sleeping.py" in each.command]
         inner = psutil.Process(process.pid).children()[0].pid
-    assert [(each.pid, each.depth, each.role) for each in found] == [
-        (process.pid, 0, "training"),
-        (inner, 1, "child"),
-    ]
+    shown = [(each.pid, each.depth, each.role) for each in found]
+    assert shown == [(process.pid, 0, "training"), (inner, 1, "child")]
     assert os.getpid() not in {each.pid for each in snapshot.processes}
 
 

@@ -1,9 +1,7 @@
 """`workshop torchrun`: ranks that work, fail, are killed, or are stopped; and nothing is left running."""
 
 import signal
-import subprocess
 import time
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -36,55 +34,36 @@ if __name__ == "__main__":
 """
 
 
-def start(folder: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
-    """Start two ranks, and wait until they have begun."""
-    (folder / "ranks.py").write_text(RANKS)
-    command = ("-m", "workshop", "torchrun", "--standalone", "--nproc_per_node=2", "ranks.py")
-    return started(folder, *command, *arguments, ready="begun")
+OTHERS = "; the other ranks have been ended"
 
 
-def rank_of(process: subprocess.Popen[str], rank: int) -> psutil.Process:
-    children = psutil.Process(process.pid).children()
-    return next(child for child in children if child.environ().get("RANK") == str(rank))
-
-
-def own_words(process: subprocess.Popen[str]) -> list[str]:
-    """The lines of the workshop itself; beside them, ranks may tell their own errors, and torch may warn."""
-    _, errors = process.communicate(timeout=60)
-    assert "ChildFailedError" not in errors, "torchrun's page about it"
-    return [line for line in errors.splitlines() if line.startswith(("rank ", "stopped "))]
-
-
-def test_a_rank_that_is_killed_ends_the_run_in_one_line(tmp_path: Path) -> None:
-    with start(tmp_path) as process:
-        everything = psutil.Process(process.pid).children(recursive=True)
-        assert len(everything) >= 4, "two ranks, and a worker of each"
-        rank_of(process, 1).kill()
-        assert own_words(process) == ["rank 1 was killed by SIGKILL; the other ranks have been ended"]
-        assert process.returncode == 128 + signal.SIGKILL
-        assert ends(process.pid)
-        assert psutil.wait_procs(everything, timeout=5)[1] == []
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("what", "code", "says"),
-    [("fail", 7, ["rank 1 ended with exit code 7; the other ranks have been ended"]), ("end", 0, [])],
+    ("how", "code", "says"),
+    [
+        ("killed", 128 + signal.SIGKILL, [f"rank 1 was killed by SIGKILL{OTHERS}"]),
+        pytest.param("fail", 7, [f"rank 1 ended with exit code 7{OTHERS}"], marks=pytest.mark.slow),
+        pytest.param("end", 0, [], marks=pytest.mark.slow),
+        pytest.param("Ctrl-C", 130, ["stopped by Ctrl-C"], marks=pytest.mark.slow),
+    ],
 )
-def test_ranks_that_end_by_themselves(what: str, code: int, says: list[str], tmp_path: Path) -> None:
-    with start(tmp_path, what) as process:
-        assert own_words(process) == says
-        assert process.returncode == code
-
-
-@pytest.mark.slow
-def test_ctrl_c(tmp_path: Path) -> None:
-    with start(tmp_path) as process:
+def test_the_end_is_told_in_one_line_and_nothing_is_left(how: str, code: int, says: list[str], tmp_path: Path) -> None:
+    (tmp_path / "ranks.py").write_text(RANKS)
+    command = ("-m", "workshop", "torchrun", "--standalone", "--nproc_per_node=2", "ranks.py", how)
+    with started(tmp_path, *command, ready="begun") as process:
         everything = psutil.Process(process.pid).children(recursive=True)
-        time.sleep(0.5)
-        press_ctrl_c(process)
-        assert own_words(process) == ["stopped by Ctrl-C"]
-        assert process.returncode == 130
+        if how == "killed":
+            assert len(everything) >= 4, "two ranks, and a worker of each"
+            ranks = psutil.Process(process.pid).children()
+            next(rank for rank in ranks if rank.environ().get("RANK") == "1").kill()
+        elif how == "Ctrl-C":
+            time.sleep(0.5)
+            press_ctrl_c(process)
+        _, errors = process.communicate(timeout=60)
+        assert "ChildFailedError" not in errors, "torchrun's page about it"
+        # Beside the workshop, ranks may tell their own errors, and torch may warn.
+        assert [line for line in errors.splitlines() if line.startswith(("rank ", "stopped "))] == says
+        assert process.returncode == code
+        assert ends(process.pid)
         assert psutil.wait_procs(everything, timeout=5)[1] == []
 
 

@@ -9,28 +9,25 @@ from workshop.profiles.stacks import Frame
 RECORDING = stacks.parse(["<module> (train.py:9);main (train.py:5) 3\n", "_bootstrap (threading.py:1) 1\n"])
 
 
+OWN = r"train.py models/net.py /home/me/project/data.py C:\Users\me\project\data.py notebook.ipynb"
+LIBRARY = r"""
+torch/nn/modules/module.py threading.py multiprocessing/popen_fork.py /usr/lib/python3/dist-packages/nobody.py
+/opt/env/lib/python3.12/site-packages/nobody/knows.py C:\Python312\Lib\site-packages\nobody\knows.py
+"""
+NATIVE = "libtorch_cpu.so /usr/lib/x86_64-linux-gnu/libc.so.6"
+
+
 @pytest.mark.parametrize(
-    ("path", "origin"),
+    ("origin", "paths"),
     [
-        ("train.py", CodeOrigin.OWN),
-        ("models/net.py", CodeOrigin.OWN),
-        ("/home/me/project/data.py", CodeOrigin.OWN),
-        (r"C:\Users\me\project\data.py", CodeOrigin.OWN),
-        ("notebook.ipynb", CodeOrigin.OWN),
-        ("torch/nn/modules/module.py", CodeOrigin.LIBRARY),
-        ("threading.py", CodeOrigin.LIBRARY),
-        ("multiprocessing/popen_fork.py", CodeOrigin.LIBRARY),
-        ("<frozen importlib._bootstrap>", CodeOrigin.LIBRARY),
-        ("/opt/env/lib/python3.12/site-packages/nobody/knows.py", CodeOrigin.LIBRARY),
-        (r"C:\Python312\Lib\site-packages\nobody\knows.py", CodeOrigin.LIBRARY),
-        ("/usr/lib/python3/dist-packages/nobody.py", CodeOrigin.LIBRARY),
-        ("libtorch_cpu.so", CodeOrigin.NATIVE),
-        ("/usr/lib/x86_64-linux-gnu/libc.so.6", CodeOrigin.NATIVE),
-        ("", CodeOrigin.NATIVE),
+        (CodeOrigin.OWN, OWN.split()),
+        (CodeOrigin.LIBRARY, [*LIBRARY.split(), "<frozen importlib._bootstrap>"]),
+        (CodeOrigin.NATIVE, [*NATIVE.split(), ""]),
     ],
 )
-def test_whose_code_it_is(path: str, origin: CodeOrigin) -> None:
-    assert CodeOrigins(RECORDING)(Frame("f", path, 1)) is origin
+def test_whose_code_it_is(origin: CodeOrigin, paths: list[str]) -> None:
+    origin_of = CodeOrigins(RECORDING)
+    assert {path: origin_of(Frame("f", path, 1)) for path in paths} == dict.fromkeys(paths, origin)
 
 
 def test_own_is_what_was_run_and_what_one_says() -> None:

@@ -16,21 +16,15 @@ process 1:"/usr/bin/python /usr/bin/torchrun --nproc_per_node=2 train.py";proces
 """  # noqa: E501
 
 
-def parse(text: str) -> Recording:
-    return stacks.parse(text.splitlines(keepends=True))
+def samples(recording: str | Recording, by: str) -> list[tuple[str, int]]:
+    read = stacks.parse(recording.splitlines()) if isinstance(recording, str) else recording
+    return [(name, each.samples) for name, each in sample_groups.split(read, by).items()]
 
 
-def samples(recording: Recording, by: str) -> list[tuple[str, int]]:
-    return [(name, each.samples) for name, each in sample_groups.split(recording, by).items()]
-
-
-def test_children_of_torchrun_are_ranks_in_the_order_of_their_start() -> None:
-    assert samples(parse(TORCHRUN), "rank") == [("local rank 0", 2), ("local rank 1", 11), ("no rank", 5)]
-
-
-def test_a_rank_that_was_recorded_counts() -> None:
+def test_children_of_torchrun_are_ranks_in_the_order_of_their_start_unless_ranks_were_recorded() -> None:
+    assert samples(TORCHRUN, "rank") == [("local rank 0", 2), ("local rank 1", 11), ("no rank", 5)]
     text = TORCHRUN.replace('process 9:"', 'process 9:"RANK=10 ').replace('process 4:"', 'process 4:"RANK=2 ')
-    assert samples(parse(text), "rank") == [("rank 2", 2), ("rank 10", 11), ("no rank", 5)]
+    assert samples(text, "rank") == [("rank 2", 2), ("rank 10", 11), ("no rank", 5)]
 
 
 def test_the_files_of_ranks_and_nodes(tmp_path: Path) -> None:
@@ -44,16 +38,16 @@ def test_the_files_of_ranks_and_nodes(tmp_path: Path) -> None:
 
 
 def test_workers_are_named_and_threads_keep_their_names() -> None:
-    assert ("12 DataLoader worker", 4) in samples(parse(TORCHRUN), "process")
+    assert ("12 DataLoader worker", 4) in samples(TORCHRUN, "process")
     text = """\
 process 7:"python train.py";thread (0xA1);main (train.py:3) 3
 process 7:"python train.py";thread (0xA1): MainThread;main (train.py:4) 2
 process 7:"python train.py";thread (0xB2): tqdm_monitor;wait (threading.py:1) 1
 """
-    assert samples(parse(text), "thread") == [("thread 0xA1 MainThread", 5), ("thread 0xB2 tqdm_monitor", 1)]
+    assert samples(text, "thread") == [("thread 0xA1 MainThread", 5), ("thread 0xB2 tqdm_monitor", 1)]
 
 
 @pytest.mark.parametrize(("by", "remedy"), [("process", "-s"), ("thread", "--threads"), ("rank", "torchrun")])
 def test_what_was_not_recorded_cannot_be_told_apart(by: str, remedy: str) -> None:
     with pytest.raises(WorkshopError, match=f"one {by} from another; record with .*{remedy}"):
-        sample_groups.split(parse("main (train.py:3) 3\n"), by)
+        samples("main (train.py:3) 3\n", by)

@@ -60,7 +60,9 @@ if __name__ == "__main__":
 """
 
 
-WORKERS = "dict(workers, multiprocessing_context={!r}, persistent_workers={!r})"
+FORKED = "dict(workers, multiprocessing_context='fork', persistent_workers=True)"
+OTHERS = [FORKED.replace("fork", method) for method in ("spawn", "forkserver")]
+OTHERS += [options.replace("True", "False") for options in (FORKED, *OTHERS)]
 GETITEM_HITS = [ITEMS * EPOCHS, ITEMS * EPOCHS // 2, ITEMS * EPOCHS, ITEMS * EPOCHS]
 MAIN_HITS = [1, EPOCHS + 1, (ITEMS // 4 + 1) * EPOCHS, ITEMS // 4 * EPOCHS, 1]
 
@@ -87,17 +89,7 @@ def profile(folder: Path, kind: str, options: str) -> Mapping[str, line_profile.
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        WORKERS.format("fork", True),
-        pytest.param("{}", marks=pytest.mark.slow),
-        pytest.param(WORKERS.format("fork", False), marks=pytest.mark.slow),
-        *(
-            pytest.param(WORKERS.format(method, persistent), marks=pytest.mark.slow)
-            for method in ("spawn", "forkserver")
-            for persistent in (False, True)
-        ),
-    ],
+    "options", [FORKED, *(pytest.param(options, marks=pytest.mark.slow) for options in ("{}", *OTHERS))]
 )
 def test_workers_are_counted_as_the_training_process_would_be(options: str, tmp_path: Path) -> None:
     functions = profile(tmp_path, "Slow", options)

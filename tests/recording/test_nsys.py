@@ -8,7 +8,7 @@ import pytest
 from conftest import Run
 
 from workshop.probe.wire import NVTX_VARIABLE
-from workshop.processes import injection
+from workshop.processes.script import probe_environment
 
 TRAINING = """
 import torch
@@ -40,6 +40,6 @@ def test_without_nsys_the_command_is_printed(workshop: Run, tmp_path: Path) -> N
 
 def test_phases_are_marked_and_the_training_is_not_disturbed(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TRAINING)
-    done = run("mine.py", environment=injection.environment() | {NVTX_VARIABLE: "1"})
+    done = run("mine.py", environment=probe_environment() | {NVTX_VARIABLE: "1"})
     assert done.returncode == 0, done.stderr
     assert done.stdout == ", ".join(f"{phase}, end" for phase in PHASES) + "\n"

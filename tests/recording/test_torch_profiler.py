@@ -87,9 +87,8 @@ def test_the_slow_script(
 @pytest.mark.slow
 def test_two_ranks_and_the_slow_one(record: Run, workshop: Run, tmp_path: Path) -> None:
     (tmp_path / "ranks.py").write_text(RANKS)
-    torchrun = shutil.which("torchrun") or "torchrun"
-    command = ("--", torchrun, "--standalone", "--nproc_per_node=2", "ranks.py")
-    done = record("--wait", "1", "--warmup", "1", "--active", "3", *command)
+    command = (shutil.which("torchrun") or "torchrun", "--standalone", "--nproc_per_node=2", "ranks.py")
+    done = record("--wait", "1", "--warmup", "1", "--active", "3", "--", *command)
     assert done.returncode == 0, done.stderr
     traces = load([tmp_path / "prof"])
     assert {rank: numbers(trace) for rank, trace in traces.items()} == {0: [2, 3, 4], 1: [2, 3, 4]}

@@ -20,21 +20,15 @@ class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
 
-def forbid() -> None:
-    """From here on, for this process and all that it starts."""
-    instructions = [
-        (LOAD_WORD, 0, 0, 0),  # the number of the system call
-        (JUMP_IF_EQUAL, 2, 0, PTRACE),
-        (JUMP_IF_EQUAL, 1, 0, PROCESS_VM_READV),
-        (RETURN, 0, 0, ALLOW),
-        (RETURN, 0, 0, REFUSE),
-    ]
-    code = b"".join(struct.pack("HBBI", *each) for each in instructions)
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-    assert libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(Program(len(instructions), code))) == 0
-
-
-if __name__ == "__main__":
-    forbid()
-    os.execvp(sys.argv[1], sys.argv[1:])
+INSTRUCTIONS = [
+    (LOAD_WORD, 0, 0, 0),  # the number of the system call
+    (JUMP_IF_EQUAL, 2, 0, PTRACE),
+    (JUMP_IF_EQUAL, 1, 0, PROCESS_VM_READV),
+    (RETURN, 0, 0, ALLOW),
+    (RETURN, 0, 0, REFUSE),
+]
+code = b"".join(struct.pack("HBBI", *each) for each in INSTRUCTIONS)
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+assert libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(Program(len(INSTRUCTIONS), code))) == 0
+os.execvp(sys.argv[1], sys.argv[1:])

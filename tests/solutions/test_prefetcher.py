@@ -1,6 +1,7 @@
 """Every batch, in order, and one ahead."""
 
 import torch
+from torch.utils.data import DataLoader
 
 from solutions.prefetcher import Prefetcher
 
@@ -10,16 +11,11 @@ CPU = torch.device("cpu")
 def test_nothing_is_lost_and_the_next_batch_is_fetched_before_the_current_one_is_handed_out() -> None:
     fetched: list[int] = []
 
-    class Loader:
-        def __len__(self) -> int:
-            return 3
+    def fetch(numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        fetched.extend(numbers)
+        return torch.tensor(numbers), 10 * torch.tensor(numbers)
 
-        def __iter__(self):
-            for number in range(3):
-                fetched.append(number)
-                yield torch.tensor([number]), torch.tensor([10 * number])
-
-    prefetcher = Prefetcher(Loader(), CPU)
+    prefetcher = Prefetcher(DataLoader(range(3), collate_fn=fetch), CPU)
     assert len(prefetcher) == 3
     for epoch in range(2):
         fetched.clear()

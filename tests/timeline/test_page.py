@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browsers import launched, visited
+from browsers import visited
 from conftest import Run
 from made_traces import made_up, write
 from playwright.sync_api import Browser, Page
 
 from workshop.profiles.traces import load
+from workshop.profiles.traces.analysis import tables
 from workshop.profiles.traces.findings import findings
-from workshop.profiles.traces.tables import tables
 from workshop.timeline.page import page as draw
 
 INK = """() => {
@@ -19,12 +19,6 @@ INK = """() => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   return pixels.filter((value, at) => at % 4 === 3 && value > 0).length;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +43,8 @@ def page(browser: Browser, drawn: Path) -> Iterator[Page]:
 def test_what_costs_time_stands_above_the_charts(page: Page) -> None:
     assert page.locator("#findings li").count() > 0
     assert page.locator(".bar").count() >= 2
-    titles = page.locator("h2").all_inner_texts()
-    assert titles[0] == "What it costs, of the whole time"
-    assert titles[-1] == "Timeline"
+    first, *_, last = page.locator("h2").all_inner_texts()
+    assert (first, last) == ("What it costs, of the whole time", "Timeline")
 
 
 def test_the_timeline_is_drawn_zoomed_and_moved(page: Page) -> None:
@@ -92,5 +85,6 @@ def test_long_traces_keep_what_is_longest(tmp_path: Path, monkeypatch: pytest.Mo
     everything = draw(traces, {}, [])
     assert '"leftOut":0' in everything
     monkeypatch.setattr("workshop.timeline.page.MOST_EVENTS", 20)
-    assert '"leftOut":0' not in draw(traces, {}, [])
-    assert len(draw(traces, {}, [])) < len(everything)
+    shortened = draw(traces, {}, [])
+    assert '"leftOut":0' not in shortened
+    assert len(shortened) < len(everything)

@@ -1,23 +1,24 @@
-"""The commands `workshop check` and `workshop watch`."""
+"""The commands that judge a part: `workshop check`, `workshop watch` and `workshop dev selftest`."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from workshop.cli.course import what_comes_next
+from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
 from workshop.cli.output import ask, print_json, say
+from workshop.course.progress import named_or_next, next_part
+from workshop.course.scripts import changes, existing
+from workshop.course.state import State
 from workshop.errors import WorkshopError
+from workshop.parts import Part, all_parts, find_part
 from workshop.pets.layout import DEFAULT_DATA
 
-if TYPE_CHECKING:
-    from workshop.course.answers.question import Ask
-    from workshop.course.state import State
-    from workshop.parts import Part
-
 app = typer.Typer()
+dev_app = typer.Typer(no_args_is_help=True)
 
 
 @app.command(rich_help_panel=COURSE)
@@ -42,12 +43,8 @@ def check(
     Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided, the machine is too noisy;
     5 the script broke. With --all it is the highest of them.
     """
-    from workshop.cli.verdict_text import print_verdict
+    from workshop.cli.result_text import print_verdict
     from workshop.course import checks
-    from workshop.course.progress import next_part
-    from workshop.course.scripts import existing
-    from workshop.course.state import State
-    from workshop.parts import all_parts, find_part
 
     if every and answer is not None:
         raise typer.BadParameter("goes with one part, not with --all", param_hint="--answer")
@@ -55,11 +52,13 @@ def check(
         raise typer.BadParameter("name one part, such as part3, or say --all")
     todo = []
     for each in all_parts() if every else [find_part(part or "")]:
-        own = _script_of(each, script, every)
-        if every and each.own_script and not own.is_file():
-            say(f"{each.name} is left out: there is no {own}; workshop start {each.name} puts it there")
-        else:
-            todo.append((each, existing(own, each)))
+        own = script or Path(each.script)
+        if every and each.own_script:
+            own = own.with_name(each.script)
+            if not own.is_file():
+                say(f"{each.name} is left out: there is no {own}; workshop start {each.name} puts it there")
+                continue
+        todo.append((each, existing(own, each)))
     state = State(todo[0][1].parent)
     askers = [_asker(each, answer, every, as_json, state) for each, _ in todo]  # before any of them takes a minute
     verdicts = []
@@ -90,14 +89,10 @@ def watch(
 
     Example: workshop watch part3
     """
-    from workshop.cli.verdict_text import print_verdict
+    from workshop.cli.result_text import print_verdict
     from workshop.course import checks
-    from workshop.course.file_changes import changes
-    from workshop.course.progress import named_or_next, next_part
-    from workshop.course.scripts import existing
-    from workshop.course.state import State
 
-    state = State(script.absolute().parent if script else Path.cwd())
+    state = state_beside(script)
     found = named_or_next(part, state)
     script = script or Path(found.script)
     existing(script, found)
@@ -115,15 +110,34 @@ def watch(
         say(f"watching {script}; Ctrl-C ends it")
 
 
-def _script_of(part: "Part", script: Path | None, every: bool) -> Path:
-    """The file to judge: the one that was named; or the part's own, which of many parts is beside it."""
-    if script is None:
-        return Path(part.script)
-    return script.with_name(part.script) if every and part.own_script else script
+@dev_app.command()
+def selftest(
+    part: PartArgument = None,
+    cheats: Annotated[bool, typer.Option(help="Try the cheats, too.")] = True,
+    data: DataOption = DEFAULT_DATA,
+) -> None:
+    """Check the checks themselves.
+
+    Example: workshop dev selftest part3
+
+    A part must fail before it is done and pass with its solution or the right answer, and every cheat must be refused.
+    Without a name, every part is tried, which takes ten to twenty minutes. Exit code 1: it is not so.
+    """
+    from workshop.course.selftest import run
+
+    failed = False
+    for result in run(data, part, cheats):
+        failed |= result.passed is False
+        mark = {True: "ok  ", False: "FAIL", None: "-   "}[result.passed]
+        print(f"{mark}  {result.what}: {result.found}", flush=True)
+    raise typer.Exit(int(failed))
 
 
-def _asker(part: "Part", answer: str | None, every: bool, as_json: bool, state: "State") -> "Ask | None":
-    """How a part's question is answered: beforehand, as remembered, or by the person at the terminal."""
+def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: State) -> Callable[[str], str] | None:
+    """Return what answers a part's question: a given or remembered answer, or the person at the terminal.
+
+    None for a part that can be judged without an answer.
+    """
     if not part.question:
         if answer is not None:
             raise typer.BadParameter(f"{part.name} asks no question", param_hint="--answer")

@@ -2,15 +2,16 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
 from workshop.cli.output import filled, print_diff, print_json, print_lesson, print_rows
-
-if TYPE_CHECKING:
-    from workshop.parts import Part
+from workshop.course import progress
+from workshop.course.scripts import existing, replace_script
+from workshop.course.state import State
+from workshop.parts import Part, all_parts, find_part
 
 app = typer.Typer()
 
@@ -24,11 +25,8 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
 
     Example: workshop list
     """
-    from workshop.course.progress import next_part, progress
-    from workshop.course.state import State
-
-    state = State(script.absolute().parent)
-    parts, following = progress(state, script), next_part(state)
+    state = state_beside(script)
+    parts, following = progress.progress(state, script), progress.next_part(state)
     if as_json:
         print_json(parts=[dataclasses.asdict(each) for each in parts], next=following and following.name)
         return
@@ -49,11 +47,8 @@ def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
 
     Example: workshop show part3
     """
-    from workshop.course.progress import named_or_next
-    from workshop.course.state import State
-
-    state = State(script.absolute().parent)
-    found = named_or_next(part, state)
+    state = state_beside(script)
+    found = progress.named_or_next(part, state)
     if script.is_file():
         state.put(True, "parts", found.name, "read")
     print_lesson(found.lesson.read_text(encoding="utf-8"))
@@ -65,12 +60,9 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
 
     Example: workshop hint part3
     """
-    from workshop.course.progress import named_or_next, next_hint
-    from workshop.course.state import State
-
-    state = State(script.absolute().parent)
-    found = named_or_next(part, state)
-    number, text = next_hint(state, found)
+    state = state_beside(script)
+    found = progress.named_or_next(part, state)
+    number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
     if number == len(found.hints) and found.changes:
         print(f"\nIt was the last. The solution: workshop solution {found.name}")
@@ -89,17 +81,10 @@ def diff(
 
     Example: workshop diff part3 part5
     """
-    from workshop.course.progress import difference, solution
-    from workshop.course.scripts import existing
-    from workshop.course.state import State
-    from workshop.parts import find_part
-
-    found = find_part(part)
-    script = script or Path(found.script)
-    state = State(script.absolute().parent)
-    right = solution(state, find_part(other or part), yes)
-    left = solution(state, found, yes) if other else existing(script, found)
-    print_diff(difference(left, right))
+    found, state = find_part(part), state_beside(script)
+    right = progress.solution(state, find_part(other or part), yes)
+    left = progress.solution(state, found, yes) if other else existing(script or Path(found.script), found)
+    print_diff(progress.difference(left, right))
 
 
 @app.command(rich_help_panel=COURSE)
@@ -113,17 +98,10 @@ def solution(
 
     Example: workshop solution part3 --write
     """
-    from workshop.course import progress
-    from workshop.course.scripts import replace_script
-    from workshop.course.state import State
-    from workshop.parts import find_part
-
     found = find_part(part)
-    script = script or Path(found.script)
-    source = progress.solution(State(script.absolute().parent), found, yes)
+    source = progress.solution(state_beside(script), found, yes)
     if write:
-        backup = replace_script(script, source)
-        print(f"{script} is now the solution of {source.stem}." + (f" Yours is kept as {backup}." if backup else ""))
+        _replace(script or Path(found.script), source, f"now the solution of {source.stem}")
     else:
         print(source.read_text(encoding="utf-8"), end="")
 
@@ -136,11 +114,7 @@ def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
 
     Example: workshop start part9
     """
-    from workshop.course.progress import named_or_next
-    from workshop.course.scripts import replace_script
-    from workshop.course.state import State
-
-    found = named_or_next(part, State(script.absolute().parent if script else Path.cwd()))
+    found = progress.named_or_next(part, state_beside(script))
     script = script or Path(found.script)
     if script.exists():
         print(f"{script} is here already; workshop reset {found.name} puts the untouched one in its place.")
@@ -157,17 +131,23 @@ def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
 
     Example: workshop reset part9
     """
-    from workshop.course.scripts import replace_script
-    from workshop.parts import all_parts, find_part
-
     found = find_part(part) if part else all_parts()[0]
-    script = script or Path(found.script)
-    backup = replace_script(script, found.untouched)
-    print(f"{script} is as it was at first." + (f" Yours is kept as {backup}." if backup else ""))
+    _replace(script or Path(found.script), found.untouched, "as it was at first")
 
 
-def what_comes_next(part: "Part | None") -> str:
+def state_beside(script: Path | None) -> State:
+    """Return what is remembered beside a script; None for a script in this folder."""
+    return State((script or DEFAULT_SCRIPT).absolute().parent)
+
+
+def what_comes_next(part: Part | None) -> str:
     """Return a line that says which part comes next."""
     if part is None:
         return "That was the last part. Now measure a script of your own: workshop measure SCRIPT"
     return f"Next: {part.name}, {part.title}: workshop show {part.name}"
+
+
+def _replace(script: Path, source: Path, is_now: str) -> None:
+    """Put another script in the place of the participant's, and say what it is now."""
+    backup = replace_script(script, source)
+    print(f"{script} is {is_now}." + (f" Yours is kept as {backup}." if backup else ""))

@@ -2,28 +2,15 @@
 
 import signal
 import sys
-from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from workshop.cli import (
-    check,
-    compare,
-    course,
-    dev,
-    flamegraph,
-    measure,
-    monitor,
-    py_spy_report,
-    record,
-    setup,
-    torchrun,
-    trace,
-)
+from workshop.cli import check, course, record, recordings, runs, setup, trace
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUMENTS
 from workshop.cli.output import filled
+from workshop.course.progress import next_step
 from workshop.errors import EXIT_INTERRUPTED, plain_errors
 
 
@@ -52,15 +39,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (course, check, setup):
-    app.add_typer(module.app, rich_help_panel=COURSE)
-app.add_typer(setup.data_app, name="data", help="Get the pictures: photos, or a stand-in.", rich_help_panel=COURSE)
-for module in (measure, compare, monitor, py_spy_report, flamegraph, trace, torchrun):
+for module in (course, check, setup, runs, recordings, trace, record):
     app.add_typer(module.app)
-app.add_typer(
-    record.app, name="record", help="Record a run with a profiler, without an edit to it.", rich_help_panel=INSTRUMENTS
-)
-app.add_typer(dev.app, name="dev", help="Prove that the workshop's own checks are right.")
+app.add_typer(setup.data_app, name="data", help="Get the pictures: photos, or a stand-in.", rich_help_panel=COURSE)
+RECORD_HELP = "Record a run with a profiler, without an edit to it."
+app.add_typer(record.record_app, name="record", help=RECORD_HELP, rich_help_panel=INSTRUMENTS)
+app.add_typer(check.dev_app, name="dev", help="Prove that the workshop's own checks are right.")
 
 
 def main() -> None:
@@ -82,8 +66,5 @@ def main() -> None:
 def what_next(context: typer.Context) -> None:
     """A profiling workshop for PyTorch."""
     if context.invoked_subcommand is None:
-        from workshop.course.progress import next_step
-        from workshop.course.state import State
-
-        says, command = next_step(State(Path.cwd()), DEFAULT_SCRIPT)
+        says, command = next_step(course.state_beside(None), DEFAULT_SCRIPT)
         print(f"{filled(says)}\n\n    {command}\n\nAll commands: workshop --help")

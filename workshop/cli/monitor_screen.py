@@ -14,14 +14,19 @@ from workshop.processes.snapshot import START, Gpu, Snapshot, Watch
 def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:
     """Show the picture until Ctrl-C; once, after an interval, if asked to or if there is no terminal to draw on."""
     if once or not console.is_terminal or console.is_dumb_terminal:
-        watch.snapshot()
-        time.sleep(interval_s)
-        console.print(render(watch.snapshot(), console.width))
+        console.print(render(first_rates(watch, interval_s), console.width))
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             live.update(render(watch.snapshot(), console.width), refresh=True)
             time.sleep(interval_s)
+
+
+def first_rates(watch: Watch, interval_s: float) -> Snapshot:
+    """Return the second of two snapshots, as rates need the time between two of them."""
+    watch.snapshot()
+    time.sleep(interval_s)
+    return watch.snapshot()
 
 
 def render(snapshot: Snapshot, width: int) -> RenderableType:

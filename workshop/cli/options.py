@@ -23,19 +23,6 @@ PartScriptOption = Annotated[
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
 PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
-RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
-RecordingsOption = Annotated[
-    list[Path] | None,
-    typer.Option("--file", help="A recording, or a folder of them; can be given several times.", show_default=False),
-]
-LibraryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--library-name",
-        help="What the paths of your own code contain; by default the name of the recorded script.",
-        show_default=False,
-    ),
-]
 
 
 def exclude_each_other(as_json: bool, as_csv: bool) -> None:

@@ -13,22 +13,13 @@ from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
 SCHEMA_VERSION = 1
 NO_WIDTH = 100_000
 """The width of a pipe or a file: what is cut into lines there can no longer be copied, or read by a program."""
 
-_STYLES = {
-    "ok": "green",
-    "complete": "green",
-    "done": "green",
-    "warn": "yellow",
-    "absent": "yellow",
-    "fail": "red",
-    "incomplete": "red",
-}
-_BAR_WIDTH = 20
+_STYLES = dict.fromkeys(("ok", "complete", "done"), "green")
+_STYLES |= dict.fromkeys(("warn", "absent"), "yellow") | dict.fromkeys(("fail", "incomplete"), "red")
 
 
 def say(text: str) -> None:
@@ -51,8 +42,8 @@ def ask(question: str) -> str:
 
 def filled(text: str) -> str:
     """Return a paragraph in lines that a terminal does not break in mid-word; in one line without a terminal."""
-    line = " ".join(text.split())
-    return textwrap.fill(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line
+    line, width = " ".join(text.split()), terminal_width()
+    return textwrap.fill(line, width) if width else line
 
 
 def terminal_width() -> int | None:
@@ -101,18 +92,13 @@ def print_rows(rows: list[tuple[str, str, str, str]]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for state, name, found, remedy in rows:
-        finding = Text(found)
-        if remedy:
-            finding.append(f"\n-> {remedy}")
-        table.add_row(Text(state, _STYLES.get(state, "")), name, finding)
+        finding = f"{found}\n-> {remedy}" if remedy else found
+        table.add_row(Text(state, _STYLES.get(state, "")), name, Text(finding))
     console().print(table)
 
 
 def plain_table(
-    headers: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    right: Sequence[int] = (),
-    line: str = "  ",
+    headers: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = (), line: str = "  "
 ) -> str:
     """Return a table as text: the headers, a rule, and the rows, in columns that are as wide as they must be.
 
@@ -135,22 +121,13 @@ def plain_table(
     return "\n".join([lines[0], rule.join("-" * width for width in widths), *lines[1:]])
 
 
-def bar(length: float, longest: float) -> "Text":
-    """Return a bar in eighths of a character, so that small differences show."""
-    from rich.text import Text
-
-    eighths = round(min(length / longest, 1.0) * _BAR_WIDTH * 8)
-    return Text(("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8]).ljust(_BAR_WIDTH), "cyan")
-
-
 def print_diff(lines: list[str]) -> None:
     """Print the lines of a diff, in colour where there are colours."""
     from rich.text import Text
 
     styles = {"+": "green", "-": "red", "@": "cyan"}
-    out = console()
-    for each in lines:
-        out.print(Text(each, styles.get(each[:1], "")), soft_wrap=True)
+    for line in lines:
+        console().print(Text(line, styles.get(line[:1], "")), soft_wrap=True)
 
 
 def print_lesson(markdown: str) -> None:

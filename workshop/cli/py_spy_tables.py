@@ -1,7 +1,7 @@
 """The tables of `workshop py-spy-report` as text: with all columns, and narrow for a terminal."""
 
 from workshop.cli.output import plain_table
-from workshop.profiles.py_spy_report import COLUMNS, NOT_FOUND, Change, ReportRow, ReportTable
+from workshop.profiles.py_spy_report import COLUMNS, NOT_FOUND, Change, ReportRow
 
 
 def as_text(rows: list[ReportRow], width: int | None) -> str:
@@ -24,17 +24,6 @@ def changes_as_text(changes: list[Change], before: int, after: int) -> str:
         for each in changes
     ]
     return plain_table(("change", "before", "after", "name", "path"), rows, right=(0, 1, 2), line=" | ")
-
-
-def left_out(tables: list[ReportTable]) -> str:
-    """Return a sentence about what the tables do not show of the recording; empty if they show all."""
-    left_out, shown = (sum(getattr(table, name) for table in tables) for name in ("left_out", "samples"))
-    if not left_out:
-        return ""
-    return (
-        f"{left_out} of {shown + left_out} samples were in no function but in the body of a "
-        "module, or before Python had begun, and are left out; --module-frames shows those in modules"
-    )
 
 
 def _narrow(row: ReportRow, width: int) -> str:

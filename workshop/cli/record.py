@@ -1,4 +1,4 @@
-"""The commands that record a run with a profiler: `workshop record py-spy`, `torch`, `nsys`."""
+"""The commands that start any run: `workshop record py-spy`, `torch` and `nsys`, and `workshop torchrun`."""
 
 import shlex
 import shutil
@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from workshop.cli.options import COMMAND_FOLLOWS
+from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
 from workshop.cli.output import say
 from workshop.errors import WorkshopError
 
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
+record_app = typer.Typer(no_args_is_help=True)
 
 
-@app.command("py-spy", context_settings=COMMAND_FOLLOWS)
+@record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
 def record_py_spy(
     command: Annotated[list[str], typer.Argument(help="After --, as you would type it.", show_default=False)],
     output: Annotated[
@@ -37,11 +38,11 @@ def record_py_spy(
     """
     from workshop.recording import py_spy
 
-    options = py_spy.PySpyOptions(rate, idle, native, threads)
+    flags = py_spy.recording_flags(rate, idle, native, threads)
     if slurm:
-        print(py_spy.slurm_job(command, output, options))
+        print(py_spy.slurm_job(command, output, flags))
         return
-    found = py_spy.record(command, output, options)
+    found = py_spy.record(command, output, flags)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
@@ -52,7 +53,7 @@ def record_py_spy(
     raise typer.Exit(found.exit_code)
 
 
-@app.command("torch", context_settings=COMMAND_FOLLOWS)
+@record_app.command("torch", context_settings=COMMAND_FOLLOWS)
 def record_torch(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
@@ -101,7 +102,7 @@ def record_torch(
     raise typer.Exit(found.exit_code)
 
 
-@app.command("nsys", context_settings=COMMAND_FOLLOWS)
+@record_app.command("nsys", context_settings=COMMAND_FOLLOWS)
 def record_nsys(
     command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="The report.")] = "nsight_report",
@@ -121,8 +122,32 @@ def record_nsys(
     """
     from workshop.recording import nsys
 
-    line = nsys.command_line(command, output, nsys.NsysOptions(trace_libraries, gpu_metrics, run_as))
+    line = nsys.command_line(command, output, trace_libraries, gpu_metrics, run_as)
     if not shutil.which("nsys"):
         print(shlex.join(line))
         raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
     raise typer.Exit(subprocess.run(line).returncode)
+
+
+@app.command(context_settings=COMMAND_FOLLOWS | {"help_option_names": []}, rich_help_panel=INSTRUMENTS)
+def torchrun(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Arguments passed on to torchrun.", show_default=False)
+    ] = None,
+) -> None:
+    """Run torchrun, with its errors in one line.
+
+    If a rank fails, it says which one and how, and leaves nothing running.
+
+    Example: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py
+
+    Exit code: that of the rank which failed first.
+    """
+    from workshop.processes import torchrun as ranks
+
+    if not arguments:
+        raise WorkshopError("name a script: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py")
+    code, why = ranks.run(arguments)
+    if why:
+        say(f"\n{why}")  # below the progress bar that it has stopped
+    raise typer.Exit(code)

@@ -8,7 +8,9 @@ import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, DataOption, JsonOption
 from workshop.cli.output import print_json, print_rows
+from workshop.course.state import State
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
+from workshop.pets.status import report
 
 EXIT_NOT_READY = 1
 
@@ -25,15 +27,13 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
     Example: workshop doctor
     """
     from workshop.course.doctor import examine
-    from workshop.course.state import State
 
     rows = examine(data)
+    failed = sum(row.status == "fail" for row in rows)
     if as_json:
         print_json(rows=[dataclasses.asdict(row) for row in rows])
     else:
         print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
-    failed = sum(row.status == "fail" for row in rows)
-    if not as_json:
         print(f"\n{failed} to mend: marked fail above." if failed else "\nReady. What comes next: workshop")
     if failed:
         raise typer.Exit(EXIT_NOT_READY)
@@ -49,8 +49,6 @@ def status(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
 
     Example: workshop data status
     """
-    from workshop.pets.status import report
-
     sets = report(data)
     if as_json:
         print_json(sets=[dataclasses.asdict(each) for each in sets])
@@ -74,8 +72,7 @@ def download(
     """
     from workshop.pets.ensure import ensure_photos
 
-    root = ensure_photos(data, source)
-    print(f"The photos are complete in {root / BASE_FOLDER}.")
+    print(f"The photos are complete in {ensure_photos(data, source) / BASE_FOLDER}.")
 
 
 @data_app.command()
@@ -86,5 +83,4 @@ def make(data: DataOption = DEFAULT_DATA) -> None:
     """
     from workshop.pets.ensure import ensure_stand_in
 
-    root = ensure_stand_in(data)
-    print(f"The stand-in is complete in {root / BASE_FOLDER}.")
+    print(f"The stand-in is complete in {ensure_stand_in(data) / BASE_FOLDER}.")

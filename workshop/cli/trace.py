@@ -3,15 +3,12 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
 from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
-
-if TYPE_CHECKING:
-    from workshop.profiles.traces import Traces
 
 app = typer.Typer()
 
@@ -42,10 +39,13 @@ def trace(
     nanosecond. With --hta-compat they are rounded as HolisticTraceAnalysis rounds them, and its other errors are kept,
     too.
     """
+    from tqdm import tqdm
+
     from workshop.cli import trace_tables
     from workshop.profiles.traces import hta as compatible
+    from workshop.profiles.traces import ranks
+    from workshop.profiles.traces.analysis import ANALYSES, tables
     from workshop.profiles.traces.findings import findings
-    from workshop.profiles.traces.tables import ANALYSES, tables
 
     if only is not None and only not in ANALYSES:
         raise typer.BadParameter(f"is one of {', '.join(ANALYSES)}", param_hint="--only")
@@ -56,7 +56,10 @@ def trace(
     if html and (only or as_json or as_csv):
         raise typer.BadParameter("draws everything, and goes with no other choice", param_hint="--html")
     exclude_each_other(as_json, as_csv)
-    traces = _read(paths)
+    with tqdm(
+        total=ranks.sizes(paths), unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1
+    ) as bar:
+        traces = ranks.load(paths, bar.update)
     if hta:
         print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
     elif as_csv and only:
@@ -76,13 +79,3 @@ def trace(
             print(trace_tables.as_text(found, costs, len(traces) > 1, terminal_width()))
     for note in traces.notes:
         say(note)
-
-
-def _read(paths: list[Path]) -> "Traces":
-    from tqdm import tqdm
-
-    from workshop.profiles.traces import ranks
-
-    whole = ranks.sizes(paths)
-    with tqdm(total=whole, unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1) as bar:
-        return ranks.load(paths, bar.update)

@@ -9,7 +9,6 @@ from workshop.probe.phases import Phase
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.findings import Finding
 from workshop.profiles.traces.ranks import Traces
-from workshop.profiles.traces.trace import Trace
 
 NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kernels, launches and copies."
 
@@ -31,7 +30,7 @@ class Column(NamedTuple):
 
 
 def _ms(header: str, key: str) -> Column:
-    """A column of ms, whose values are in µs."""
+    """Return a column in milliseconds of values in microseconds."""
     return Column(header, key, ".3f", 1000)
 
 
@@ -81,13 +80,7 @@ COLUMNS = {
         Column("call > kernel %", "launched_longer_than_run_pctg", ".0f"),
     ],
     "types": [RANK, Column("kind", "kernel_type"), _ms("ms", "sum"), Column("share %", "percentage", ".1f")],
-    "kernels": [
-        RANK,
-        KERNEL,
-        Column("runs", "count"),
-        _ms("ms", "sum (us)"),
-        Column("mean µs", "mean (us)", ".1f"),
-    ],
+    "kernels": [RANK, KERNEL, Column("runs", "count"), _ms("ms", "sum (us)"), Column("mean µs", "mean (us)", ".1f")],
     "operators": [
         RANK,
         NAME,
@@ -96,12 +89,8 @@ COLUMNS = {
         _ms("total ms", "total_cpu(us)"),
         _ms("device ms", "self_device(us)"),
     ],
-    "steps": [
-        RANK,
-        Column("step", "step"),
-        _ms("all", "duration(us)"),
-        *(_ms(phase.short, f"{phase}(us)") for phase in Phase),
-    ],
+    "steps": [RANK, Column("step", "step"), _ms("all", "duration(us)")]
+    + [_ms(phase.short, f"{phase}(us)") for phase in Phase],
     "memory": [
         RANK,
         NAME,
@@ -131,13 +120,13 @@ def as_text(found: dict[str, list[Row]], findings: list[Finding], several: bool,
         several: whether the rows are of several ranks.
         width: the columns of the terminal; None without a terminal.
     """
-    texts = [_table(name, found[name], several, width) for name in TITLES if found.get(name)]
-    shown = [text for text in texts if text] + ([_findings(findings, width)] if findings else [])
-    return "\n\n".join(shown) or NOTHING
+    texts = [_titled_table(name, found[name], several, width) for name in TITLES if found.get(name)]
+    costs = [_costs(findings, width)] if findings else []
+    return "\n\n".join(filter(None, texts + costs)) or NOTHING
 
 
-def _table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
-    """One table with its title; empty if no row says anything."""
+def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
+    """Return a table with its title; empty if no row says anything."""
     columns = [column for column in COLUMNS[name] if several or column is not RANK]
     columns = [column for column in columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
     if all(column in (RANK, NAME, KERNEL) for column in columns):
@@ -161,10 +150,10 @@ def _cell(value: Any, column: Column) -> str:
 
 def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> None:
     """Cut names so that the table fits the terminal beside the figures."""
+    widths = [max(len(head.header), *map(len, cells)) for head, *cells in zip(columns, *body, strict=True)]
     for number, column in enumerate(columns):
         if column in (NAME, KERNEL):
-            others = [max(len(head.header), *map(len, cells)) for head, *cells in zip(columns, *body, strict=True)]
-            room = max(width - sum(others) + others[number] - 2 * (len(columns) - 1), LEAST_NAME)
+            room = max(width - sum(widths) + widths[number] - 2 * (len(columns) - 1), LEAST_NAME)
             for row in body:
                 if len(row[number]) > room:
                     row[number] = f"{row[number][: room - 1]}…"
@@ -180,7 +169,7 @@ def short(name: str) -> str:
     return f"{plain}<{functors[-1]}>" if functors and functors[-1] not in plain else plain or name
 
 
-def _findings(findings: list[Finding], width: int | None) -> str:
+def _costs(findings: list[Finding], width: int | None) -> str:
     lines = [f"{finding.share:4.0%}  {finding}" for finding in findings]
     if width:
         lines = [line for each in lines for line in textwrap.wrap(each, width, subsequent_indent=" " * 6)]
@@ -189,8 +178,7 @@ def _findings(findings: list[Finding], width: int | None) -> str:
 
 def trace_rows(traces: Traces) -> list[Row]:
     """Return a row for each trace that was read."""
-    return [_about(rank, trace) for rank, trace in traces.items()]
-
-
-def _about(rank: int | str, trace: Trace) -> Row:
-    return {"rank": rank, "file": str(trace.path), "events": len(trace.events), "damage": list(trace.damage)}
+    return [
+        {"rank": rank, "file": str(trace.path), "events": len(trace.events), "damage": list(trace.damage)}
+        for rank, trace in traces.items()
+    ]

@@ -6,7 +6,8 @@ import platform
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course import answers, progress
+from workshop.course import progress
+from workshop.course.answers import JUDGES
 from workshop.course.answers.question import Ask, Question
 from workshop.course.scripts import existing
 from workshop.course.state import State
@@ -53,38 +54,47 @@ def check(
         raise WorkshopError(f"{part.script} takes no config")
     state = state or State(script.parent)
     source = script.read_bytes()
-    if part.ranks > 1 and device is None and _cuda_devices() < part.ranks:
-        device = "cpu"  # a GPU takes one rank
+    if part.ranks > 1 and device is None:
+        import torch
+
+        device = "cpu" if torch.cuda.device_count() < part.ranks else None  # a GPU takes one rank
     run = config_of(part, config)
     sizes = f"{run.image_size} px" if config else "the part's own config"
-    contest = contest_of(part, script, run, data, device)
-    contest = _with_known_speed(contest, state, part, f"{machine(device)}, {sizes}")
+    circumstances = f"{machine(device)}, {sizes}"
+    known_ratio = state.get("calibration", circumstances, part.name)
+    contest = replace(
+        contest_of(part, script, run, data, device),
+        known_solution_ratio=float(known_ratio) if isinstance(known_ratio, int | float) else None,
+        keep_solution_ratio=lambda ratio: state.put(ratio, "calibration", circumstances, part.name),
+    )
     try:
-        # Where there is something to change as well, an answer is judged if there is one: it takes no time.
-        verdict = None
-        if part.question and (ask or not part.changes):
-            verdict = _judge_answer(Question(part, script, ask, contest.script, say), state)
-        if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
-            verdict = _judge_change(part, contest, device == "cpu", say)
-            if part.question and state.get("parts", part.name, "answer") is None:
-                verdict = _with_open_question(verdict, part)
-        assert verdict  # a part that asks neither is none
+        verdict = _judge(Question(part, script, ask, contest.script, say), contest, state, device == "cpu")
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
     return verdict
 
 
-def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:
-    """Return how a part has a script run beside its original.
+def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> Verdict:
+    """Judge the answer to a part's question, if it has one, and then the change that it asks for, if it does."""
+    part, verdict = question.part, None
+    # Where there is something to change as well, an answer is judged if there is one: it takes no time.
+    if part.question and (question.ask or not part.changes):
+        verdict = JUDGES[part.answered_by](question)
+        if verdict.outcome is Outcome.DONE:
+            state.put(question.answered, "parts", part.name, "answer")
+    if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
+        several, say = part.ranks > 1, question.say
+        with RanksBench(contest, part.ranks, say, on_cpu) if several else Bench(contest, say) as bench:
+            verdict = part.check(bench)
+        if part.question and state.get("parts", part.name, "answer") is None:
+            verdict = _with_open_question(verdict, part)
+    assert verdict  # a part asks a question, or for a change
+    return verdict
 
-    Args:
-        part: what is asked.
-        script: the participant's.
-        config: the config of a script that takes one.
-        data: the data folder; the stand-in is drawn there if need be.
-        device: the value for `--device`; None leaves the choice to the scripts.
-    """
+
+def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:
+    """Return how a part has a script run beside its original, with a config if the script takes one."""
     on_device = ["--device", device] if device else []
     original = part.original_script
     contest = Contest(
@@ -123,7 +133,7 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
 
 
 def config_of(part: Part, path: Path | None) -> ExperimentConfig:
-    """Return the config of a check: few items, and more epochs than anybody has patience for."""
+    """Return the config of a check: few items, and more epochs than any check waits for."""
     own = load_config(path) if path else ExperimentConfig(image_size=64, batch_size=part.batch_size)
     return replace(own, dataset="stand-in", max_items=part.items, max_epochs=10_000, wasted_time=0.1)
 
@@ -134,38 +144,9 @@ def machine(device: str | None) -> str:
     return f"{platform.node()}, {os.cpu_count()} cores, {device or 'any device'}, {versions}"
 
 
-def _judge_change(part: Part, contest: Contest, on_cpu: bool, say: Say) -> Verdict:
-    with RanksBench(contest, part.ranks, say, on_cpu) if part.ranks > 1 else Bench(contest, say) as bench:
-        return part.check(bench)
-
-
-def _judge_answer(question: Question, state: State) -> Verdict:
-    """Judge an answer, and remember a right one."""
-    verdict = answers.judge(question)
-    if verdict.outcome is Outcome.DONE:
-        state.put(question.answered, "parts", question.part.name, "answer")
-    return verdict
-
-
 def _with_open_question(verdict: Verdict, part: Part) -> Verdict:
-    """The verdict on a change while nobody has answered the part's question yet: then no change is enough."""
+    """Return the verdict on a change while the part's question is not answered; then the part is not done yet."""
     verdict = replace(verdict, reasons=(*verdict.reasons, f"a question is open: {part.question}"))
     if verdict.outcome is not Outcome.DONE:
         return verdict
     return replace(verdict, outcome=Outcome.NOT_YET, next=f"workshop check {part.name} --answer ANSWER")
-
-
-def _with_known_speed(contest: Contest, state: State, part: Part, circumstances: str) -> Contest:
-    """Have the contest use, and remember, how fast the solution is in these circumstances."""
-    known = state.get("calibration", circumstances, part.name)
-    return replace(
-        contest,
-        known_solution_ratio=float(known) if isinstance(known, int | float) else None,
-        keep_solution_ratio=lambda ratio: state.put(ratio, "calibration", circumstances, part.name),
-    )
-
-
-def _cuda_devices() -> int:
-    import torch
-
-    return torch.cuda.device_count()

@@ -1,4 +1,4 @@
-"""Is this machine ready for the workshop? One function a question, one row an answer."""
+"""Finds out whether this machine is ready for the workshop: a function for each question, a row for its answer."""
 
 import contextlib
 import importlib.metadata
@@ -9,15 +9,13 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from workshop.errors import WorkshopError, first_line
 from workshop.pets.status import report
-from workshop.processes.cores import core_quota, usable_cores
-from workshop.processes.executables import own_executable
+from workshop.processes.machine import core_quota, own_executable, usable_cores
 from workshop.recording import py_spy
 
 OLDEST_PYTHON = (3, 11)
@@ -37,25 +35,30 @@ class CheckResult:
 
 
 def examine(data: Path) -> list[CheckResult]:
-    """Ask every question; `data` is the data folder. Takes some seconds, as it loads torch and starts py-spy."""
-    checks: list[Callable[[], CheckResult]] = [
-        check_python,
-        check_torch,
-        check_torchvision,
-        check_device,
-        check_cores,
-        check_shared_memory,
-        check_start_method,
-        check_open_files,
-        check_kernprof,
-        check_py_spy,
-        check_nvitop,
+    """Run every check; `data` is the data folder. Takes some seconds, as it loads torch and starts py-spy."""
+    return [
+        check_python(),
+        check_torch(),
+        check_torchvision(),
+        check_device(),
+        check_cores(),
+        check_shared_memory(),
+        check_start_method(),
+        check_open_files(),
+        check_kernprof(),
+        check_py_spy(),
+        check_nvitop(),
+        check_disk(data),
+        *check_data(data),
     ]
-    return [*(check() for check in checks), check_disk(data), *check_data(data)]
+
+
+def _warn_if(suffers: bool, name: str, found: str, remedy: str) -> CheckResult:
+    return CheckResult(name, "warn", found, remedy) if suffers else CheckResult(name, "ok", found)
 
 
 def check_python() -> CheckResult:
-    """One too old could not have installed the workshop, but may run it from its folder."""
+    """Check the version of Python: one that is too old cannot install the workshop, but may run it from its folder."""
     found = f"{sys.version.split()[0]} at {sys.executable}"
     if sys.version_info < OLDEST_PYTHON:
         return CheckResult("Python", "fail", found, f"install Python {OLDEST_PYTHON[0]}.{OLDEST_PYTHON[1]} or newer")
@@ -63,7 +66,7 @@ def check_python() -> CheckResult:
 
 
 def check_torch() -> CheckResult:
-    """The installation may be missing or broken."""
+    """Check that torch is installed and not broken."""
     try:
         import torch
     except Exception as error:  # a broken installation fails in many ways
@@ -73,7 +76,7 @@ def check_torch() -> CheckResult:
 
 
 def check_torchvision() -> CheckResult:
-    """A torchvision made for another torch fails as it is imported."""
+    """Check that torchvision can be imported, which fails if it was built for another torch."""
     try:
         import torchvision
     except Exception as error:
@@ -83,7 +86,7 @@ def check_torchvision() -> CheckResult:
 
 
 def check_device() -> CheckResult:
-    """What training would run on. Of a driver that is too old for it, torch only warns, and trains on the CPU."""
+    """Check what training would run on; if the driver is too old for torch, torch only warns and trains on the CPU."""
     try:
         from workshop.device import available_devices
 
@@ -93,7 +96,8 @@ def check_device() -> CheckResult:
     except Exception as error:
         return CheckResult("device", "fail", first_line(error), "see torch above")
     if old := next(filter(None, (_OLD_DRIVER.search(str(each.message)) for each in warned)), None):
-        found = f"cpu alone: the NVIDIA driver is too old for torch, it knows CUDA {_cuda_version(old['version'])}"
+        major, minor = divmod(int(old["version"]), 1000)  # 11040 is CUDA 11.4
+        found = f"cpu alone: the NVIDIA driver is too old for torch, it knows CUDA {major}.{minor // 10}"
         remedy = "update the driver, or install a torch built for that CUDA: https://pytorch.org/get-started"
         return CheckResult("device", "warn", found, remedy)
     if devices == ["cpu"] and shutil.which("nvidia-smi"):
@@ -103,22 +107,16 @@ def check_device() -> CheckResult:
     return CheckResult("device", "ok", ", ".join(devices) + note)
 
 
-def _cuda_version(number: str) -> str:
-    """A version of CUDA as people write it: 11040 is 11.4."""
-    return f"{int(number) // 1000}.{int(number) % 1000 // 10}"
-
-
 def check_cores() -> CheckResult:
-    """With one core, workers and training take turns."""
+    """Check for two cores: with one, workers and training take turns."""
     usable, quota = usable_cores(), core_quota()
     found = f"{usable} of {os.cpu_count()} usable" + (f", limited to {quota:g} by the container" if quota else "")
-    if min(usable, quota or usable) < 2:
-        return CheckResult("cores", "warn", found, "timings want two or more; ask for more cores")
-    return CheckResult("cores", "ok", found)
+    too_few = min(usable, quota or usable) < 2
+    return _warn_if(too_few, "cores", found, "timings want two or more; ask for more cores")
 
 
 def check_shared_memory() -> CheckResult:
-    """DataLoader workers hand their batches over in /dev/shm."""
+    """Check the room in /dev/shm, in which DataLoader workers hand their batches over."""
     folder = Path("/dev/shm")
     if sys.platform != "linux":
         return CheckResult("/dev/shm", "ok", f"not used on {sys.platform}")
@@ -127,33 +125,31 @@ def check_shared_memory() -> CheckResult:
     free_bytes = shutil.disk_usage(folder).free
     found = f"{free_bytes / 2**20:,.0f} MiB free"
     # A float32 batch of 32 items at 224 pixels is 19 MB, and every worker keeps two of them ready.
-    if free_bytes < 512 * 2**20:
-        remedy = "workers may die of a bus error: docker run --shm-size=2g, or fewer workers"
-        return CheckResult("/dev/shm", "warn", found, remedy)
-    return CheckResult("/dev/shm", "ok", found)
+    remedy = "workers may die of a bus error: docker run --shm-size=2g, or fewer workers"
+    return _warn_if(free_bytes < 512 * 2**20, "/dev/shm", found, remedy)
 
 
 def check_start_method() -> CheckResult:
-    """How DataLoader workers come to life here."""
+    """Say how DataLoader workers are started here."""
     method = multiprocessing.get_start_method()
     meaning = "workers start as copies" if method == "fork" else "workers import the script anew"
     return CheckResult("start method", "ok", f"{method}: {meaning}")
 
 
 def check_open_files() -> CheckResult:
-    """Every tensor that a worker hands over may hold a file open."""
+    """Check the limit of open files, as every tensor that a worker hands over may hold a file open."""
     if sys.platform != "linux":  # elsewhere torch shares tensors by name and keeps no file open
         return CheckResult("open files", "ok", f"not used up on {sys.platform}")
     import resource  # Windows has none
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < 1024:
-        return CheckResult("open files", "warn", f"at most {soft}", "workers need many: ulimit -n 4096")
-    return CheckResult("open files", "ok", f"at most {'unlimited' if soft == resource.RLIM_INFINITY else soft}")
+    unlimited = soft == resource.RLIM_INFINITY
+    found = f"at most {'unlimited' if unlimited else soft}"
+    return _warn_if(not unlimited and soft < 1024, "open files", found, "workers need many: ulimit -n 4096")
 
 
 def check_kernprof() -> CheckResult:
-    """A kernprof of another environment would not find torch."""
+    """Check that the command kernprof is that of this environment; another one would not find torch."""
     try:
         version = importlib.metadata.version("line_profiler")
     except importlib.metadata.PackageNotFoundError:
@@ -166,7 +162,7 @@ def check_kernprof() -> CheckResult:
 
 
 def check_py_spy() -> CheckResult:
-    """Whether it may attach depends on system, container and user."""
+    """Check that py-spy may attach to processes, which depends on system, container and user."""
     try:
         complaint, version = py_spy.why_no_access(), py_spy.version()
     except WorkshopError as error:
@@ -179,7 +175,7 @@ def check_py_spy() -> CheckResult:
 
 
 def check_nvitop() -> CheckResult:
-    """Its screen needs an NVIDIA driver, its library does not."""
+    """Check that nvitop is installed; its screen needs an NVIDIA driver, its library does not."""
     try:
         import nvitop
     except ImportError as error:
@@ -188,32 +184,29 @@ def check_nvitop() -> CheckResult:
         with contextlib.redirect_stderr(io.StringIO()):  # NVML's own complaint is longer than this table
             gpus = nvitop.Device.count()
     except nvitop.NVMLError:
-        return CheckResult(
-            "nvitop", "ok", f"{nvitop.__version__}, but no NVIDIA driver: its screen does not start here"
-        )
+        found = f"{nvitop.__version__}, but no NVIDIA driver: its screen does not start here"
+        return CheckResult("nvitop", "ok", found)
     return CheckResult("nvitop", "ok", f"{nvitop.__version__}, sees {gpus} GPU{'s' if gpus != 1 else ''}")
 
 
 def check_data(data: Path) -> list[CheckResult]:
-    """A set that is not there is fetched or drawn when it is needed: only an incomplete one is a fault."""
-    return [
-        CheckResult(each.name, "fail", each.found, each.remedy)
-        if each.state == "incomplete"
-        else CheckResult(each.name, "ok", each.found)
-        for each in report(data)
-    ]
+    """Check that no set of pictures is incomplete; one that is absent is fetched or drawn when it is needed."""
+    found = []
+    for each in report(data):
+        bad = each.state == "incomplete"
+        found.append(CheckResult(each.name, "fail" if bad else "ok", each.found, each.remedy if bad else ""))
+    return found
 
 
 def check_disk(data: Path) -> CheckResult:
-    """Whether the data folder, or the first one above it that is there, takes what may have to be written."""
+    """Check that there is room in the data folder, or in the first one above it that exists."""
     folder = next(each for each in (data.absolute(), *data.absolute().parents) if os.path.lexists(each))
+    another = "name another data folder with --data"
     if not folder.is_dir():
-        return CheckResult("disk", "fail", f"{folder} is not a folder", "name another data folder with --data")
+        return CheckResult("disk", "fail", f"{folder} is not a folder", another)
     free_bytes = shutil.disk_usage(folder).free
     found = f"{free_bytes / 1e9:,.1f} GB free in {folder}"
     if not os.access(folder, os.W_OK | os.X_OK):
-        return CheckResult("disk", "warn", f"{folder} may not be written", "name another data folder with --data")
-    if free_bytes < 2e9:
-        remedy = "free some space: the photos need 1.7 GB as they are fetched, the stand-in 0.1 GB"
-        return CheckResult("disk", "warn", found, remedy)
-    return CheckResult("disk", "ok", found)
+        return CheckResult("disk", "warn", f"{folder} may not be written", another)
+    remedy = "free some space: the photos need 1.7 GB as they are fetched, the stand-in 0.1 GB"
+    return _warn_if(free_bytes < 2e9, "disk", found, remedy)

@@ -19,7 +19,7 @@ from workshop.profiles import line_profile
 
 HOT, COLD, BEFORE, AFTER = "#ffb4a2", "#e8eef7", "#d95f5f", "#3b8686"
 LEAST_SHARE = 0.001
-"""Lines that took less are left out."""
+"""The smallest share of the time with which a line is shown."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Picture:
 
 
 def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
-    """The line profile that kernprof has left beside a script: the lines that took time, a bar for each.
+    """Draw the line profile that kernprof has left beside a script: the lines that took time, a bar for each.
 
     Raises:
         WorkshopError: there is none, or not of that function.
@@ -42,9 +42,8 @@ def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
     profile = Path(f"{script.name}.lprof")
     found = line_profile.find(profile, script, function)
     if found is None or found.hottest is None:
-        raise WorkshopError(
-            f"{profile} has no time in {function} of {script}; run kernprof -l {script} with its config"
-        )
+        hint = f"run kernprof -l {script} with its config"
+        raise WorkshopError(f"{profile} has no time in {function} of {script}; {hint}")
     checkcache(str(script))
     rows = []
     for line in found.lines:
@@ -53,11 +52,11 @@ def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
             colour = HOT if line is found.hottest else COLD
             source = html.escape(getline(str(script), line.number).rstrip())
             rows.append(_row([f"{line.number}", f"{line.hits}", f"{share:.1%}"], share, colour, source))
-    return _table(["line", "hits", "time", "", script.name], rows)
+    return _html_table(["line", "hits", "time", "", script.name], rows)
 
 
 def phases(part: str) -> Picture:
-    """Where the seconds of an epoch went in the last check of a part: in the untouched script, and in yours.
+    """Draw where an epoch's seconds went in the last check of a part: in the untouched script, and in yours.
 
     Raises:
         WorkshopError: it was never measured.
@@ -72,30 +71,24 @@ def phases(part: str) -> Picture:
     for phase, seconds in before.items():
         for who, value, colour in ((speed["original"], seconds, BEFORE), ("yours", after[phase], AFTER)):
             rows.append(_row([phase if colour == BEFORE else "", f"{value:.2f} s"], value / longest, colour, who))
-    return _table(["phase", "an epoch", "", f"{speed['ratio']:.2f} times as fast"], rows)
+    return _html_table(["phase", "an epoch", "", f"{speed['ratio']:.2f} times as fast"], rows)
 
 
 def speed_ups() -> Picture:
-    """How many times as fast as its original your script was at best, part by part."""
-    state = State(Path.cwd())
-    best = {part: state.get("parts", part.name, "best_ratio") for part in all_parts()}
-    longest = max([1.0, *(ratio for ratio in best.values() if ratio)])
+    """Draw how many times as fast as its original your script was at best, part by part."""
+    known = State(Path.cwd()).get("parts") or {}
+    best = [(part, known.get(part.name, {})) for part in all_parts()]
+    longest = max(1.0, *(each.get("best_ratio", 0.0) for _, each in best))
     rows = []
-    for part, ratio in best.items():
-        state_of = "done" if state.get("parts", part.name, "done") else "open"
-        rows.append(
-            _row(
-                [part.name, f"{ratio:.1f}x" if ratio else ""],
-                (ratio or 0) / longest,
-                AFTER,
-                f"{part.title}, {state_of}",
-            )
-        )
-    return _table(["part", "", "", ""], rows)
+    for part, each in best:
+        ratio = each.get("best_ratio", 0.0)
+        says = f"{part.title}, {'done' if each.get('done') else 'open'}"
+        rows.append(_row([part.name, f"{ratio:.1f}x" if ratio else ""], ratio / longest, AFTER, says))
+    return _html_table(["part", "", "", ""], rows)
 
 
 def right_answer(part: str) -> str:
-    """What to answer, for those who only want to be shown around: of the scripts as they are here."""
+    """Return the right answer for the scripts as they are here, for those who only want to be shown around."""
     from workshop.course.selftest import answers  # it brings torch along
 
     found = find_part(part)
@@ -110,6 +103,6 @@ def _row(cells: list[str], share: float, colour: str, text: str) -> str:
     return f'<tr>{numbers}<td style="width:190px">{bar}</td>{code}</tr>'
 
 
-def _table(heads: list[str], rows: list[str]) -> Picture:
+def _html_table(heads: list[str], rows: list[str]) -> Picture:
     head = "".join(f'<th style="text-align:left;padding:0 8px">{html.escape(each)}</th>' for each in heads)
     return Picture(f'<table style="border-collapse:collapse"><tr>{head}</tr>{"".join(rows)}</table>')

@@ -41,29 +41,28 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
 
 
 def progress(state: State, script: Path) -> list[Progress]:
-    """Every part's, in order; those with a script of their own are done in one beside it."""
+    """Return the progress in every part, in order; a script of a part's own is looked for beside the script."""
     found = []
     for part in all_parts():
         own = script.with_name(part.script) if part.own_script else script
         now = fingerprint(own.read_bytes()) if own.is_file() else None
         known = state.get("parts", part.name) or {}
+        text = known.get("last", "open")
         if known.get("done"):
             text = "done" if known.get("script") == now else "done before"
-        else:
-            text = known.get("last", "open")
         found.append(Progress(part.name, part.title, text, known.get("best_ratio"), known.get("hints", 0)))
     return found
 
 
 def next_part(state: State, after: Part | None = None) -> Part | None:
-    """The first part that was never done, if there is one after a given part; None when all are done."""
+    """Return the first part after a given one, or else of all, that was never done; None when all are done."""
     parts = all_parts()
-    behind = [part for part in parts if after and (len(part.name), part.name) > (len(after.name), after.name)]
+    behind = parts[parts.index(after) + 1 :] if after in parts else []
     return next((part for part in [*behind, *parts] if not state.get("parts", part.name, "done")), None)
 
 
 def next_step(state: State, script: Path) -> tuple[str, str]:
-    """What to do now, in a sentence, and the command for it."""
+    """Return what to do now, in a sentence, and the command for it."""
     part = next_part(state)
     if not script.is_file() and not (part and part.own_script):
         return "There is no train.py here: go to the workshop's folder, or put one here.", "workshop start part1"
@@ -71,39 +70,36 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
         return "Every part is done. Now a script of your own: where does its time go?", "workshop measure YOUR_SCRIPT"
     if not state.get("doctor") and not state.get("parts"):
         return "Welcome. First see whether this machine is ready.", "workshop doctor"
-    last = state.get("parts", part.name, "last")
-    if last is None and not state.get("parts", part.name, "read"):
-        return f"Next is {part.name}, {part.title}. Read what it is about.", f"workshop show {part.name}"
-    if last is None:
-        return (
-            f"{part.name}, {part.title}: once you have done what it asks, have it checked.",
-            f"workshop check {part.name}",
-        )
-    if state.get("parts", part.name, "hints"):
-        return (
-            f"{part.name}, {part.title}: {last}. Change something, and have it checked again.",
-            f"workshop check {part.name}",
-        )
-    return f"{part.name}, {part.title}: {last}. If you are stuck, there are hints.", f"workshop hint {part.name}"
+    known, named = state.get("parts", part.name) or {}, f"{part.name}, {part.title}"
+    if "last" in known:
+        if known.get("hints"):
+            return (
+                f"{named}: {known['last']}. Change something, and have it checked again.",
+                f"workshop check {part.name}",
+            )
+        return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
+    if known.get("read"):
+        return f"{named}: once you have done what it asks, have it checked.", f"workshop check {part.name}"
+    return f"Next is {named}. Read what it is about.", f"workshop show {part.name}"
 
 
 def named_or_next(name: str | None, state: State) -> Part:
-    """The part of that name; without one the next to do, or the last of all."""
+    """Return the part of that name; without a name the next one to do, or the last of all."""
     return find_part(name) if name else next_part(state) or all_parts()[-1]
 
 
 def next_hint(state: State, part: Part) -> tuple[int, str]:
-    """The number, from 1, and the text of the hint that was not seen yet; the last one again after that."""
+    """Return the number, from 1, and the text of the first hint that was not seen yet; of the last one after that."""
     number = min(int(state.get("parts", part.name, "hints") or 0) + 1, len(part.hints))
     state.put(number, "parts", part.name, "hints")
     return number, part.hints[number - 1]
 
 
 def solution(state: State, part: Part, yes: bool) -> Path:
-    """A part's solution, for those who have tried it themselves, or insist.
+    """Return a part's solution; `yes` shows it also to those who have not tried the part themselves.
 
     Raises:
-        WorkshopError: they have not, or the part asks a question and has no script to show.
+        WorkshopError: the part was not tried, or it asks a question and has no script to show.
     """
     if not part.changes:
         raise WorkshopError(f"{part.name} asks a question, there is no script to show; try workshop hint {part.name}")
@@ -115,11 +111,11 @@ def solution(state: State, part: Part, yes: bool) -> Path:
 
 
 def difference(left: Path, right: Path) -> list[str]:
-    """What changes from one script to another, as `diff -u` says it."""
+    """Return what changes from one script to another, as `diff -u` prints it."""
     before, after = (path.read_text(encoding="utf-8").splitlines() for path in (left, right))
     return list(difflib.unified_diff(before, after, left.name, f"{right.parent.name}/{right.name}", lineterm=""))
 
 
 def fingerprint(source: bytes) -> str:
-    """Of a script, to see whether it has changed."""
+    """Return a short hash of a script, which shows whether it has changed."""
     return hashlib.sha256(source).hexdigest()[:16]

@@ -1,5 +1,8 @@
-"""The participant's script: found, and replaced by another one without being lost."""
+"""The participant's script: found, replaced by another one without being lost, and watched while it is edited."""
 
+import itertools
+import time
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -8,21 +11,17 @@ from workshop.experiment import STAMP
 from workshop.parts import Part
 
 
-def existing(script: Path, part: Part | None = None) -> Path:
-    """Return the absolute path of a script.
-
-    Args:
-        script: its path.
-        part: the part that it is for, to say how to get the script.
+def existing(script: Path, part: Part) -> Path:
+    """Return the absolute path of a part's script.
 
     Raises:
-        WorkshopError: it is not there.
+        WorkshopError: it is not there; the error says how to get it.
     """
-    if not script.is_file():
-        if part and script == Path(part.script):
-            raise WorkshopError(f"there is no {script} here; put it there with workshop start {part.name}")
-        raise WorkshopError(f"there is no file {script.absolute()}; name your script with --script")
-    return script.absolute()
+    if script.is_file():
+        return script.absolute()
+    if script == Path(part.script):
+        raise WorkshopError(f"there is no {script} here; put it there with workshop start {part.name}")
+    raise WorkshopError(f"there is no file {script.absolute()}; name your script with --script")
 
 
 def replace_script(script: Path, source: Path) -> Path | None:
@@ -45,10 +44,34 @@ def replace_script(script: Path, source: Path) -> Path | None:
     return backup
 
 
+def changes(paths: Sequence[Path], interval_s: float = 1.0) -> Iterator[None]:
+    """Yield once now, and then each time that the content of one of the files has changed.
+
+    The files are read again and again, as notifications of the system do not reach WSL, containers and network folders,
+    and the times of files cannot be trusted there. An editor may remove a file to write it anew, or write it in pieces:
+    only content that stays the same for an interval counts.
+    """
+    known: list[bytes | None] | None = None
+    while True:
+        before = [_content(path) for path in paths]
+        if before != known and before[0] is not None:
+            if known is not None:
+                time.sleep(interval_s)
+                if [_content(path) for path in paths] != before:
+                    continue
+            known = before
+            yield
+        time.sleep(interval_s)
+
+
 def _free(path: Path) -> Path:
-    """The path, or the first with a number that is not taken."""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-    return free
+    """Return the path, or the first one with a number that is not taken."""
+    numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(2))
+    return next(each for each in itertools.chain([path], numbered) if not each.exists())
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

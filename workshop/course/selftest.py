@@ -1,4 +1,4 @@
-"""The workshop judged by itself.
+"""Proves that the checks of the parts are right.
 
 Each part that asks for a change fails on the untouched script and passes with its solution. Each part that asks a
 question fails with a wrong answer, without its profile and with a stale one, and passes with the right answer. Every
@@ -28,11 +28,11 @@ CHEATS = FOLDER.parents[1] / "tests" / "cheats"
 HINTS = 3
 """The number of hints that each part has."""
 
-TORCHRUN = [sys.executable, "-m", "workshop", "torchrun"]
+WORKSHOP = [sys.executable, "-m", "workshop"]
 
 
 @dataclass(frozen=True)
-class Result:
+class Trial:
     """The result of one thing that was tried."""
 
     what: str
@@ -41,7 +41,7 @@ class Result:
     """None for what cannot be tried here."""
 
 
-def run(data: Path, name: str | None = None, cheats: bool = True) -> Iterator[Result]:
+def run(data: Path, name: str | None = None, cheats: bool = True) -> Iterator[Trial]:
     """Try everything, one after the other, and yield each result.
 
     Args:
@@ -53,11 +53,11 @@ def run(data: Path, name: str | None = None, cheats: bool = True) -> Iterator[Re
         WorkshopError: there is no such part.
     """
     if cheats and not CHEATS.is_dir():
-        yield Result("cheats", f"not tried: they come with a checkout of the workshop, there is no {CHEATS}", None)
+        yield Trial("cheats", f"not tried: they come with a checkout of the workshop, there is no {CHEATS}", None)
     with tempfile.TemporaryDirectory() as temporary:
         for part in [find_part(name)] if name else all_parts():
             hints = len(part.hints)
-            yield Result(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
+            yield Trial(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
             folder = Path(temporary, part.name)
             folder.mkdir()
             yield from questions(part, folder, data) if part.question else changes(part, folder, data)
@@ -66,18 +66,16 @@ def run(data: Path, name: str | None = None, cheats: bool = True) -> Iterator[Re
                     yield _try(part, cheat, f"cheat {cheat.stem}", Outcome.OTHER_WORK, data, folder)
 
 
-def changes(part: Part, folder: Path, data: Path, answer: str = "") -> Iterator[Result]:
+def changes(part: Part, folder: Path, data: Path, answer: str = "") -> Iterator[Trial]:
     """Try a part's change, with the right answer to its question, if it has one."""
     script = folder / part.script
-    for source, name, expected in (
-        (part.untouched, "the untouched script", Outcome.NOT_YET),
-        (part.solution, "its solution", Outcome.DONE),
-    ):
-        script.write_bytes(source.read_bytes())
-        yield _try(part, script, name, expected, data, folder, answer)
+    script.write_bytes(part.untouched.read_bytes())
+    yield _try(part, script, "the untouched script", Outcome.NOT_YET, data, folder, answer)
+    script.write_bytes(part.solution.read_bytes())
+    yield _try(part, script, "its solution", Outcome.DONE, data, folder, answer)
 
 
-def questions(part: Part, folder: Path, data: Path) -> Iterator[Result]:
+def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
     """Try a part that asks a question, and perhaps for a change, too, in a folder of its own."""
     script = folder / part.script
     script.write_text(with_profile(part.untouched.read_text(), part.profiled))
@@ -102,28 +100,26 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Result]:
 
 def _try(
     part: Part, script: Path, name: str, expected: Outcome, data: Path, folder: Path, answer: str = "", says: str = ""
-) -> Result:
-    known = part.changes and not answer  # else an answer was remembered
-    verdict = checks.check(
-        part, script, data, say=lambda _: None, ask=None if known else lambda _: answer, state=State(folder)
-    )
+) -> Trial:
+    ask = None if part.changes and not answer else lambda _: answer
+    verdict = checks.check(part, script, data, say=lambda _: None, ask=ask, state=State(folder))
     found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
-    return Result(f"{part.name}, {name}", found, verdict.outcome is expected and says in verdict.reasons[0])
+    return Trial(f"{part.name}, {name}", found, verdict.outcome is expected and says in verdict.reasons[0])
 
 
-def _silence(part: Part, script: Path) -> Result:
-    """Without an answer, and without a terminal to ask at."""
-    command = [sys.executable, "-m", "workshop", "check", part.name, "--script", str(script)]
+def _silence(part: Part, script: Path) -> Trial:
+    """Check a part that asks a question without an answer, and without a terminal to ask at."""
+    command = [*WORKSHOP, "check", part.name, "--script", str(script)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return Result(f"{part.name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
+    return Trial(f"{part.name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
 
 
 def _profile(part: Part, how: str, script: Path, data: Path) -> None:
-    """As a participant does it: by kernprof, py-spy or torch.profiler."""
+    """Profile a script as a participant does: by kernprof, py-spy or torch.profiler."""
     start = [script.name]
     if part.ranks > 1:  # only the solution trains on several
         script.write_bytes(part.solution.read_bytes())
-        start = [*TORCHRUN, f"--nproc_per_node={part.ranks}", script.name, "--device", "cpu"]
+        start = [*WORKSHOP, "torchrun", f"--nproc_per_node={part.ranks}", script.name, "--device", "cpu"]
     recorder = {
         "": ["kernprof", "-l"],
         "py-spy": ["workshop", "record", "py-spy", "--", sys.executable],
@@ -133,13 +129,11 @@ def _profile(part: Part, how: str, script: Path, data: Path) -> None:
     # Storage so slow that it is the bottleneck on a busy machine, too.
     config = ExperimentConfig(
         batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in", wasted_time=0.3
-    )
-    (script.parent / "config.py").write_text(
-        f"{config.to_source()}\nfrom workshop.bad_node import strike\nstrike(0.3)\n"
-    )
-    arguments = ["config.py", "--data", str(data.resolve())]
+    ).to_source()
+    (script.parent / "config.py").write_text(f"{config}\nfrom workshop.bad_node import strike\nstrike(0.3)\n")
+    arguments = [] if part.own_script else ["config.py", "--data", str(data.resolve())]
     subprocess.run(
-        [sys.executable, "-m", *recorder, *start, *([] if part.own_script else arguments)],
+        [sys.executable, "-m", *recorder, *start, *arguments],
         cwd=script.parent,
         env=os.environ | {OFFLINE_VARIABLE: "1"},
         capture_output=True,
@@ -148,7 +142,7 @@ def _profile(part: Part, how: str, script: Path, data: Path) -> None:
 
 
 def with_profile(source: str, function: str) -> str:
-    """A script in which a function carries `@profile`."""
+    """Return a script in which a function carries `@profile`."""
     lines = source.splitlines()
     for number, line in enumerate(lines):
         if function and line.lstrip().startswith(f"def {function}(") and lines[number - 1].strip() != "@profile":
@@ -158,14 +152,11 @@ def with_profile(source: str, function: str) -> str:
 
 
 def answers(part: Part, script: Path) -> tuple[str, str]:
-    """The right answer to a part's question about a script, and a wrong one."""
+    """Return the right answer to a part's question about a script, and a wrong one."""
     if part.ranks > 1:
         struck = struck_rank(part.ranks, script.absolute().parent)
         return str(struck), str((struck + 1) % part.ranks)
-    return as_number(script, part.right), as_number(script, part.wrong)
-
-
-def as_number(script: Path, answer: str) -> str:
-    """An answer that is the source of a line, as the number of that line; any other as it is."""
     lines = [line.strip() for line in script.read_text().splitlines()]
-    return str(lines.index(answer) + 1) if answer in lines else answer
+    # An answer that is the source of a line stands for the number of that line.
+    right, wrong = (str(lines.index(each) + 1) if each in lines else each for each in (part.right, part.wrong))
+    return right, wrong

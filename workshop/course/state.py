@@ -14,11 +14,7 @@ SCHEMA_VERSION = 1
 
 
 class State:
-    """A JSON object on disk. What a later version has added to it is kept; a damaged file is set aside.
-
-    Args:
-        folder: the one that holds the script.
-    """
+    """A JSON object on disk beside a script; values of later versions are kept, and a damaged file is set aside."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FOLDER / "state.json"
@@ -42,14 +38,14 @@ class State:
             return {}
 
     def get(self, *keys: str) -> Any:
-        """A value inside, or None."""
+        """Return the value below some nested keys; None if there is none."""
         value: Any = self.values
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
     def put(self, value: Any, *keys: str) -> None:
-        """Remember a value. A folder that cannot be written costs the memory, not the result."""
+        """Remember a value below some nested keys; a folder that cannot be written is only warned of."""
         self.values = self._read() | {"schema_version": SCHEMA_VERSION}  # another command may have written meanwhile
         inner = self.values
         for key in keys[:-1]:

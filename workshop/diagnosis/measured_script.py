@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from workshop.probe.connection import ClosedError
-from workshop.probe.wire import SetStage, StepReport
+from workshop.probe.wire import StepReport
 from workshop.processes.script import Script
 
 
@@ -25,7 +25,3 @@ class MeasuredScript(Script):
         except ClosedError:
             if self.exit_code() != 0:
                 raise self.ended(f"after {steps} steps") from None
-
-    def set_stage(self, stage: str) -> None:
-        """Have the steps belong to another stage of `wire.STAGES`, from the one after next on."""
-        self.send(SetStage(stage))

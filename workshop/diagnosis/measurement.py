@@ -10,7 +10,7 @@ from workshop.diagnosis.measured_script import MeasuredScript
 from workshop.errors import WorkshopError
 from workshop.probe.batch_store import MOST_KEPT
 from workshop.probe.phases import Phase
-from workshop.probe.wire import StepReport
+from workshop.probe.wire import SetStage, StepReport
 from workshop.processes.process_tree import cpu_seconds
 from workshop.processes.script import Say, ScriptError, run_folder
 
@@ -163,10 +163,6 @@ class _Run:
         self.ended = False
         self.error: ScriptError | None = None
 
-    def command(self, stage: str) -> None:
-        """Have the steps belong to another stage, from the one after next on."""
-        self.script.set_stage(stage)
-
     def report(self) -> StepReport | None:
         """Return the report of the next step, or of some short ones; None when the script has ended."""
         try:
@@ -188,7 +184,7 @@ class _Run:
 
     def measure(self, stage: str, seconds: float) -> MeasuredSteps | None:
         """Measure steps of one stage; None if the script ends before there is one."""
-        self.command(stage)
+        self.script.send(SetStage(stage))
         taken: list[StepReport] = []
         begin, count = self.heard_s, 0
         while count < FEWEST_STEPS or self.heard_s - begin < seconds:
@@ -206,7 +202,7 @@ class _Run:
 
     def keep(self, steps: int, seconds: float) -> None:
         """Have batches kept: as many as there may be in some steps and seconds, but at least one."""
-        self.command("keep")
+        self.script.send(SetStage("keep"))
         begin, enough = time.monotonic(), self.seen + steps
         while self.report():
             kept = self.batches["kept"]
@@ -214,7 +210,7 @@ class _Run:
                 break
             if time.monotonic() - begin > LONGEST_KEEPING_S:
                 break
-        self.command("replay")
+        self.script.send(SetStage("replay"))
 
     def settle(self) -> None:
         """Wait until batches come from memory, and the workers have loaded all that they may load ahead."""

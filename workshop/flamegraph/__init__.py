@@ -17,18 +17,16 @@ def draw(output: Path, recording: Recording, before: Recording | None = None, li
         output: the file; its name ends in .html, .svg, or .speedscope.json.
         recording: the stacks.
         before: a recording to compare with; not for speedscope.
-        library: what the paths of one's own code contain.
+        library: a text that the paths of the user's code contain.
 
     Raises:
-        WorkshopError: the name asks for no format that is known.
+        WorkshopError: the file's name asks for no known format.
     """
-    title = " and ".join(sorted({Path(stack.source).name for stack in recording.stacks}))
-    if before is not None:
-        title += " compared with " + " and ".join(sorted({Path(stack.source).name for stack in before.stacks}))
-    if output.suffix == ".html":
-        return page(build(recording, before, library), title, before is not None)
-    if output.suffix == ".svg":
-        return svg(build(recording, before, library), title, before is not None)
+    title = " compared with ".join(
+        " and ".join(sorted({Path(source).name for source in each.sources})) for each in (recording, before) if each
+    )
+    if drawer := {".html": page, ".svg": svg}.get(output.suffix):
+        return drawer(build(recording, before, library), title, before is not None)
     if output.suffix == ".json" and before is None:
         return speedscope(recording, title)
     formats = ".html or .svg" if before is not None else ".html, .svg or .speedscope.json"

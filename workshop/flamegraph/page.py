@@ -1,24 +1,14 @@
-"""A flame graph as one HTML file: nothing is loaded from anywhere, neither by the page nor by its reader."""
-
-from typing import Any
+"""Draws a flame graph as one HTML file, which loads nothing."""
 
 from workshop import html_page
 from workshop.flamegraph.tree import Kind, Label, Node
 
 
 def page(root: Node, title: str, compared: bool = False) -> str:
-    """Return the page.
+    """Return the page of a tree, whose nodes may compare two recordings.
 
-    Args:
-        root: the root of the tree.
-        title: what was recorded.
-        compared: whether the nodes hold a recording before, too.
+    The page gets the nodes in depth-first order, as the numbers of each: depth, label, samples, and samples before.
     """
-    return html_page.fill(__package__, _data(root, title, compared), title=title)
-
-
-def _data(root: Node, title: str, compared: bool) -> dict[str, Any]:
-    """The tree in the order of a walk: for each node its depth, its label's number, its samples, and those before."""
     labels: dict[Label, int] = {}
     numbers: list[int] = []
     waiting = [(0, root)]
@@ -30,7 +20,7 @@ def _data(root: Node, title: str, compared: bool) -> dict[str, Any]:
         if node.children:
             waiting += [(depth + 1, child) for child in reversed(node.sorted_children())]
     kinds = list(Kind)
-    return {
+    data = {
         "title": title,
         "compared": compared,
         "kinds": kinds,
@@ -38,3 +28,4 @@ def _data(root: Node, title: str, compared: bool) -> dict[str, Any]:
         "kindOf": [kinds.index(label.kind) for label in labels],
         "nodes": numbers,
     }
+    return html_page.fill(__package__, data, title=title)

@@ -1,4 +1,4 @@
-"""Stacks in speedscope's file format: https://www.speedscope.app/file-format-schema.json."""
+"""Writes stacks in speedscope's file format: https://www.speedscope.app/file-format-schema.json."""
 
 import json
 from collections import defaultdict
@@ -7,13 +7,12 @@ from workshop.profiles.stacks import Frame, Recording
 
 
 def speedscope(recording: Recording, title: str) -> str:
-    """The file: a profile for each process and thread, the busiest first. Weights are samples."""
+    """Return the text of a file with a profile for each process and thread, the busiest first; weights are samples."""
     frames: dict[Frame, int] = {}
     samples: dict[str, list[list[int]]] = defaultdict(list)
     weights: dict[str, list[int]] = defaultdict(list)
     for stack in recording.stacks:
-        identities = [str(part) for part in (*stack.processes[-1:], stack.thread) if part]
-        name = ", ".join(identities) or title
+        name = ", ".join(str(part) for part in (*stack.processes[-1:], stack.thread) if part) or title
         samples[name].append([frames.setdefault(frame, len(frames)) for frame in stack.frames])
         weights[name].append(stack.samples)
     profiles = [

@@ -1,4 +1,4 @@
-"""A flame graph as a still picture, for documents: names show as the mouse rests on a frame, nothing else moves."""
+"""Draws a flame graph as a picture for documents; it shows the whole name of the frame that the mouse rests on."""
 
 from collections.abc import Iterator
 from html import escape
@@ -10,7 +10,7 @@ ROW = 17
 HEAD = 46
 THINNEST = 0.4
 CHARACTER = 6.7
-"""Pixels; of 11 px monospace, and rather more than less."""
+"""The width of a character in pixels, rounded up, in a monospace font of 11 px."""
 
 STYLE = """\
 svg { background: #fff; font: 11px monospace; }
@@ -32,14 +32,14 @@ LEGEND = {
 
 
 def svg(root: Node, title: str, compared: bool = False) -> str:
-    """The picture. Of a comparison it has the widths of the recording after, red where there was less before."""
+    """Return the picture; in a comparison, widths are samples after, and frames with fewer samples before are red."""
     boxes = list(_boxes(root))
     height = HEAD + ROW * (max(depth for _, depth, _, _ in boxes) + 1) + 8
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
         f'<text class="title" x="4" y="18">{escape(title)}</text>',
-        *(_legend(compared)),
+        *_legend(compared),
     ]
     for node, depth, left, width in boxes:
         y = HEAD + depth * ROW
@@ -57,7 +57,7 @@ def svg(root: Node, title: str, compared: bool = False) -> str:
 
 
 def _boxes(root: Node) -> Iterator[tuple[Node, int, float, float]]:
-    """Node, depth, left edge and width of all that is wide enough to be seen."""
+    """Yield each node that is wide enough to be seen, with its depth, left edge and width."""
     scale = WIDTH / (root.samples or 1)
     waiting = [(root, 0, 0.0)]
     while waiting:
@@ -70,7 +70,7 @@ def _boxes(root: Node) -> Iterator[tuple[Node, int, float, float]]:
 
 
 def _change(node: Node, of: int) -> str:
-    """Full colour for a twentieth of all."""
+    """Return the look of a node in a comparison; a change by a twentieth of all samples has full colour."""
     change = node.samples - node.before
     if not change:
         return 'class="native"'

@@ -1,7 +1,9 @@
-"""Stacks as one tree: what flame graphs draw."""
+"""Merges stacks into one tree, which flame graphs draw."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 from workshop.profiles import sample_groups
@@ -10,40 +12,40 @@ from workshop.profiles.stacks import Frame, Recording, Stack
 
 
 class Kind(StrEnum):
-    """What colours tell apart."""
+    """The kinds of nodes, each with a colour."""
 
     OWN = "own"
     LIBRARY = "library"
     NATIVE = "native"
     WORKER = "worker"
-    """A DataLoader worker, and what it runs of libraries."""
+    """A DataLoader worker, and the library code that it runs."""
     PROCESS = "process"
     """A process or thread, or all of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Label:
-    """What a node says. One object serves all nodes that say the same, and is told from others by identity: quickly."""
+    """The text and the kind of a node; equal nodes share one object, because comparing identities is quick."""
 
     text: str
     kind: Kind
 
 
 class Node:
-    """A frame, below the frames that led to it. There may be millions."""
+    """A frame below its callers; there may be millions of nodes."""
 
     __slots__ = ("before", "children", "label", "samples")
 
     def __init__(self, label: Label) -> None:
         self.label = label
         self.samples = 0
-        """With it on the stack; in a comparison, after."""
+        """The samples with the frame on the stack."""
         self.before = 0
-        """The same of the recording to compare with."""
+        """The same number in the recording to compare with."""
         self.children: dict[Label, Node] | None = None
 
     def sorted_children(self) -> list["Node"]:
-        """The largest first; equal ones by their labels."""
+        """Return the children, the largest first, and equally large ones by their texts."""
         if self.children is None:
             return []
         if len(self.children) == 1:
@@ -52,15 +54,15 @@ class Node:
 
 
 def build(recording: Recording, before: Recording | None = None, library: str = "") -> Node:
-    """The tree of a recording.
+    """Return the tree of a recording.
 
     Args:
         recording: the stacks.
-        before: another one to compare with. Lines of functions, processes and threads are then not told apart: they are
-            others in each run.
-        library: what the paths of one's own code contain, beside the script's: see `CodeOrigins`.
+        before: a recording to compare with. The lines of a function, and processes and threads, are then merged,
+            because they differ from run to run.
+        library: a text that the paths of the user's code contain; see `CodeOrigins`.
     """
-    labels = _Labels()
+    labels = cache(Label)
     root = Node(labels("all", Kind.PROCESS))
     _add(root, labels, recording, library, before is not None)
     if before is not None:
@@ -70,22 +72,10 @@ def build(recording: Recording, before: Recording | None = None, library: str = 
     return root
 
 
-class _Labels:
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Label] = {}
-
-    def __call__(self, text: str, kind: Kind) -> Label:
-        key = text, kind.value
-        label = self._known.get(key)
-        if label is None:
-            label = self._known[key] = Label(text, kind)
-        return label
-
-
-def _add(root: Node, labels: _Labels, recording: Recording, library: str, compared: bool) -> None:
+def _add(root: Node, labels: Callable[[str, Kind], Label], recording: Recording, library: str, compared: bool) -> None:
     origins = CodeOrigins(recording, library)
     workers = sample_groups.workers(recording)
-    several = len({stack.source for stack in recording.stacks}) > 1
+    several = len(recording.sources) > 1
     of_frames: dict[bool, dict[Frame, Label]] = {False: {}, True: {}}
     for stack in recording.stacks:
         in_worker = sample_groups.process_id(stack) in workers
@@ -118,20 +108,19 @@ def _count(node: Node, path: list[Label], samples: int) -> None:
 
 
 def _above(stack: Stack, in_worker: bool, several: bool, compared: bool) -> list[str]:
-    """File, process and thread, as far as there are some to tell apart."""
+    """Return the file, the process and the thread of a stack, as far as there are several."""
     if compared:
-        return ["DataLoader worker" if in_worker else "process"] if stack.processes else []
+        return [sample_groups.WORKER if in_worker else "process"] if stack.processes else []
     labels = [Path(stack.source).name] if several else []
     if stack.processes:
-        pid, command = stack.processes[-1]
-        labels.append(f"{pid} {'DataLoader worker' if in_worker else ' '.join(command.split())}".rstrip())
+        labels.append(sample_groups.process_label(stack, in_worker))
     if stack.thread:
         labels.append(f"thread {stack.thread.id} {stack.thread.name}".rstrip())
     return labels
 
 
 def _swap(root: Node) -> None:
-    """Of all nodes, what is counted now and what was before."""
+    """Exchange the samples now and before in all nodes."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

@@ -24,7 +24,6 @@ UPDATE_TOLERANCE = 0.1
 FREE_SETTINGS = ("foreach", "fused", "capturable", "differentiable", "initial_lr")
 """The settings of an optimizer that say how it computes, not what."""
 
-
 NO_LOSS = Recomputation(error="no loss function of torch.nn was seen")
 """The result for a script of which no step could be recorded."""
 
@@ -35,10 +34,8 @@ class Evidence:
 
     wasted_time_s: float | None = None
     """The seconds that each read of a photo must have slept; None where there is no such rule."""
-
     replaced_clocks: Sequence[str] = ()
     """The functions of `time` that the script has replaced."""
-
     recomputed: Sequence[Recomputation] = field(default_factory=list)
     """Each sampled step, recomputed by the original."""
 

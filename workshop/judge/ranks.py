@@ -17,7 +17,7 @@ from workshop.judge.proof import NO_LOSS, Evidence
 from workshop.judge.rank_proof import differences_of_ranks, why_alone
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.wire import Proceed
-from workshop.processes.cores import threads_each, usable_cores
+from workshop.processes.machine import threads_each, usable_cores
 from workshop.processes.script import Say, ScriptError, run_folder
 
 EPOCHS = 3

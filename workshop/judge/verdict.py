@@ -4,7 +4,7 @@ import enum
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from workshop.processes import tracebacks
+from workshop.processes.output import shorten
 from workshop.processes.script import ScriptError
 
 
@@ -69,7 +69,7 @@ class Verdict:
 
 def broken(subject: str, error: ScriptError) -> Verdict:
     """Return the verdict on a script that did not come to the end of an epoch."""
-    output = tracebacks.shorten(error.output)
+    output = shorten(error.output)
     if error.exit_code == 0:
         return Verdict(subject, Outcome.OTHER_WORK, (f"the script does not train: {error}",), output=output)
     return Verdict(subject, Outcome.BROKEN, (f"the script broke: {error}",), output=output)

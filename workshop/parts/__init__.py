@@ -9,9 +9,8 @@ Some parts ask for a change to the script; the solution is `solutions/<part>.py`
 some do both. Nothing else knows of a part: a new one is a new folder, and a solution if there is something to change.
 """
 
-import importlib.util
+import runpy
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ SOLUTIONS = FOLDER.parents[1] / "solutions"
 
 @dataclass(frozen=True)
 class Part:
-    """One part, as its `part.toml` says."""
+    """One part, as its `part.toml` describes it."""
 
     name: str
     """The folder's name: "part3"."""
@@ -82,32 +81,32 @@ class Part:
 
     @property
     def lesson(self) -> Path:
-        """The file with the lesson."""
+        """The file that holds the lesson."""
         return self.folder / "README.md"
 
     @property
     def number(self) -> str:
-        """The number, as people say it: "3"."""
+        """The part's number as text, such as "3"."""
         return self.name.removeprefix("part")
 
     @property
     def solution(self) -> Path:
-        """The script that passes; a part that only asks a question has none."""
+        """The script that passes the check; there is no such file for a part that only asks a question."""
         return self.solutions / f"{self.name}.py"
 
     @property
     def changes(self) -> bool:
-        """Whether the script is to be changed."""
+        """Whether the part asks for a change to the script."""
         return self.solution.is_file() and self.solution != self.untouched
 
     @property
     def own_script(self) -> bool:
-        """Whether the script that is edited is another one than train.py."""
+        """Whether the participant edits another script than train.py."""
         return self.script != "train.py"
 
     @property
     def original_script(self) -> Path:
-        """The script to be faster than."""
+        """The script that the participant's is measured against."""
         return self.folder / self.script if self.own_script else self.solutions / f"{self.original}.py"
 
     @property
@@ -116,14 +115,19 @@ class Part:
         return self.folder / self.script if self.own_script else self.solutions / "part1.py"
 
     def check(self, bench: Any) -> "Verdict":
-        """Judge the change, on the bench that has both scripts ready."""
+        """Judge the change on a bench that has both scripts ready, by the part's check.py if there is one."""
         own = self.folder / "check.py"
-        return _load_check(own)(bench) if own.is_file() else bench.judge()
+        return runpy.run_path(str(own))["check"](bench) if own.is_file() else bench.judge()
 
 
 def all_parts(folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> list[Part]:
     """Return every part in a folder, in the order of their names' numbers."""
-    parts = [_read(path.parent, solutions) for path in folder.glob("*/part.toml")]
+    parts = []
+    for path in folder.glob("*/part.toml"):
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values["hints"] = tuple(hint.strip() for hint in values["hints"])
+        values["arguments"] = tuple(values.get("arguments", ()))
+        parts.append(Part(name=path.parent.name, folder=path.parent, solutions=solutions, **values))
     return sorted(parts, key=lambda part: (len(part.name), part.name))
 
 
@@ -131,27 +135,10 @@ def find_part(name: str, folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> 
     """Return the part of that name, or of that number.
 
     Raises:
-        WorkshopError: there is none.
+        WorkshopError: there is no such part.
     """
     parts = all_parts(folder, solutions)
     for part in parts:
         if name in (part.name, part.number):
             return part
     raise WorkshopError(f"there is no part {name!r}; there are {', '.join(part.name for part in parts)}")
-
-
-def _read(folder: Path, solutions: Path) -> Part:
-    values = tomllib.loads((folder / "part.toml").read_text(encoding="utf-8"))
-    values["hints"] = tuple(hint.strip() for hint in values["hints"])
-    values["arguments"] = tuple(values.get("arguments", ()))
-    return Part(name=folder.name, folder=folder, solutions=solutions, **values)
-
-
-def _load_check(path: Path) -> "Callable[[Any], Verdict]":
-    """The function `check` of a file; the file's folder may lie anywhere."""
-    spec = importlib.util.spec_from_file_location(f"workshop.parts.{path.parent.name}.check", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.check

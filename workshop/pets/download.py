@@ -10,8 +10,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from filelock import Timeout
 from tqdm import tqdm
@@ -23,24 +23,18 @@ from workshop.pets.staging import staging_folder
 OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
 """The environment variable that forbids the network if it has any value but 0."""
 
+ARCHIVES = {
+    "annotations.tar.gz": "95a8c909bbe2e81eed6a22bccdf3f68f",
+    "images.tar.gz": "5c4f3ee8e5d25df40f4fd59a7f44e54c",
+}
+"""The files at the source, with the MD5 checksums that the set's authors and torchvision give."""
 
-class Archive(NamedTuple):
-    """A file at the source, with the MD5 checksum that the set's authors and torchvision give."""
-
-    name: str
-    md5: str
-
-
-ARCHIVES = (
-    Archive("annotations.tar.gz", "95a8c909bbe2e81eed6a22bccdf3f68f"),
-    Archive("images.tar.gz", "5c4f3ee8e5d25df40f4fd59a7f44e54c"),
-)
 SPACE_BYTES = 1_700_000_000
 """The room for the archives and the files unpacked from them, which exist side by side for a moment."""
 
 _SILENCE_S = 10.0  # a connection that sends nothing for this time is given up
-_TRIES = 3  # the number of tries in a row without a single byte after which the download is given up
-_PAUSE_S = 1.0  # the pause between two tries
+_TRIES = 3  # after so many tries in a row without a single byte, the download is given up
+_PAUSE_S = 1.0  # between two tries
 
 
 def is_offline() -> bool:
@@ -48,11 +42,10 @@ def is_offline() -> bool:
     return os.environ.get(OFFLINE_VARIABLE, "0") not in ("", "0")
 
 
-def download(root: Path, source: str = SOURCE, archives: tuple[Archive, ...] = ARCHIVES) -> None:
+def download(root: Path, source: str = SOURCE, archives: Mapping[str, str] = ARCHIVES) -> None:
     """Fetch both archives from `source`, an address or a folder, and unpack them under `root`.
 
-    The data that have arrived stay in a hidden folder beside the set until the set is whole, so that another try goes
-    on from there; the set itself appears in one step.
+    What has arrived stays in a hidden folder, from which another try goes on, until the set appears as a whole.
 
     Raises:
         DownloadError: the set cannot be fetched; nothing that looks like a set is left behind.
@@ -80,7 +73,7 @@ def why_unreachable(source: str, within_s: float) -> str | None:
 
     def ask() -> None:
         try:
-            _open(f"{source}/{ARCHIVES[0].name}", 0, within_s).close()
+            _open(f"{source}/{next(iter(ARCHIVES))}", 0, within_s).close()
             reasons.append(None)
         except (OSError, ValueError, http.client.HTTPException) as error:
             reasons.append(_reason(error))
@@ -91,18 +84,18 @@ def why_unreachable(source: str, within_s: float) -> str | None:
     return reasons[0] if reasons else f"no answer within {within_s:g} s"
 
 
-def _fetch_all(source: str, staging: Path, archives: tuple[Archive, ...]) -> None:
+def _fetch_all(source: str, staging: Path, archives: Mapping[str, str]) -> None:
     if is_offline():
         raise DownloadError(f"the network is forbidden by {OFFLINE_VARIABLE}; unset it, or name a folder with --from")
     print("Fetching the Oxford-IIIT Pet photos (0.8 GB). Ctrl-C stops it, the next try goes on.", file=sys.stderr)
-    for archive in archives:
-        target = staging / archive.name
-        if not _is_right(target, archive):
-            _fetch(f"{source.rstrip('/')}/{archive.name}", target)
-        if not _is_right(target, archive):
+    for name, md5 in archives.items():
+        target = staging / name
+        if not _is_right(target, md5):
+            _fetch(f"{source.rstrip('/')}/{name}", target)
+        if not _is_right(target, md5):
             target.unlink()  # another try cannot go on from it
             problem = "is not the archive it should be, or was damaged on the way, and is deleted"
-            raise DownloadError(f"{source}/{archive.name} {problem}; try again, or another source with --from")
+            raise DownloadError(f"{source}/{name} {problem}; try again, or another source with --from")
 
 
 def _fetch(url: str, target: Path) -> None:
@@ -128,11 +121,7 @@ def _fetch(url: str, target: Path) -> None:
 
 
 def _fetch_rest(url: str, target: Path) -> None:
-    """Download the part of a file that is not there yet.
-
-    Raises:
-        ConnectionError: the connection ended early, of which the standard library says nothing.
-    """
+    """Download the part of a file that is not there yet."""
     start = _size(target)
     with _open(url, start, _SILENCE_S) as response:
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
@@ -147,7 +136,7 @@ def _fetch_rest(url: str, target: Path) -> None:
                 file.write(chunk)
                 bar.update(len(chunk))
     if total is not None and _size(target) < total:
-        raise ConnectionError("the connection was cut")
+        raise ConnectionError("the connection was cut")  # which the standard library takes for the end
 
 
 def _open(url: str, start: int, silence_s: float) -> http.client.HTTPResponse:
@@ -176,28 +165,28 @@ def _reason(error: Exception) -> str:
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
-def _require_all(folder: Path, archives: tuple[Archive, ...]) -> None:
-    for archive in archives:
-        path = folder / archive.name
+def _require_all(folder: Path, archives: Mapping[str, str]) -> None:
+    for name, md5 in archives.items():
+        path = folder / name
         if not path.is_file():
             raise DownloadError(f"there is no {path}; name a folder that holds it, or an address (http://...)")
-        if not _is_right(path, archive):
-            raise DownloadError(f"{path} is damaged, its MD5 checksum is not {archive.md5}; copy it again")
+        if not _is_right(path, md5):
+            raise DownloadError(f"{path} is damaged, its MD5 checksum is not {md5}; copy it again")
 
 
-def _is_right(path: Path, archive: Archive) -> bool:
+def _is_right(path: Path, md5: str) -> bool:
     if not path.is_file():
         return False
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() == archive.md5
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() == md5
 
 
-def _unpack(folder: Path, staging: Path, archives: tuple[Archive, ...]) -> None:
+def _unpack(folder: Path, staging: Path, names: Iterable[str]) -> None:
     shutil.rmtree(staging / BASE_FOLDER, ignore_errors=True)  # an earlier try may have died half-way
-    for archive in archives:
-        with tarfile.open(folder / archive.name) as tar:
+    for name in names:
+        with tarfile.open(folder / name) as tar:
             tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it since 3.11.4
-            tar.extractall(staging / BASE_FOLDER, tqdm(tar, desc=f"Unpacking {archive.name}", unit=" files"))
+            tar.extractall(staging / BASE_FOLDER, tqdm(tar, desc=f"Unpacking {name}", unit=" files"))
 
 
 def _require_space(staging: Path) -> None:

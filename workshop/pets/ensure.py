@@ -32,36 +32,29 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
     photos = photos_folder(data)
     try:
         if not photos.exists():
-            _require_answer(source)
+            if is_offline():
+                raise DownloadError(f"{OFFLINE_VARIABLE} forbids the network")
+            if problem := why_unreachable(source, within_s=4.0):
+                raise DownloadError(f"{source} cannot be reached ({problem})")
         return ensure_photos(data, source)
     except DownloadError as error:
         reason = str(error)
     except OSError as error:
         if photos.exists():
             raise
-        reason = f"{error.filename or data}: {error.strerror}"  # yet such a folder may hold the stand-in
+        reason = f"{error.filename or data}: {error.strerror}"  # the folder may hold the stand-in nevertheless
     root = ensure_stand_in(data)
     print(f"Using drawn stand-in pictures: {reason}. For the photos: {photos.command}", file=sys.stderr)
     return root
 
 
 def ensure_photos(data: Path, source: str = SOURCE) -> Path:
-    """Return the root of the photos, which are downloaded if nothing of them is there.
-
-    Raises:
-        DataError: the photos are incomplete or cannot be fetched, or `data` is a set itself.
-        OSError: the data folder cannot be written.
-    """
+    """Return the root of the photos, which are downloaded if nothing of them is there; raise as `ensure_pets` does."""
     return _ensure(data, photos_folder(data), lambda folder: download(folder.root, source))
 
 
 def ensure_stand_in(data: Path) -> Path:
-    """Return the root of the stand-in, which is drawn if nothing of it is there.
-
-    Raises:
-        DataError: the stand-in is incomplete, or `data` is a set itself.
-        OSError: the data folder cannot be written.
-    """
+    """Return the root of the stand-in, which is drawn if nothing of it is there; raise as `ensure_pets` does."""
     return _ensure(data, stand_in_folder(data), stand_in.make)
 
 
@@ -73,10 +66,3 @@ def _ensure(data: Path, folder: PetFolder, make: Callable[[PetFolder], None]) ->
         make(folder)
     folder.require_complete()
     return folder.root
-
-
-def _require_answer(source: str) -> None:
-    if is_offline():
-        raise DownloadError(f"{OFFLINE_VARIABLE} forbids the network")
-    if reason := why_unreachable(source, within_s=4.0):
-        raise DownloadError(f"{source} cannot be reached ({reason})")

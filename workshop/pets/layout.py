@@ -67,15 +67,7 @@ _CLASSES = {str(breed.number) for breed in BREEDS}
 
 
 class PetFolder:
-    """The set under a root folder, which may be complete, incomplete or not there at all.
-
-    Attributes:
-        root: the folder that torchvision calls root.
-        command: the command that puts a new set there.
-        base: the folder of the whole set.
-        images: the folder of the photos.
-        annotations: the folder of the list files.
-    """
+    """The set under a root folder, which may be complete, incomplete or not there; `command` puts a new one there."""
 
     def __init__(self, root: Path, command: str) -> None:
         self.root, self.command = root, command
@@ -119,8 +111,8 @@ class PetFolder:
         if not missing:
             # The folder is listed once, instead of asking for each of 7,349 files: network folders are slow.
             present = set(os.listdir(self.images)) if self.images.is_dir() else set()
-            names = [f"{image_id}.jpg" for split in SPLITS for image_id in self.image_ids(split)]
-            missing = [f"images/{name}" for name in names if name not in present]
+            ids = [image_id for split in SPLITS for image_id in self.image_ids(split)]
+            missing = [f"images/{image_id}.jpg" for image_id in ids if f"{image_id}.jpg" not in present]
         if missing:
             shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
             raise DataError(f"{self.base} is incomplete: {len(missing)} missing ({shown}); {self._remedy}")

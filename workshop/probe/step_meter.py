@@ -68,14 +68,9 @@ class StepMeter(Listener):
         self.reported_s = time.monotonic()
         self.clear()
         while isinstance(message := self.parent.receive(timeout_s=0), SetStage):
-            self.set_stage(message.stage)
-
-    def set_stage(self, stage: str) -> None:
-        """Let the following steps belong to another stage."""
-        self.stage = stage
-        self.hooks.clock.synchronize = stage == "synchronized"
-        self.hooks.batches.keeping = stage == "keep"
-        self.hooks.batches.replaying = stage == "replay"
+            self.stage = message.stage
+            self.hooks.clock.synchronize = self.stage == "synchronized"
+            store.keeping, store.replaying = self.stage == "keep", self.stage == "replay"
 
 
 def count_samples(batch: Any) -> int:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -16,20 +16,15 @@ MOST_PROCESSES = 200
 
 LOOK_EVERY_S = 0.2
 
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, <sys/prctl.h>
-
 
 class ProcessTree:
-    """Remembers every process below one process, with its command line and its rank, also after it has ended.
-
-    Attributes:
-        commands: the command line of each process, by pid.
-        ranks: the rank that torchrun has put into the environment of a process, by pid.
-    """
+    """Remembers every process below one process, also after it has ended."""
 
     def __init__(self) -> None:
         self.commands: dict[int, str] = {}
+        """The command line of each process, by pid."""
         self.ranks: dict[int, str] = {}
+        """The rank that torchrun has put into the environment of a process, by pid."""
         self._processes: set[psutil.Process] = set()
 
     @contextmanager
@@ -76,6 +71,23 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
+def wait_for_end(process: subprocess.Popen[bytes], terminate: Callable[[], None]) -> BaseException | None:
+    """Wait for a process, which may clean up after Ctrl-C or a signal; return the exception of that, if there was one.
+
+    The terminal sends Ctrl-C to the process as well; `terminate` has to pass on a signal, which only this process got.
+    """
+    stopped: BaseException | None = None
+    while process.poll() is None:
+        try:
+            process.wait()
+        except KeyboardInterrupt as stop:
+            stopped = stop
+        except SystemExit as stop:
+            stopped = stop
+            terminate()
+    return stopped
+
+
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time that the processes below a process have used, in seconds."""
     total = 0.0
@@ -88,16 +100,14 @@ def cpu_seconds(pid: int) -> float:
 def adopt_orphans(adopt: bool) -> None:
     """On Linux, have processes whose parent dies become children of this process; or no longer."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SUBREAPER, int(adopt), 0, 0, 0)
+        pr_set_child_subreaper = 36  # as in <sys/prctl.h>
+        ctypes.CDLL(None).prctl(pr_set_child_subreaper, int(adopt), 0, 0, 0)
 
 
 def kill_tree(process: subprocess.Popen[bytes], mark: str) -> None:
     """Kill a process that leads a process group, all it started, and those of them that have left its group.
 
-    Args:
-        process: the process.
-        mark: a text that only the environments of its descendants contain; with it those are found that have lost
-            their parent and become children of this process.
+    A descendant that has lost its parent is a child of this process; `mark` is a text in its environment alone.
     """
     below = descendants(process.pid)
     if len(below) <= MOST_PROCESSES:  # else only killing all at once outruns a fork bomb
@@ -105,22 +115,21 @@ def kill_tree(process: subprocess.Popen[bytes], mark: str) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    left = below
-    while left := [*left, *_adopted(mark)]:
-        for each in left:
-            with suppress(psutil.Error):
-                each.kill()
-        psutil.wait_procs(left, timeout=1)
-        left = []
+    _kill(below, timeout_s=1)
+    while adopted := _adopted(mark):
+        _kill(adopted, timeout_s=1)
 
 
 def kill_descendants() -> None:
     """Kill every process below this one."""
-    left = psutil.Process().children(recursive=True)
-    for process in left:
-        with suppress(psutil.NoSuchProcess):
+    _kill(descendants(os.getpid()), timeout_s=2)
+
+
+def _kill(processes: list[psutil.Process], timeout_s: float) -> None:
+    for process in processes:
+        with suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(left, timeout=2)
+    psutil.wait_procs(processes, timeout=timeout_s)
 
 
 def _let_clean_up(process: subprocess.Popen[bytes], below: list[psutil.Process]) -> None:
@@ -139,9 +148,9 @@ def _let_clean_up(process: subprocess.Popen[bytes], below: list[psutil.Process])
 
 
 def _adopted(mark: str) -> list[psutil.Process]:
-    """The processes below this one that bear a mark in their environment and have not ended."""
+    """Return the processes below this one that bear a mark in their environment and have not ended."""
     adopted = []
-    for child in psutil.Process().children(recursive=True):
+    for child in descendants(os.getpid()):
         with suppress(psutil.Error):
             if mark in " ".join(child.environ().values()) and child.status() != psutil.STATUS_ZOMBIE:
                 adopted.append(child)

@@ -3,7 +3,6 @@
 import contextlib
 import getpass
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,20 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import psutil
-
+from workshop import probe
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.wire import PROBE_VARIABLE, JudgedRun, ProbeConfig
-from workshop.processes import injection
-from workshop.processes.output_tail import OutputTail
-from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, kill_tree
+from workshop.processes.output import OutputTail
+from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree
 
 Say = Callable[[str], None]
-"""A function that tells a person of the progress, a line at a time."""
+"""A function that shows a person the progress, a line at a time."""
 
 LOOK_EVERY_S = 1.0
-"""A script is looked after once in this time: looking at every process costs time that is the script's."""
+"""The time between two looks at a script's processes, which take time from the script."""
 
 EXIT_PATIENCE_S = 10.0
 """A script that has closed its connection gets this time to end."""
@@ -43,15 +40,13 @@ finally:
 """
 
 _running: set["Script"] = set()
-"""The scripts that run; while there is one, no process that it started may get out of sight."""
+"""The scripts that run; while there is one, this process adopts the orphans below it."""
 
 
 class ScriptError(Exception):
     """A script ended, hung or ran away before it had done what was asked of it.
 
-    Attributes:
-        exit_code: the script's own; None if it was still running and has been killed.
-        output: the end of what it printed.
+    `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed.
     """
 
     def __init__(self, message: str, exit_code: int | None, output: str) -> None:
@@ -62,11 +57,14 @@ class ScriptError(Exception):
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
     """Make a folder for what a script's probe writes, and delete it in the end."""
-    folder = Path(tempfile.mkdtemp(prefix="workshop-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="workshop-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def probe_environment() -> dict[str, str]:
+    """Return the variables that start the probe in every Python of a command: on PYTHONPATH is its sitecustomize."""
+    folder = str(Path(probe.__file__).parent / "inject")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))}
 
 
 class Script:
@@ -106,15 +104,10 @@ class Script:
         self.stop()
 
     def start(self, judged: JudgedRun | None = None) -> None:
-        """Start the script from its beginning.
-
-        Args:
-            judged: the settings of a script that is judged; None for one that is measured.
-        """
+        """Start the script from its beginning; `judged` is None for a script that is measured."""
         self.stop()
         own, theirs = socket.socketpair()
         self.work_folder.mkdir(exist_ok=True)
-        os.set_inheritable(theirs.fileno(), True)
         config = ProbeConfig(str(self.folder), theirs.fileno(), self.runs, judged)
         _running.add(self)
         adopt_orphans(True)
@@ -169,14 +162,14 @@ class Script:
             ClosedError: it has ended, or hung up.
             ScriptError: it was silent for too long, or has started too many processes.
         """
-        assert self.process is not None
+        assert self.process
         give_up = time.monotonic() + self.patience_s
         while (message := self.connection.receive(LOOK_EVERY_S)) is None:
             if self.process.poll() is not None:
                 raise ClosedError("the process has ended")
             if time.monotonic() > give_up:
                 raise self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s")
-            if len(psutil.Process().children(recursive=True)) > MOST_PROCESSES:
+            if len(descendants(os.getpid())) > MOST_PROCESSES:
                 raise self.broken(f"it started more than {MOST_PROCESSES} processes")
         return message
 
@@ -193,19 +186,15 @@ class Script:
         return ScriptError(f"it {how} {when}", exit_code, self.output.text())
 
     def exit_code(self) -> int:
-        """Return the exit code of a script that has closed its connection.
-
-        Raises:
-            ScriptError: it has not ended.
-        """
-        assert self.process is not None
+        """Return the exit code of a script that has closed its connection; it is an error if it goes on."""
+        assert self.process
         try:
             return self.process.wait(EXIT_PATIENCE_S)
         except subprocess.TimeoutExpired:
             raise self.broken("it closed its connection to the workshop, and went on") from None
 
     def _environment(self, config: ProbeConfig) -> dict[str, str]:
-        environment = os.environ | self.environment | {PROBE_VARIABLE: wire.encode(config)} | injection.environment()
+        environment = os.environ | self.environment | {PROBE_VARIABLE: wire.encode(config)} | probe_environment()
         environment.pop("LINE_PROFILE", None)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
         compiled = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"

@@ -3,12 +3,12 @@
 It works on any machine: nvitop's own screen needs an NVIDIA driver.
 """
 
-import contextlib
-import dataclasses
 import os
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import psutil
 
 from workshop.errors import WorkshopError
-from workshop.processes import gpus
+from workshop.processes.machine import gpus
+from workshop.processes.process_tree import descendants
 
 START = "python train.py configs/example_config.py"
 LAUNCHERS = {"kernprof", "torchrun", "torch.distributed.run"}
@@ -73,14 +74,13 @@ class Snapshot:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return dataclasses.asdict(self)
+        return asdict(self)
 
 
 class Watch:
-    """Takes snapshots. Rates are since the snapshot before; the first one starts the measurement and has none.
+    """Takes snapshots, with rates since the snapshot before; the first one has none.
 
-    Without `pids` it shows every training run of this user: a Python that runs a script, with its descendants. What
-    the script does is not looked at: an editor's helper that is such a script shows up, too.
+    Without `pids` it shows every Python of this user that runs a script, with its descendants, whatever the script is.
 
     Raises:
         WorkshopError: one of `pids` does not exist.
@@ -88,7 +88,7 @@ class Watch:
 
     def __init__(self, pids: Sequence[int] | None) -> None:
         self._roots = None if pids is None else [_existing(pid) for pid in dict.fromkeys(pids)]
-        self._devices = gpus.devices()
+        self._devices = gpus()
         self._counters: dict[Hashable, tuple[float, float]] = {}  # when it was read in seconds, and what it showed
         self._counters_before: dict[Hashable, tuple[float, float]] = {}
 
@@ -99,7 +99,11 @@ class Watch:
         busy: list[float] = psutil.cpu_percent(percpu=True)
         memory = psutil.virtual_memory()
         disk = _answer(psutil.disk_io_counters)
-        gpu_memory = self._gpu_memory_bytes()
+        # In a container, the driver may name the pids of the machine around it.
+        gpu_memory = Counter[int]()
+        for device in self._devices:
+            for pid, process in device.processes().items():
+                gpu_memory[pid] += _known(process.gpu_memory()) or 0
         roots = _training_runs() if self._roots is None else self._roots
         return Snapshot(
             cores_percent=tuple(None if first else percent for percent in busy),
@@ -107,39 +111,44 @@ class Watch:
             memory_total_bytes=memory.total,
             disk_read_bytes_per_s=self._rate("read", disk and disk.read_bytes),
             disk_write_bytes_per_s=self._rate("write", disk and disk.write_bytes),
-            gpus=tuple(_gpu(device) for device in self._devices),
+            gpus=tuple(
+                Gpu(
+                    index=device.index,
+                    name=str(device.name()),
+                    busy_percent=_known(device.gpu_utilization()),
+                    memory_used_bytes=_known(device.memory_used()),
+                    memory_total_bytes=_known(device.memory_total()),
+                )
+                for device in self._devices
+            ),
             processes=tuple(each for root in _topmost(roots) for each in self._tree(root, gpu_memory)),
         )
 
-    def _tree(self, root: psutil.Process, gpu_memory: dict[int, int]) -> Iterator[ProcessFigures]:
+    def _tree(self, root: psutil.Process, gpu_memory: Mapping[int, int]) -> Iterator[ProcessFigures]:
         members = _members(root)
         roles = _roles(members)
         for member in members:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                yield self._process(member, roles[member.process.pid], gpu_memory)
-
-    def _process(self, member: "_Member", role: str, gpu_memory: dict[int, int]) -> ProcessFigures:
-        process = member.process
-        with process.oneshot():
-            cpu = _answer(process.cpu_times)
-            memory = _answer(process.memory_info)
-            # macOS does not count it.
-            io_counters = _answer(process.io_counters) if hasattr(process, "io_counters") else None
-            cpu_rate = self._rate((process, "cpu"), cpu and cpu.user + cpu.system)
-            return ProcessFigures(
-                pid=process.pid,
-                depth=member.depth,
-                role=role,
-                status=str(process.status()),
-                command=_short(member.command) or member.name,
-                cpu_percent=None if cpu_rate is None else 100 * cpu_rate,
-                rss_bytes=memory and memory.rss,
-                disk_read_bytes_per_s=self._rate((process, "read"), io_counters and io_counters.read_bytes),
-                gpu_memory_bytes=gpu_memory.get(process.pid),
-            )
+            process = member.process
+            with suppress(psutil.NoSuchProcess), process.oneshot():
+                cpu = _answer(process.cpu_times)
+                memory = _answer(process.memory_info)
+                # macOS does not count what a process reads.
+                io_counters = _answer(process.io_counters) if hasattr(process, "io_counters") else None
+                cpu_rate = self._rate((process, "cpu"), cpu and cpu.user + cpu.system)
+                yield ProcessFigures(
+                    pid=process.pid,
+                    depth=member.depth,
+                    role=roles[process.pid],
+                    status=str(process.status()),
+                    command=_short(member.command) or member.name,
+                    cpu_percent=None if cpu_rate is None else 100 * cpu_rate,
+                    rss_bytes=memory and memory.rss,
+                    disk_read_bytes_per_s=self._rate((process, "read"), io_counters and io_counters.read_bytes),
+                    gpu_memory_bytes=gpu_memory.get(process.pid),
+                )
 
     def _rate(self, counter: Hashable, shows: float | None) -> float | None:
-        """The growth of a counter in a second; None if it was not there before."""
+        """Return the growth of a counter in a second; None if it was not there before."""
         if shows is None:
             return None
         now = time.perf_counter()
@@ -148,14 +157,6 @@ class Watch:
             return None
         then, showed = self._counters_before[counter]
         return max(shows - showed, 0) / (now - then)
-
-    def _gpu_memory_bytes(self) -> dict[int, int]:
-        """The memory in use on all GPUs, by pid. In a container, the driver may name pids of the machine around it."""
-        used: dict[int, int] = {}
-        for device in self._devices:
-            for pid, process in device.processes().items():
-                used[pid] = used.get(pid, 0) + (_known(process.gpu_memory()) or 0)
-        return used
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ class _Member:
 
 
 def _training_runs() -> list[psutil.Process]:
-    """The scripts of this user, except this process and those that started it."""
+    """Return the scripts of this user, except this process and those that started it."""
     me = psutil.Process()
     own = {me.pid, *(parent.pid for parent in me.parents())}
     user = me.username()
@@ -195,26 +196,25 @@ def runs_script(command: Sequence[str]) -> bool:
 
 
 def _topmost(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """The processes that descend from none of the others, so that no process is shown twice."""
+    """Return the processes that descend from none of the others, so that no process is shown twice."""
     pids = {process.pid for process in processes}
     roots = []
     for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess):
             if pids.isdisjoint(parent.pid for parent in process.parents()):
                 roots.append(process)
     return roots
 
 
 def _members(root: psutil.Process) -> list[_Member]:
-    """A process and its descendants, each followed by its own descendants."""
+    """Return a process and its descendants, each followed by its own descendants."""
     children: dict[int, list[psutil.Process]] = {}
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for process in sorted(root.children(recursive=True), key=lambda each: each.pid):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                children.setdefault(process.ppid(), []).append(process)
+    for process in sorted(descendants(root.pid), key=lambda each: each.pid):
+        with suppress(psutil.NoSuchProcess):
+            children.setdefault(process.ppid(), []).append(process)
 
     def walk(process: psutil.Process, depth: int, parent_command: list[str]) -> Iterator[_Member]:
-        with contextlib.suppress(psutil.NoSuchProcess), process.oneshot():
+        with suppress(psutil.NoSuchProcess), process.oneshot():
             command = _answer(process.cmdline) or []
             if process.is_running():  # another one may have its pid by now
                 yield _Member(process, depth, process.name(), command, bool(command) and command == parent_command)
@@ -225,7 +225,7 @@ def _members(root: psutil.Process) -> list[_Member]:
 
 
 def _roles(members: Sequence[_Member]) -> dict[int, str]:
-    """The role of each process, by pid; DataLoader workers are numbered by pid, mostly the order of their start.
+    """Return the role of each process, by pid; DataLoader workers are numbered by pid, mostly in the order of start.
 
     Where torch does not name its workers, every process that Python's multiprocessing started counts as one: it then
     cannot be told from a worker.
@@ -255,7 +255,7 @@ def _existing(pid: int) -> psutil.Process:
 
 
 def _answer(ask: Callable[[], _T]) -> _T | None:
-    """The answer to a question, or None where the system does not tell it to this user."""
+    """Return the answer to a question, or None where the system does not tell it to this user."""
     try:
         return ask()
     except (psutil.AccessDenied, PermissionError, NotImplementedError):
@@ -263,20 +263,10 @@ def _answer(ask: Callable[[], _T]) -> _T | None:
 
 
 def _short(command: Sequence[str]) -> str:
-    """A command on one line, with the last part of each full path."""
+    """Return a command on one line, with the last part of each full path."""
     return " ".join(" ".join(Path(word).name if os.path.isabs(word) else word for word in command).split())
 
 
-def _gpu(device: Any) -> Gpu:
-    return Gpu(
-        index=device.index,
-        name=str(device.name()),
-        busy_percent=_known(device.gpu_utilization()),
-        memory_used_bytes=_known(device.memory_used()),
-        memory_total_bytes=_known(device.memory_total()),
-    )
-
-
 def _known(answer: Any) -> int | None:
-    """A number as nvitop gives it, or None instead of its "N/A"."""
+    """Return a number that nvitop gives, or None instead of its "N/A"."""
     return answer if isinstance(answer, int) else None

@@ -1,7 +1,7 @@
-"""torchrun, with an end that a person can read, and nothing left running.
+"""torchrun, with an error message of one line, and nothing left running.
 
-torchrun itself ends the other ranks when one fails, prints a traceback of its own and a page about it, and leaves their
-DataLoader workers behind, which find out some seconds later.
+When a rank fails, torchrun itself ends the other ranks, prints a traceback of its own and a page about it, and leaves
+their DataLoader workers behind, which find out some seconds later.
 """
 
 import logging
@@ -9,18 +9,12 @@ import os
 import signal
 
 from workshop.errors import WorkshopError, first_line
-from workshop.processes.cores import threads_each
+from workshop.processes.machine import threads_each
 from workshop.processes.process_tree import adopt_orphans, kill_descendants
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
-    """Run a script on several ranks.
-
-    Args:
-        arguments: the arguments of torchrun.
-
-    Returns:
-        The exit code, as a shell has it, and why it is not 0.
+    """Run torchrun with some arguments; return the exit code, as a shell has it, and why it is not 0.
 
     Raises:
         KeyboardInterrupt: Ctrl-C, or a signal, has ended it.

@@ -86,5 +86,4 @@ def script_of(recording: Recording) -> str:
 def _is_installed(module: str) -> bool:
     """Return whether a top-level module is where pip installs them, without importing anything."""
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
-    existing = [folder for folder in folders if Path(folder).is_dir()]
-    return importlib.machinery.PathFinder.find_spec(module, existing) is not None
+    return importlib.machinery.PathFinder.find_spec(module, [*folders]) is not None

@@ -1,6 +1,5 @@
 """Reads what kernprof writes: the hits and the time of each line of the profiled functions."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -88,14 +87,9 @@ def find(path: Path, script: Path, name: str) -> Function | None:
 def why_stale(path: Path, function: Function, script: Path, ran_s: float = 0.0) -> str | None:
     """Return why the script was edited after Python had read it for the profile, or None if it was not.
 
-    The profile is written as the run ends, and holds neither the source nor a time. So a script that was saved after
-    the run began was edited; and where file times are wrong, all lines that ran must still be lines of the function.
-
-    Args:
-        path: the profile.
-        function: a function of the script, from the profile.
-        script: the script as it is now.
-        ran_s: the least duration of the run in seconds.
+    The profile is written as the run ends, and holds neither the source nor a time. So a script that was saved in the
+    `ran_s` seconds before, which the run took at least, was edited. Where file times are wrong, the lines that ran must
+    still be lines of the function.
 
     Raises:
         WorkshopError: the script does not parse.
@@ -105,13 +99,14 @@ def why_stale(path: Path, function: Function, script: Path, ran_s: float = 0.0) 
         return f"{script.name} was saved after {path.name} was written"
     if saved > written - ran_s:
         return f"{script.name} was saved while the run behind {path.name} was under way"
-    place = function.name.rpartition(".")[2], function.first_line
-    code = next((code for code in codes(script) if (code.co_name, code.co_firstlineno) == place), None)
+    name, first = function.name.rpartition(".")[2], function.first_line
+    code = next((code for code in codes(script) if (code.co_name, code.co_firstlineno) == (name, first)), None)
     if code is None:
-        return f"in {script.name}, {place[0]} does not begin in line {place[1]}, as it did in {path.name}"
+        return f"in {script.name}, {name} does not begin in line {first}, as it did in {path.name}"
     numbers = {number for _, _, number in code.co_lines()}
-    if gone := [line.number for line in function.lines if line.number not in numbers]:
-        return f"line {gone[0]} of {script.name} is not the line that ran for {path.name}"
+    for line in function.lines:
+        if line.number not in numbers:
+            return f"line {line.number} of {script.name} is not the line that ran for {path.name}"
     return None
 
 
@@ -127,13 +122,9 @@ def codes(script: Path) -> list[CodeType]:
         WorkshopError: the script does not parse.
     """
     try:
-        return list(_with_nested(compile(script.read_bytes(), str(script), "exec")))
+        found = [compile(script.read_bytes(), str(script), "exec")]
     except (SyntaxError, ValueError) as error:
         raise WorkshopError(f"{script.name} cannot be read as Python: {error}") from error
-
-
-def _with_nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_nested(constant)
+    for code in found:  # which grows on the way
+        found += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return found

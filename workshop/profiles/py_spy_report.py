@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from workshop.profiles.stacks import Frame, Recording
 
-LIBRARY_COLUMNS = ("library_function_name", "library_function_path", "library_function_line")
-COLUMNS = ("name", "path", "line", *LIBRARY_COLUMNS, "proportion (n)")
+_LIBRARY_COLUMNS = ("library_function_name", "library_function_path", "library_function_line")
+COLUMNS = ("name", "path", "line", *_LIBRARY_COLUMNS, "proportion (n)")
 NOT_FOUND = "Not Found"
 BUILT_IN = "built-in"
 NO_LINE = -1
@@ -82,17 +82,11 @@ def leaves(
         if is_own and not is_own(innermost):
             leaf = next(filter(is_own, shown), None)
         found.append((Spot(leaf, _library_frame(stack.frames, library, modules)), stack.samples))
-    return _table(found, recording, sum(samples for _, samples in found), aggregate)
+    return _report_table(found, sum(samples for _, samples in found), recording.samples, aggregate)
 
 
 def totals(recording: Recording, library: str, modules: bool = False) -> ReportTable:
-    """Return total times: each sample counts once for every frame of its stack.
-
-    Args:
-        recording: the stacks.
-        library: the text that the path of a library function contains; the row's own frame may be that function.
-        modules: whether frames of module bodies are shown.
-    """
+    """Return total times: each sample counts once for every frame of its stack, which may be of the library itself."""
     found: list[tuple[Spot, int]] = []
     samples = 0
     for stack in recording.stacks:
@@ -104,7 +98,7 @@ def totals(recording: Recording, library: str, modules: bool = False) -> ReportT
                 spots[frame] = Spot(frame, innermost)
         samples += stack.samples if spots else 0
         found += [(spot, stack.samples) for spot in spots.values()]
-    return _table(found, recording, samples)
+    return _report_table(found, samples, recording.samples)
 
 
 class FunctionId(NamedTuple):
@@ -129,12 +123,9 @@ class Change:
 
 
 def changes(before: Recording, after: Recording, total: bool = False) -> list[Change]:
-    """Return the functions that got slower or faster, in descending order of the change.
+    """Return the functions that got slower or faster in self time or total time, in descending order of the change.
 
-    Args:
-        before: a recording.
-        after: a recording of the same work at the same rate, so that samples stand for time.
-        total: whether total times are compared, instead of self times.
+    Both recordings must be of the same work at the same rate, so that samples stand for time.
     """
     old, new = (_samples_by_function(recording, total) for recording in (before, after))
     found = [Change(function, old[function], new[function]) for function in old.keys() | new.keys()]
@@ -151,21 +142,19 @@ def _samples_by_function(recording: Recording, total: bool) -> Counter[FunctionI
 
 
 def _library_frame(frames: tuple[Frame, ...], library: str, modules: bool) -> Frame | None:
-    for frame in reversed(frames):
-        if library in frame[1] and (modules or "<module>" not in frame.name) and library in _path(frame):
-            return frame
-    return None
+    of_library = (frame for frame in reversed(frames) if library in frame.path and library in _path(frame))
+    return next((frame for frame in of_library if modules or "<module>" not in frame.name), None)
 
 
-def _table(found: list[tuple[Spot, int]], recording: Recording, samples: int, aggregate: bool = True) -> ReportTable:
+def _report_table(found: list[tuple[Spot, int]], shown: int, recorded: int, aggregate: bool = True) -> ReportTable:
     if aggregate:
         counts: Counter[Spot] = Counter()
         for spot, number in found:
             counts[Spot(*map(_without_import_lines, spot))] += number
         found = list(counts.items())
-    rows = [ReportRow(spot, number, number / samples) for spot, number in found]
+    rows = [ReportRow(spot, number, number / shown) for spot, number in found]
     rows.sort(key=lambda row: (-row.samples, *map(_columns, row.spot)))
-    return ReportTable(rows, samples, recording.samples - samples)
+    return ReportTable(rows, shown, recorded - shown)
 
 
 def _without_import_lines(frame: Frame | None) -> Frame | None:

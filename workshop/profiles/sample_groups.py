@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from workshop.errors import WorkshopError
@@ -19,8 +20,6 @@ _REMEDIES = {
     "rank": "workshop record py-spy -- torchrun …",
 }
 _UNKNOWN = {"process": "a process without a number", "thread": "a thread without a number", "rank": "no rank"}
-_NODE_IN_FILE_NAME = re.compile(r"node[-_]?(\d+)")
-_RANK_IN_FILE_NAME = re.compile(r"rank[-_]?(\d+)")
 _TORCHRUN = re.compile(
     r"(^|[/\\ ])(torchrun|torch\.distributed\.(run|launch)|torch[/\\]distributed[/\\](run|launch)\.py)\b"
 )
@@ -30,11 +29,7 @@ ProcessId = tuple[str, int]
 
 
 def split(recording: Recording, by: str) -> dict[str, Recording]:
-    """Return the recording of each process or thread, the one with most samples first, or of each rank in their order.
-
-    Args:
-        recording: the stacks of one or more files.
-        by: "process", "thread" or "rank".
+    """Return the recording of each process, thread or rank: ranks in their order, others in that of their samples.
 
     Raises:
         WorkshopError: the recording does not tell them apart.
@@ -85,12 +80,10 @@ def _process_labels(recording: Recording) -> Callable[[Stack], str]:
 
 def _thread_labels(recording: Recording) -> Callable[[Stack], str]:
     several = len({process_id(stack) for stack in recording.stacks}) > 1
-    # A thread gets its name some time after it has begun.
-    names = {
-        (process_id(stack), stack.thread.id): stack.thread.name
-        for stack in recording.stacks
-        if stack.thread and stack.thread.name
-    }
+    names: dict[tuple[ProcessId, str], str] = {}
+    for stack in recording.stacks:
+        if stack.thread and stack.thread.name:  # it gets its name some time after it has begun
+            names[process_id(stack), stack.thread.id] = stack.thread.name
 
     def label(stack: Stack) -> str:
         if stack.thread is None:
@@ -104,7 +97,7 @@ def _thread_labels(recording: Recording) -> Callable[[Stack], str]:
 def _rank_labels(recording: Recording) -> Callable[[Stack], str]:
     children: dict[ProcessId, set[int]] = defaultdict(set)
     for stack in recording.stacks:
-        for parent, child in zip(stack.processes, stack.processes[1:], strict=False):
+        for parent, child in pairwise(stack.processes):
             if _TORCHRUN.search(parent.command):
                 children[stack.source, parent.pid].add(child.pid)
 
@@ -113,11 +106,11 @@ def _rank_labels(recording: Recording) -> Callable[[Stack], str]:
             if found := _RANK.match(process.command):
                 return f"rank {found[1]}"
         name = Path(stack.source).name
-        if rank := _RANK_IN_FILE_NAME.search(name):
+        if rank := re.search(r"rank[-_]?(\d+)", name):
             return f"rank {rank[1]}"
-        node = _NODE_IN_FILE_NAME.search(name)
+        node = re.search(r"node[-_]?(\d+)", name)
         on_node = f"node {node[1]}, " if node else ""
-        for parent, child in zip(stack.processes, stack.processes[1:], strict=False):
+        for parent, child in pairwise(stack.processes):
             siblings = sorted(children.get((stack.source, parent.pid), ()))
             if child.pid in siblings:  # torchrun starts them in the order of their ranks
                 return f"{on_node}local rank {siblings.index(child.pid)}"

@@ -118,6 +118,9 @@ def parse(lines: Iterable[str], source: str = "") -> Recording:
     return Recording(parser.parse(lines, source), parser.damage)
 
 
+_OTHER_FORMATS = {"a drawing": (b"<?xml", b"<svg", b"<!DOCTYPE"), "JSON": (b"{", b"[")}
+"""How files of the other formats that py-spy writes begin."""
+
 _COMMAND_FOLLOWS = re.compile(r'process \d+:"')
 _NEXT_PROCESS = re.compile(r'";(?=process \d+:")')
 _PYTHON_FRAME = re.compile(r"([^\s();]+) \(([^()]+):([0-9]+)\)")
@@ -149,7 +152,9 @@ class _Parser:
                 start = file.read(512)
             if not start:
                 raise WorkshopError(f"{path} is empty: py-spy took no sample; {RECORD_AGAIN}")
-            _refuse_other_formats(path, start)
+            for what, beginnings in _OTHER_FORMATS.items():
+                if start.lstrip().startswith(beginnings):
+                    raise WorkshopError(f"{path} is {what}, not a recording; py-spy records with -f raw")
             text: TextIO
             opened = gzip.open if start.startswith(b"\x1f\x8b") else open
             with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as text:
@@ -234,16 +239,11 @@ class _Parser:
 
     def _split_thread(self, text: str) -> tuple[Thread | None, tuple[Frame, ...] | None]:
         """Return the thread and the frames behind it; the thread's name ends where the rest can be read as frames."""
-        end = text.find(";")
-        while end >= 0:
-            frames = self._split_frames(text[end + 1 :])
-            if frames:
-                break
-            end = text.find(";", end + 1)
-        else:
-            frames = ()
-        found = _THREAD.fullmatch(text if end < 0 else text[:end])
-        return (Thread(found[1], found[2] or ""), frames) if found else (None, self._split_frames(text))
+        ends = [at for at, character in enumerate(text) if character == ";"]
+        found = ((end, frames) for end in ends if (frames := self._split_frames(text[end + 1 :])))
+        end, frames = next(found, (len(text), ()))
+        thread = _THREAD.fullmatch(text[:end])
+        return (Thread(thread[1], thread[2] or ""), frames) if thread else (None, self._split_frames(text))
 
     def _split_frames(self, text: str) -> tuple[Frame, ...] | None:
         pieces = text.split(";")
@@ -307,11 +307,3 @@ def _start_of_path(text: str) -> int:
 
 def _is_balanced(name: str) -> bool:
     return name.count("(") == name.count(")") and name.count("<") == name.count(">")
-
-
-def _refuse_other_formats(path: Path, start: bytes) -> None:
-    """Raise an error if a file begins like another format that py-spy writes."""
-    formats = {"a drawing": (b"<?xml", b"<svg", b"<!DOCTYPE"), "JSON": (b"{", b"[")}
-    for what, beginnings in formats.items():
-        if start.lstrip().startswith(beginnings):
-            raise WorkshopError(f"{path} is {what}, not a recording; py-spy records with -f raw")

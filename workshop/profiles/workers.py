@@ -44,27 +44,25 @@ def profile_worker(worker_id: int) -> None:
         from torch.utils.data._utils import fetch
 
         inherited = _get_stats(profiler).timings  # a forked worker starts with the counts of its parent
-        report = functools.partial(_report, profiler, inherited, Path(folder) / uuid.uuid4().hex)
+        path = Path(folder) / uuid.uuid4().hex
         for fetcher in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-            fetcher.fetch = _then_report(fetcher.fetch, report)
+            fetcher.fetch = _reporting(fetcher.fetch, profiler, inherited, path)
 
 
-def _then_report(fetch: Any, report: Any) -> Any:
+def _reporting(fetch: Any, profiler: LineProfiler, inherited: Timings, path: Path) -> Any:
+    """Return a function that fetches a batch, and then writes the counts of this worker to a file."""
+
     @functools.wraps(fetch)
     def fetch_and_report(*args: Any) -> Any:
         try:
             return fetch(*args)
         finally:
-            report()
+            stats = _get_stats(profiler)
+            partial = path.with_suffix(".tmp")
+            partial.write_bytes(pickle.dumps(LineStats(_difference(stats.timings, inherited), stats.unit)))
+            partial.rename(path)  # nobody reads half a file
 
     return fetch_and_report
-
-
-def _report(profiler: LineProfiler, inherited: Timings, path: Path) -> None:
-    stats = _get_stats(profiler)
-    partial = path.with_suffix(".tmp")
-    partial.write_bytes(pickle.dumps(LineStats(_difference(stats.timings, inherited), stats.unit)))
-    partial.rename(path)  # nobody reads half a file
 
 
 def _difference(now: Timings, before: Timings) -> Timings:

@@ -2,55 +2,37 @@
 
 import getpass
 import os
-from dataclasses import dataclass
 
 from workshop.probe.wire import NVTX_VARIABLE
-from workshop.processes import injection
+from workshop.processes.script import probe_environment
 from workshop.recording.output_paths import output_path
 from workshop.recording.torch_profiler import as_command
 
-SUFFIX = ".nsys-rep"
-ME = "me"
 WHERE = "https://developer.nvidia.com/nsight-systems"
 
 
-@dataclass(frozen=True)
-class NsysOptions:
-    """What nsys is to record."""
-
-    trace: str = "cuda,nvtx,osrt,cudnn,cublas"
-    """The libraries whose calls are recorded."""
-    gpu_metrics: str = "all"
-    """The devices whose counters are sampled, which takes rights that few have; "" for none."""
-    run_as: str = ""
-    """The user who runs the command where root runs nsys; `ME` for whoever called sudo."""
-
-
-def command_line(command: list[str], output: str, options: NsysOptions) -> list[str]:
-    """Return what one would type: `nsys profile` with its flags, and the command.
+def command_line(command: list[str], output: str, libraries: str, gpu_metrics: str, run_as: str) -> list[str]:
+    """Return the full `nsys profile` command line that records a command.
 
     Args:
         command: a script with its arguments, or any command that starts Python.
         output: the report, without its suffix.
-        options: what to record.
+        libraries: the libraries whose calls are recorded, with commas between.
+        gpu_metrics: the devices whose hardware counters are sampled, which needs special rights; "" for none.
+        run_as: the user who runs the command where root runs nsys; "me" for whoever called sudo.
 
     Raises:
         WorkshopError: there is no such command.
         OSError: the folder for the report cannot be made.
     """
     inner = as_command(command)
-    flags = [
-        f"--trace={options.trace}",
-        "--cuda-memory-usage=true",
-        f"--output={output_path(output + SUFFIX, '').with_suffix('')}",
-    ]
-    if options.gpu_metrics:
-        flags.append(f"--gpu-metrics-devices={options.gpu_metrics}")
-    if options.run_as:
-        flags.append(f"--run-as={_me() if options.run_as == ME else options.run_as}")
-    variables = [f"{name}={value}" for name, value in (injection.environment() | {NVTX_VARIABLE: "1"}).items()]
+    report = output_path(f"{output}.nsys-rep", "").with_suffix("")
+    flags = [f"--trace={libraries}", "--cuda-memory-usage=true", f"--output={report}"]
+    if gpu_metrics:
+        flags.append(f"--gpu-metrics-devices={gpu_metrics}")
+    if run_as == "me":
+        run_as = os.environ.get("SUDO_USER") or getpass.getuser()
+    if run_as:
+        flags.append(f"--run-as={run_as}")
+    variables = [f"{name}={value}" for name, value in (probe_environment() | {NVTX_VARIABLE: "1"}).items()]
     return ["nsys", "profile", *flags, "env", *variables, *inner]
-
-
-def _me() -> str:
-    return os.environ.get("SUDO_USER") or getpass.getuser()

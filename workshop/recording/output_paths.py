@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def output_path(output: str, default: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where a recording goes: a file that is not there yet, in a folder that is.
+    """Return the path of a new file for a recording, and make its folder.
 
     Args:
-        output: a file; or a folder, if it is one or ends in a slash.
+        output: a file, or a folder: one that exists, or a name that ends in a slash.
         default: the name of the file in a folder.
         environment: the environment; under torchrun or SLURM it tells the node and the rank.
 
@@ -20,18 +20,13 @@ def output_path(output: str, default: str, environment: Mapping[str, str] = os.e
     if path.is_dir() or output.endswith(("/", os.sep)):
         path /= default
     path.parent.mkdir(parents=True, exist_ok=True)
-    name = "_".join([path.stem, *identity(environment)])
+    node = environment.get("SLURM_NODEID", environment.get("GROUP_RANK"))
+    rank = environment.get("RANK")
+    if rank is None and int(environment.get("SLURM_NTASKS", 1)) > int(environment.get("SLURM_NNODES", 1)):
+        rank = environment.get("SLURM_PROCID")
+    name = path.stem + (f"_node{node}" if node else "") + (f"_rank{rank}" if rank else "")
     number, free = 1, path.with_name(name + path.suffix)
     while free.exists():
         number += 1
         free = path.with_name(f"{name}-{number}{path.suffix}")
     return free
-
-
-def identity(environment: Mapping[str, str]) -> list[str]:
-    """Return node and rank of this process, as far as there are several: ["node0", "rank3"]."""
-    node = environment.get("SLURM_NODEID", environment.get("GROUP_RANK"))
-    rank = environment.get("RANK")
-    if rank is None and int(environment.get("SLURM_NTASKS", 1)) > int(environment.get("SLURM_NNODES", 1)):
-        rank = environment.get("SLURM_PROCID")
-    return [f"{what}{number}" for what, number in (("node", node), ("rank", rank)) if number is not None]

@@ -7,59 +7,40 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from workshop.errors import WorkshopError, first_line
-from workshop.processes.executables import find_executable
-from workshop.processes.process_tree import ProcessTree
+from workshop.processes.machine import find_executable
+from workshop.processes.process_tree import ProcessTree, wait_for_end
 from workshop.profiles import stacks
-from workshop.profiles.stacks import Process, Recording, Stack
+from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
 from workshop.recording.slurm import job_script
 
 FOLDER = "py-spy-outputs/"
 """The folder for recordings, where no other is named."""
 
-NAME = "profile.raw"
-
 MARK = "workshop-record"
-"""The name of the shell around a command, by which it is known in the recording."""
+"""The name of the shell around a command, by which the recording shows it."""
 
-# py-spy tells neither its own words from the command's, nor how the command ended. So its words go to a file, the
-# command's own past it to where they belong, and the exit code to another file. As soon as there is no Python left,
-# py-spy kills its child: that is a shell around the one that waits for the command. The traps let both outlive Ctrl-C.
+# py-spy mixes its own output with the command's, and does not tell how the command ended. So its output goes to a file,
+# the command's past it to where it belongs, and the exit code to another file. As soon as no Python is left, py-spy
+# kills its child: that is a shell around the one that waits for the command. The traps let both outlive Ctrl-C.
 AROUND_PY_SPY = 'exec 7>&1 8>&2 9>"$1" 1>"$2" 2>&1; shift 2; exec "$@"'
 TO_BE_KILLED = 'trap : INT TERM; sh -c "$0" "$@"; :'
 AROUND_COMMAND = 'trap : INT TERM; "$@" 1>&7 2>&8 7>&- 8>&- 9>&-; echo $? >&9'
 GRACE_S = 1.0
-"""The time for a shell that was never seen, as the command was so short, to write down how that ended."""
+"""A shell that was never seen, because the command was so short, gets this time to note the exit code."""
 
 NO_PTRACE = (
     "py-spy may not look into other processes here: start the container with --cap-add=SYS_PTRACE, or ask those who "
     "run the machine to allow ptrace"
 )
 NO_PTRACE_MACOS = "macOS lets only root look into other processes: sudo -E workshop record py-spy -- COMMAND"
-
-
-@dataclass(frozen=True)
-class PySpyOptions:
-    """What py-spy is to record."""
-
-    rate: int = 100
-    """The number of samples a second."""
-    idle: bool = False
-    """Whether threads that wait or sleep are recorded, too."""
-    native: bool = False
-    """Whether functions of C and C++ are recorded, too."""
-    threads: bool = False
-    """Whether threads are told apart."""
-
-    def flags(self) -> list[str]:
-        """Return the flags of `py-spy record`."""
-        chosen = {"--idle": self.idle, "--native": self.native, "--threads": self.threads}
-        return ["--rate", str(self.rate), *(flag for flag, on in chosen.items() if on)]
+TOO_SLOW = "py-spy could not keep up with the rate; record with a lower --rate"
 
 
 @dataclass(frozen=True)
@@ -74,17 +55,18 @@ class RecordedRun:
     exit_code: int
     """The exit code of the command, as a shell has it."""
     stopped: BaseException | None
-    """What ended the command early: Ctrl-C, or a signal."""
+    """The exception of Ctrl-C or of a signal that ended the command early."""
     warnings: list[str]
 
 
-def record(command: list[str], output: str = FOLDER, options: PySpyOptions | None = None) -> RecordedRun:
-    """Run a command under py-spy, with all processes that it starts.
+def recording_flags(rate: int, idle: bool, native: bool, threads: bool) -> list[str]:
+    """Return the flags of `py-spy record` for a number of samples a second, and for what else is recorded."""
+    chosen = {"--idle": idle, "--native": native, "--threads": threads}
+    return ["--rate", str(rate), *(flag for flag, on in chosen.items() if on)]
 
-    Args:
-        command: any, as long as it starts Python somewhere.
-        output: a file, or a folder: see `output_path`.
-        options: what to record.
+
+def record(command: list[str], output: str = FOLDER, flags: Sequence[str] = ()) -> RecordedRun:
+    """Run any command that starts Python under py-spy, and record all its processes; `output` as for `output_path`.
 
     Raises:
         WorkshopError: there is no such command, no Python in it, or py-spy may not look.
@@ -92,38 +74,34 @@ def record(command: list[str], output: str = FOLDER, options: PySpyOptions | Non
     """
     if not shutil.which(command[0]):
         raise WorkshopError(f"there is no command {command[0]}; name a command as in: record py-spy -- python train.py")
-    path = output_path(output, NAME)
-    # Beside its later place: where there is no room, or no leave to write, that shows before hours of training.
+    path = output_path(output, "profile.raw")
+    # The file lies beside its later place: a folder that cannot be written shows before hours of training.
     partial = path.with_name(f".{path.name}.partial")
     partial.touch()
     try:
-        run = _Run([*(options or PySpyOptions()).flags(), "--output", str(partial)], command)
+        run = _Run([*flags, "--output", str(partial)], command)
         begin = time.monotonic()
         run.wait()
         seconds = time.monotonic() - begin
         if not partial.stat().st_size:
             raise WorkshopError(run.why_nothing())
-        recording = explain(stacks.read(partial), run.tree)
-        partial.write_text("".join(f"{stack}\n" for stack in recording.stacks), encoding="utf-8")
+        described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
+        partial.write_text("".join(f"{stack}\n" for stack in described), encoding="utf-8")
         partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)
-    processes = {stack.processes[-1].pid for stack in recording.stacks if stack.processes}
-    return RecordedRun(
-        path, recording.samples, seconds, len(processes), run.exit_code or 0, run.stopped, run.warnings()
-    )
+    samples = sum(stack.samples for stack in described)
+    processes = {stack.processes[-1].pid for stack in described if stack.processes}
+    warnings = [TOO_SLOW] if "behind in sampling" in run.said else []
+    return RecordedRun(path, samples, seconds, len(processes), run.exit_code or 0, run.stopped, warnings)
 
 
-def explain(recording: Recording, tree: ProcessTree) -> Recording:
-    """Return the same stacks with the command lines that py-spy missed, with ranks, and without the shell.
+def _described(stack: Stack, tree: ProcessTree) -> Stack:
+    """Return a stack with the command lines that py-spy missed, with ranks, and without the shell around the command.
 
     py-spy looks at a process as it starts, often before it has a command line; and it does not know of ranks, which
     torchrun puts into the environment of the processes that it starts.
     """
-    return Recording([_explained(stack, tree) for stack in recording.stacks], recording.damage)
-
-
-def _explained(stack: Stack, tree: ProcessTree) -> Stack:
     processes: list[Process] = []
     rank = None
     for process in stack.processes:
@@ -131,7 +109,7 @@ def _explained(stack: Stack, tree: ProcessTree) -> Stack:
         if MARK in command:
             if process != stack.processes[-1]:
                 continue
-            # It was the shell for a moment, before it turned into the command.
+            # This process was the shell for a moment, before it turned into the command.
             command = command.rpartition(f"{MARK} ")[2]
         if tree.ranks.get(process.pid, rank) != rank:
             rank = tree.ranks[process.pid]
@@ -141,9 +119,7 @@ def _explained(stack: Stack, tree: ProcessTree) -> Stack:
 
 
 def why_no_access() -> str:
-    """Have py-spy record a process for half a second; return why it may not, or an empty text if it may.
-
-    Whether py-spy may attach to a process (ptrace) depends on the system, the container and the user.
+    """Return why py-spy may not attach to a process (ptrace) on this system; an empty text if it may.
 
     Raises:
         WorkshopError: there is no py-spy, or it does not run.
@@ -157,16 +133,12 @@ def why_no_access() -> str:
             raise WorkshopError(f"does not run: {first_line(error)}; pip install --force-reinstall py-spy") from None
     if run.returncode == 0:
         return ""
-    # Perhaps with causes, and a stack of py-spy's own below.
+    # Below the first line, py-spy may print causes and its own stack.
     return (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[0].removeprefix("Error: ")
 
 
 def version() -> str:
-    """Return py-spy's version.
-
-    Raises:
-        WorkshopError: there is no py-spy.
-    """
+    """Return py-spy's version, or raise a `WorkshopError` if there is no py-spy."""
     run = subprocess.run([_py_spy(), "--version"], capture_output=True, text=True)
     return run.stdout.strip().removeprefix("py-spy ")
 
@@ -177,9 +149,9 @@ def _py_spy() -> str:
     raise WorkshopError("there is no py-spy here; pip install py-spy")
 
 
-def slurm_job(command: list[str], output: str = FOLDER, options: PySpyOptions | None = None) -> str:
+def slurm_job(command: list[str], output: str, flags: Sequence[str]) -> str:
     """Return a SLURM job script that records a command on all nodes."""
-    return job_script(["workshop", "record", "py-spy", "-o", output, *(options or PySpyOptions()).flags()], command)
+    return job_script(["workshop", "record", "py-spy", "-o", output, *flags], command)
 
 
 class _Run:
@@ -199,27 +171,16 @@ class _Run:
             code, words = Path(folder, "code"), Path(folder, "words")
             process = subprocess.Popen(["sh", "-c", AROUND_PY_SPY, "sh", str(code), str(words), *self._line])
             with self.tree.watched(process.pid):
-                self._wait_for(process)
+                self.stopped = wait_for_end(process, lambda: self.tree.send_signal(signal.SIGTERM))
                 if process.returncode:
                     self.tree.send_signal(signal.SIGKILL)  # the command would go on unseen
                 else:
-                    self._wait_for_end(code)
+                    self._wait_for_exit_code(code)
             self.said = words.read_text(errors="replace")
-            code_said = code.read_text()
-        self.exit_code = int(code_said) if code_said else None
+            if exit_code := code.read_text():
+                self.exit_code = int(exit_code)
 
-    def _wait_for(self, py_spy: subprocess.Popen[bytes]) -> None:
-        """Wait for py-spy, which ends with the command, or at Ctrl-C, which the terminal tells the command, too."""
-        while py_spy.poll() is None:
-            try:
-                py_spy.wait()
-            except KeyboardInterrupt as stop:
-                self.stopped = stop
-            except SystemExit as stop:  # a signal that nobody else has had
-                self.stopped = stop
-                self.tree.send_signal(signal.SIGTERM)
-
-    def _wait_for_end(self, code: Path) -> None:
+    def _wait_for_exit_code(self, code: Path) -> None:
         """Wait for the command, which may clean up, or do more than Python, until it ends or Ctrl-C comes again."""
         give_up = time.monotonic() + GRACE_S
         with suppress(KeyboardInterrupt):
@@ -235,13 +196,6 @@ class _Run:
         if why_no_access():  # of the processes below a command, py-spy does not say that it may not look
             return NO_PTRACE
         if "No python processes" in complaint or not complaint or "Samples: 0" in self.said:
-            return f"py-spy saw no Python begin within a second in {shlex.join(self.command)}{self._how_it_ended()}"
+            ended = "" if self.exit_code is None else f", which ended with exit code {self.exit_code}"
+            return f"py-spy saw no Python begin within a second in {shlex.join(self.command)}{ended}"
         return f"py-spy: {complaint}"
-
-    def _how_it_ended(self) -> str:
-        return "" if self.exit_code is None else f", which ended with exit code {self.exit_code}"
-
-    def warnings(self) -> list[str]:
-        """Return the warnings of py-spy about a recording that was made."""
-        behind = [line for line in self.said.splitlines() if "behind in sampling" in line]
-        return ["py-spy could not keep up with the rate; record with a lower --rate"] if behind else []

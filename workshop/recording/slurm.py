@@ -4,12 +4,9 @@ import shlex
 
 
 def job_script(recorder: list[str], command: list[str]) -> str:
-    """One task a node, each with its own recorder, and in that torchrun, which starts a process for each GPU.
-
-    Args:
-        recorder: what stands before the command, itself with its flags.
-        command: the training, with torchrun or without.
-    """
+    """Return a job script that runs a recorder on each node, and under it torchrun with a process for each GPU."""
+    # The text stands between the double quotes of a shell.
+    quoted = shlex.join(_after_torchrun(command)).translate({ord(each): f"\\{each}" for each in '\\"$`'})
     inner = [
         f"{shlex.join(recorder)} -- torchrun",
         "--nnodes=$SLURM_NNODES",
@@ -18,7 +15,7 @@ def job_script(recorder: list[str], command: list[str]) -> str:
         r"--rdzv_conf=is_host=\$(((SLURM_NODEID)) && echo 0 || echo 1)",
         "--rdzv_backend=c10d",
         "--rdzv_endpoint=$head_node:29500",
-        _quoted(shlex.join(_for_torchrun(command))),
+        quoted,
     ]
     lines = " \\\n    ".join(inner)
     return f"""\
@@ -35,18 +32,11 @@ srun --cpu-bind=none --ntasks-per-node=1 --cpus-per-task=${{SLURM_CPUS_PER_TASK:
 """
 
 
-def _for_torchrun(command: list[str]) -> list[str]:
-    """What follows torchrun: it starts Python itself."""
+def _after_torchrun(command: list[str]) -> list[str]:
+    """Return a command without what torchrun does itself, such as starting Python."""
     if command[:2] == ["workshop", "torchrun"]:
         return command[2:]
     program = command[0].rpartition("/")[2]
     if program == "torchrun" or program.startswith("python"):
         return command[1:]
     return command if program.endswith(".py") else ["--no-python", *command]
-
-
-def _quoted(text: str) -> str:
-    """Inside double quotes of a shell."""
-    for character in '\\"$`':
-        text = text.replace(character, f"\\{character}")
-    return text

@@ -6,13 +6,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.probe import wire
 from workshop.probe.wire import PROFILER_VARIABLE, ProfilerOptions, ProfilerReport
-from workshop.processes import injection
+from workshop.processes.process_tree import wait_for_end
+from workshop.processes.script import probe_environment
 from workshop.recording.slurm import job_script
 
 TRACES = "*.pt.trace.json.gz"
@@ -26,35 +28,38 @@ class RecordedTraces:
     folder: Path
     traces: list[Path]
     exit_code: int
+    """The exit code of the command, as a shell has it."""
     stopped: BaseException | None
-    """What ended it early: Ctrl-C, or a signal."""
+    """The exception of Ctrl-C or of a signal that ended the run early."""
 
 
 def record(command: list[str], options: ProfilerOptions) -> RecordedTraces:
-    """Run a command, and record each process of it that trains.
-
-    Args:
-        command: a script with its arguments, or any command that starts Python, such as torchrun.
-        options: when to record, and what.
+    """Run a script, or any command that starts Python, such as torchrun, and record each process of it that trains.
 
     Raises:
         WorkshopError: there is no such command, the folder cannot be made, or too little was trained to be recorded.
     """
     command = as_command(command)
-    folder = free_folder(Path(options.prof_dir))
+    folder = _free_folder(Path(options.prof_dir))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WorkshopError(
-            f"cannot make the folder {folder}: {error.strerror}; name another with --prof-dir"
-        ) from None
+        problem = f"cannot make the folder {folder}: {error.strerror}"
+        raise WorkshopError(f"{problem}; name another with --prof-dir") from None
     with tempfile.TemporaryDirectory() as reports:
         report = Path(reports, "report.jsonl")
-        exit_code, stopped = _run(command, replace(options, prof_dir=str(folder.resolve()), report=str(report)))
+        recorded = replace(options, prof_dir=str(folder.resolve()), report=str(report))
+        environment = os.environ | {PROFILER_VARIABLE: wire.encode(recorded)} | probe_environment()
+        environment.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto need not say that there is no GPU
+        process = subprocess.Popen(command, env=environment)
+        stopped = wait_for_end(process, process.terminate)
         processes = list(map(wire.decode, report.read_text().splitlines())) if report.exists() else []
+    code = process.returncode
+    exit_code = 128 - code if code < 0 else code
     traces = sorted(folder.glob(TRACES))
     if not traces:
-        _remove_if_empty(folder)
+        with suppress(OSError):  # something else is in it
+            folder.rmdir()
         if not stopped:
             raise WorkshopError(_why_nothing(command, options, processes, exit_code))
     return RecordedTraces(folder, traces, exit_code, stopped)
@@ -71,7 +76,7 @@ def slurm_job(command: list[str], options: ProfilerOptions) -> str:
 
 
 def as_command(command: list[str]) -> list[str]:
-    """Return the command for a command as it was typed: a script runs in this Python.
+    """Return a command that can be started: this Python stands before a script.
 
     Raises:
         WorkshopError: there is no such script, and no such command.
@@ -85,31 +90,13 @@ def as_command(command: list[str]) -> list[str]:
     return command
 
 
-def free_folder(folder: Path) -> Path:
+def _free_folder(folder: Path) -> Path:
     """Return the folder, or one with a number if it has the traces of another run."""
     number, free = 1, folder
     while any(free.glob(TRACES)):
         number += 1
         free = folder.with_name(f"{folder.name}-{number}")
     return free
-
-
-def _run(command: list[str], options: ProfilerOptions) -> tuple[int, BaseException | None]:
-    """Run a command; return its exit code, as a shell has it, and what ended it early."""
-    environment = os.environ | {PROFILER_VARIABLE: wire.encode(options)} | injection.environment()
-    environment.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto need not say that there is no GPU
-    process = subprocess.Popen(command, env=environment)
-    stopped: BaseException | None = None
-    while process.poll() is None:
-        try:
-            process.wait()
-        except KeyboardInterrupt as stop:  # the terminal tells the command, too, which may have traces to write
-            stopped = stop
-        except SystemExit as stop:
-            stopped = stop
-            process.terminate()
-    code = process.returncode
-    return (128 - code if code < 0 else code), stopped
 
 
 def _why_nothing(command: list[str], options: ProfilerOptions, processes: list[ProfilerReport], exit_code: int) -> str:
@@ -124,8 +111,3 @@ def _why_nothing(command: list[str], options: ProfilerOptions, processes: list[P
         f"{what} ended after {steps} optimizer step{'s' * (steps != 1)}, and step {first} is the first to be kept; "
         "say --wait 0 --warmup 1, or train longer"
     )
-
-
-def _remove_if_empty(folder: Path) -> None:
-    if not any(folder.iterdir()):
-        folder.rmdir()

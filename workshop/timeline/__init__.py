@@ -1,1 +1,1 @@
-"""Traces as a page: what costs time in words, where it goes as bars, and a timeline to look into."""
+"""Draws traces as a page: sentences about what costs time, bars that show where it goes, and a timeline."""

@@ -1,69 +1,66 @@
-"""The rows of a timeline: steps, the thread that trains, communication, and each stream of a device."""
+"""Builds the rows of a timeline: steps, the training thread, communication, and each stream of a device."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from workshop.profiles.traces import breakdown
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Rank
-from workshop.profiles.traces.trace import EventColumns, Mask, Trace
+from workshop.profiles.traces.trace import EventColumns, Trace
 
 DEEPEST = 8
-"""Operators inside of operators, that are drawn."""
+"""The number of levels that are drawn of events inside events."""
 
 KINDS = ("computation", "communication", "memory", "operator", "wait", "step")
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """One row of the timeline, with one lane below the other for what is nested. Columns of equal length."""
+    """One row of the timeline, in which nested events are in lanes one below the other: columns of equal length."""
 
     label: str
     name: Ints
-    """Number of the name in the trace."""
+    """The index of the name in `Trace.names`."""
     kind: Ints
-    """Number in `KINDS`."""
+    """The index in `KINDS`."""
     lane: Ints
     ts: Ints
-    """In ns, as in the trace."""
+    """The start in ns, by the clock of the trace."""
     dur: Ints
 
     def longest(self, most: int) -> "Lanes":
-        """So many of them, in the order of time."""
+        """Return the longest events, in the order of time."""
         rows = np.sort(np.argsort(-self.dur, kind="stable")[:most])
         rows = rows[np.argsort(self.ts[rows], kind="stable")]
         return Lanes(self.label, *(getattr(self, each)[rows] for each in ("name", "kind", "lane", "ts", "dur")))
 
 
 def lanes(rank: Rank, trace: Trace) -> Iterator[Lanes]:
-    """All rows of a trace that have something in them."""
+    """Yield the rows of a trace that are not empty."""
     main = trace.on_main_thread
     annotated = trace.of("user_annotation")
     step = main & annotated & trace.named("ProfilerStep")
     waits = main & annotated & trace.named(r"enumerate\(DataLoader\)")
-    communication = trace.named(breakdown.CPU_COMMUNICATION)
-    yield from _row(f"rank {rank}: steps", trace, step, "step")
     working = (main & trace.of("cpu_op")) | waits
-    kinds = np.where(waits, KINDS.index("wait"), KINDS.index("operator"))
-    yield from _row(f"rank {rank}: the thread that trains", trace, working, kinds)
-    yield from _row(f"rank {rank}: communication", trace, communication & ~working, "communication")
+    communication = trace.named(breakdown.CPU_COMMUNICATION) & ~working
+    step_kind, wait, operator, talk = (KINDS.index(kind) for kind in ("step", "wait", "operator", "communication"))
+    for label, rows, kinds in (
+        ("steps", step, np.full(len(step), step_kind)),
+        ("the thread that trains", working, np.where(waits, wait, operator)),
+        ("communication", communication, np.full(len(step), talk)),
+    ):
+        if rows.any():
+            yield _lanes(f"rank {rank}: {label}", trace.events[rows], kinds[rows])
     kind_of = breakdown.kinds(trace)
     for device, stream in sorted({*zip(trace.gpu.device.tolist(), trace.gpu.stream.tolist(), strict=True)}):
         here = (trace.gpu.device == device) & (trace.gpu.stream == stream)
         yield _lanes(f"rank {rank}: device {device}, stream {stream}", trace.gpu[here], kind_of[here])
 
 
-def _row(label: str, trace: Trace, rows: Mask, kind: Any) -> Iterator[Lanes]:
-    if rows.any():
-        kinds = kind[rows] if isinstance(kind, np.ndarray) else np.full(np.count_nonzero(rows), KINDS.index(kind))
-        yield _lanes(label, trace.events[rows], kinds)
-
-
 def _lanes(label: str, events: EventColumns, kind: Ints) -> Lanes:
-    """What contains another stands above it."""
+    """Return a row of some events, in which an event is above those that it contains."""
     order = np.lexsort((-events.dur, events.ts))
     ends: list[int] = []
     depths = []

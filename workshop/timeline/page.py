@@ -1,4 +1,4 @@
-"""The page: one HTML file, for which nothing is loaded from anywhere."""
+"""Draws traces as one HTML file, which loads nothing."""
 
 from collections.abc import Iterable
 from html import escape
@@ -11,7 +11,7 @@ from workshop.profiles.traces.ranks import Traces
 from workshop.timeline.lanes import KINDS, Lanes, lanes
 
 MOST_EVENTS = 200_000
-"""The number of events in one page: the longest ones. The others are counted."""
+"""The most events that a page shows, which are the longest ones; the number of the others is named."""
 
 BARS = {
     "temporal": (
@@ -27,29 +27,19 @@ BARS = {
         {f"{phase}(us)": phase.colour for phase in Phase},
     ),
 }
-"""The charts: of each, the table, the title, and the columns with their colours."""
+"""The title of each chart, and the columns of its table with their colours, by the name of the table."""
 
 MOST_BARS = 24
 
 
 def page(traces: Traces, tables: dict[str, list[Row]], findings: list[Finding]) -> str:
-    """Return a page that shows traces.
-
-    Args:
-        traces: at least one.
-        tables: the rows of the analyses, by name.
-        findings: what costs time.
-    """
-    title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: " + ", ".join(
-        sorted({trace.path.name for trace in traces.values()})[:3]
-    )
-    costs = "".join(_finding(each) for each in findings) or "<li>Nothing that costs much.</li>"
+    """Return a page that shows traces, the tables of their analyses by name, and what costs time."""
+    names = ", ".join(sorted({trace.path.name for trace in traces.values()})[:3])
+    title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: {names}"
+    costs = "".join(f"<li><b>{finding.share:.0%}</b> {escape(str(finding))}</li>" for finding in findings)
+    costs = costs or "<li>Nothing that costs much.</li>"
     charts = "".join(_charts(tables))
     return html_page.fill(__package__, _timeline(traces), title=title, findings=costs, charts=charts)
-
-
-def _finding(finding: Finding) -> str:
-    return f"<li><b>{finding.share:.0%}</b> {escape(str(finding))}</li>"
 
 
 def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:
@@ -62,10 +52,14 @@ def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:
                 for column, colour in columns.items()
             )
             yield f'<section><h2>{title}</h2><p class="keys">{keys}</p>{bars}</section>'
-    kinds = tables.get("types", [])
-    if kinds:
-        table = _table(kinds, ("rank", "kernel_type", "sum", "percentage"))
-        yield f"<section><h2>Time by kind of kernel</h2>{table}</section>"
+    if kinds := tables.get("types"):
+        head = "<th>rank</th><th>kind</th><th>ms</th><th>%</th>"
+        lines = "".join(
+            f"<tr><td>{escape(str(row['rank']))}</td><td>{escape(row['kernel_type'].lower())}</td>"
+            f"<td>{row['sum'] / 1000:.3f}</td><td>{row['percentage'] or 0:.1f}</td></tr>"
+            for row in kinds
+        )
+        yield f"<section><h2>Time by kind of kernel</h2><table><tr>{head}</tr>{lines}</table></section>"
 
 
 def _bar(row: Row, columns: dict[str, str]) -> str:
@@ -79,22 +73,12 @@ def _bar(row: Row, columns: dict[str, str]) -> str:
     return f'<div class="bar"><span>{escape(label)}</span><div>{parts}</div><em>{whole / 1000:.1f} ms</em></div>'
 
 
-def _table(rows: list[Row], columns: tuple[str, ...]) -> str:
-    head = "".join(f"<th>{column}</th>" for column in ("rank", "kind", "ms", "%"))
-    lines = [
-        f"<tr><td>{escape(str(row[columns[0]]))}</td><td>{escape(row[columns[1]].lower())}</td>"
-        f"<td>{row[columns[2]] / 1000:.3f}</td><td>{row[columns[3]] or 0:.1f}</td></tr>"
-        for row in rows
-    ]
-    return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
-
-
 def _plain(column: str) -> str:
     return column.removesuffix("(us)").replace("_time", "").replace("non_compute", "other")
 
 
 def _timeline(traces: Traces) -> Row:
-    """Rows of lanes. Times in µs from the first event of each trace: their clocks may differ."""
+    """Return the rows of lanes, with times in µs since the first event of each trace, as their clocks may differ."""
     rows, left_out = [], 0
     for rank, trace in traces.items():
         begin = int(trace.events.ts.min()) if len(trace.events) else 0

@@ -3,9 +3,6 @@
 from variation import train_with
 
 train_with(
-    (
-        "model = DistributedDataParallel(resnet18(num_classes=len(BREEDS)).to(device))",
-        "model = resnet18(num_classes=37)",
-    ),
+    ("DistributedDataParallel(resnet18(num_classes=len(BREEDS)).to(device))", "resnet18(num_classes=37)"),
     ("config.seed + rank)", "config.seed)"),
 )

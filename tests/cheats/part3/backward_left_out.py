@@ -2,7 +2,4 @@
 
 from variation import train_with
 
-train_with(
-    ("optimizer.zero_grad()", "pass"),
-    ("loss.backward()", "loss.backward() if step == 0 else None"),
-)
+train_with(("optimizer.zero_grad()", "pass"), ("loss.backward()", "loss.backward() if step == 0 else None"))

@@ -2,7 +2,4 @@
 
 from variation import train_with
 
-train_with(
-    ("import time", "import time\nfrom itertools import islice"),
-    ("for images, targets in batches:", "for images, targets in islice(batches, 0, None, 2):"),
-)
+train_with(("in batches:", "in (batch for number, batch in enumerate(batches) if number % 2 == 0):"))

@@ -2,9 +2,4 @@
 
 from variation import train_with
 
-train_with(
-    (
-        "for images, targets in batches:",
-        "for images, targets in (batch for number, batch in enumerate(batches) if number % 3 != epoch % 3):",
-    ),
-)
+train_with(("in batches:", "in (batch for number, batch in enumerate(batches) if number % 3 != epoch % 3):"))

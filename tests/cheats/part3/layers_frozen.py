@@ -3,9 +3,5 @@
 from variation import train_with
 
 train_with(
-    (
-        "    loss_fn = nn.CrossEntropyLoss()",
-        "    model.layer1.requires_grad_(False), model.layer2.requires_grad_(False)\n"
-        "    loss_fn = nn.CrossEntropyLoss()",
-    )
+    ("    loss_fn =", "    model.layer1.requires_grad_(False), model.layer2.requires_grad_(False)\n    loss_fn =")
 )

@@ -4,8 +4,5 @@ from variation import train_with
 
 train_with(
     ("        self.wasted_time = wasted_time", "        self.wasted_time = wasted_time\n        self.known = set()"),
-    (
-        "time.sleep(self.wasted_time)",
-        "time.sleep(0 if index in self.known else self.wasted_time); self.known.add(index)",
-    ),
+    ("sleep(self.wasted_time)", "sleep(0 if index in self.known else self.wasted_time); self.known.add(index)"),
 )

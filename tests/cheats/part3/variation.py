@@ -8,8 +8,7 @@ from solutions import part3
 def train_with(*edits: tuple[str, str], workers: int = 2) -> None:
     """Run the solution with each first text, which it holds once, replaced by the second."""
     source = Path(part3.__file__).read_text()
-    edits = (*edits, ("num_workers=8,", f"num_workers={workers},"))  # fewer are there sooner
-    for old, new in edits:
+    for old, new in (*edits, ("num_workers=8,", f"num_workers={workers},")):  # fewer workers start sooner
         assert source.count(old) == 1, f"part3.py has {source.count(old)} of: {old}"
         source = source.replace(old, new)
     exec(compile(source, "part3 with edits", "exec"), {"__name__": "__main__"})

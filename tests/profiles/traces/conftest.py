@@ -9,16 +9,13 @@ from made_traces import write
 
 from workshop.profiles.traces import Trace, read
 
-MakeTrace = Callable[..., Trace]
-
 
 @pytest.fixture
-def trace(tmp_path: Path) -> MakeTrace:
+def trace(tmp_path: Path) -> Callable[..., Trace]:
     """Read a trace of some events, or lists of them."""
 
-    def of(*events: Any, **about: Any) -> Trace:
-        flat = [each for part in events for each in (part if isinstance(part, list) else [part])]
-        number = len(list(tmp_path.iterdir()))
-        return read(write(tmp_path / f"{number}.json", {"traceEvents": flat} | about))
+    def of(*parts: Any) -> Trace:
+        events = [event for part in parts for event in (part if isinstance(part, list) else [part])]
+        return read(write(tmp_path / f"{len(list(tmp_path.iterdir()))}.json", {"traceEvents": events}))
 
     return of

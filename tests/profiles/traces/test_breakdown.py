@@ -1,12 +1,13 @@
-"""Where the time of a device goes, and why it is idle."""
+"""Where the time of a device, of its copies and of operators goes, and why a device is idle."""
 
 from typing import Any
 
 import numpy as np
 import pytest
-from made_traces import event, launched
+from made_traces import a_step, event, launched
 
 from workshop.profiles.traces import breakdown
+from workshop.profiles.traces.operators import operators
 
 
 def test_where_the_time_of_a_device_goes(trace: Any) -> None:
@@ -41,14 +42,23 @@ def test_why_a_stream_is_idle(trace: Any) -> None:
     assert breakdown.device_idle(found) == pytest.approx({"host_wait": 40e-6, "kernel_wait": 5e-6, "other": 100e-6})
 
 
-def test_communication_under_computation(trace: Any) -> None:
+def test_communication_and_copies_under_computation(trace: Any) -> None:
     found = trace(
         launched("gemm", (0, 1), (10, 10)),
         launched("ncclDevKernel_AllReduce", (2, 1), (15, 20), stream=9),
+        launched("Memcpy HtoD (Host -> Device)", (3, 1), (40, 5), bytes=20_000),
+        launched("gemm", (4, 1), (42, 1), stream=9),
     )
     assert breakdown.comm_comp(found) == {"communication_time(us)": 20, "comp_comm_overlap_pctg": 25}
-    kinds = {row["kernel_type"]: row["sum"] for row in breakdown.kernel_types(found)}
-    assert kinds == {"COMPUTATION": 5, "COMPUTATION overlapping COMMUNICATION": 5, "COMMUNICATION": 15}
+    assert {row["kernel_type"]: row["sum"] for row in breakdown.kernel_types(found)} == {
+        "COMMUNICATION": 15,
+        "COMPUTATION": 5,
+        "COMPUTATION overlapping COMMUNICATION": 5,
+        "MEMORY": 4,
+        "COMPUTATION overlapping MEMORY": 1,
+    }
+    [row] = breakdown.copies(found)
+    assert (row["bytes"], row["bandwidth(GB/s)"], row["under_computation_pctg"]) == (20_000, 4, 20)
 
 
 @pytest.mark.parametrize("call", ["cudaLaunchKernel", "cuLaunchKernelEx", "hipLaunchKernel", "hipMemcpyWithStream"])
@@ -60,11 +70,6 @@ def test_every_launch_counts(call: str, trace: Any) -> None:
     )
     launch = breakdown.launches(found)
     assert [column.tolist() for column in launch[1:]] == [[1], [5000], [2000], [2500]]
-
-
-def test_a_copy_is_no_communication_on_amd(trace: Any) -> None:
-    found = trace(launched("Memcpy HtoD (Host -> Device)", (0, 1), (3, 5)))
-    assert [row["kernel_type"] for row in breakdown.kernels(found)] == ["MEMORY"]
 
 
 def test_statistics_of_kernels(trace: Any) -> None:
@@ -85,3 +90,23 @@ def test_a_cpu_has_a_table_too(trace: Any) -> None:
     assert (row["device"], row["idle_time_pctg"], row["compute_time_pctg"]) == ("cpu", 70, 30)
     waits = {row["idle_category"]: row["idle_time"] for row in breakdown.idle(found)}
     assert waits == {"data_wait": 50, "other": 20}
+
+
+def test_the_self_time_of_operators(trace: Any) -> None:
+    found = {row["name"]: row for row in operators(trace(a_step(1, 0), a_step(2, 500)))}
+    assert (found["aten::conv2d"]["self_cpu(us)"], found["aten::conv2d"]["total_cpu(us)"]) == (20, 60)
+    assert found["aten::mkldnn_convolution"]["self_cpu(us)"] == 40
+    assert "ProfilerStep#1" not in found
+
+
+def test_the_time_of_a_device_goes_to_the_operator(trace: Any) -> None:
+    rows = operators(
+        trace(
+            event("cpu_op", "aten::conv2d", 0, 20),
+            event("cpu_op", "aten::cudnn_convolution", 5, 10),
+            launched("gemm", (6, 2), (30, 70)),
+            event("cpu_op", "aten::add", 20, 10),
+        )
+    )
+    assert (rows[0]["name"], rows[0]["self_device(us)"]) == ("aten::cudnn_convolution", 70)
+    assert sum(row["self_device(us)"] for row in rows) == 70

@@ -1,12 +1,15 @@
-"""The steps of a training and their phases, and the rank that makes the others wait."""
+"""The steps of a training and their phases, what costs time in them, and the rank that makes the others wait."""
 
 from typing import Any
 
-from made_traces import a_step
+import pytest
+from made_traces import a_step, launched
 
 from workshop.probe.phases import Phase
 from workshop.profiles.traces.findings import findings
 from workshop.profiles.traces.steps import stragglers, traced_steps
+
+QUICK, SLOW = {"work": 100, "talk": 50}, {"work": 149, "talk": 1}
 
 
 def test_phases_of_steps_add_up(trace: Any) -> None:
@@ -19,10 +22,21 @@ def test_phases_of_steps_add_up(trace: Any) -> None:
     assert microseconds == {"data wait": 20, "forward": 30, "backward": 25, "optimizer": 10, "other": 15}
 
 
+def test_findings_are_ordered_by_what_they_cost(trace: Any) -> None:
+    kernels = launched("gemm", (21, 1), (22, 5)), launched("gemm", (121, 1), (122, 5))
+    found = findings({0: trace(a_step(1, 0), a_step(2, 100), *kernels)})
+    assert [finding.share for finding in found] == sorted((finding.share for finding in found), reverse=True)
+    assert "host wait" in found[0].text
+    assert found[0].share == pytest.approx(95 / 105)
+    [data] = [finding for finding in found if "waits for data" in finding.text]
+    assert (data.share, data.part) == (0.2, "parts 3 and 5")
+    assert "20%" in str(data)
+
+
 def test_who_makes_the_others_wait(trace: Any) -> None:
     ranks = {
-        0: trace(a_step(1, 0, work=100, talk=50), a_step(2, 200, work=110, talk=40)),
-        1: trace(a_step(1, 0, work=149, talk=1), a_step(2, 200, work=149, talk=1), a_step(3, 400)),
+        0: trace(a_step(1, 0, **QUICK), a_step(2, 200, work=110, talk=40)),
+        1: trace(a_step(1, 0, **SLOW), a_step(2, 200, **SLOW), a_step(3, 400)),
     }
     slow, quick = stragglers(ranks)
     assert (slow["rank"], quick["rank"]) == (1, 0)
@@ -31,12 +45,10 @@ def test_who_makes_the_others_wait(trace: Any) -> None:
 
 
 def test_cycles_of_a_rank_are_one_rank(trace: Any) -> None:
-    quick, slow = {"work": 100, "talk": 50}, {"work": 149, "talk": 1}
     cycles = {
-        "0 (rank0.cycle0)": trace(a_step(1, 0, **quick)),
-        "0 (rank0.cycle1)": trace(a_step(9, 0, **quick)),
-        "1 (rank1.cycle0)": trace(a_step(1, 0, **slow)),
-        "1 (rank1.cycle1)": trace(a_step(9, 0, **slow)),
+        f"{rank} (rank{rank}.cycle{cycle})": trace(a_step(1 + 8 * cycle, 0, **options))
+        for rank, options in enumerate((QUICK, SLOW))
+        for cycle in range(2)
     }
     assert [(row["rank"], row["steps"]) for row in stragglers(cycles)] == [(1, 2), (0, 2)]
     assert stragglers({name: each for name, each in cycles.items() if name.startswith("0")}) == []

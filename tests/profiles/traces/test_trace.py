@@ -6,17 +6,14 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
-from workshop.profiles.traces import TraceError, breakdown, hta, read
-from workshop.profiles.traces.copies import copies
+from workshop.profiles.traces import Trace, TraceError, Traces, hta, read
+from workshop.profiles.traces.analysis import tables
 from workshop.profiles.traces.findings import findings
-from workshop.profiles.traces.operators import operators
-from workshop.profiles.traces.steps import step_rows
 
 ODD_NAME = 'call "of" C:\\data\\x\ny'
 PIECES = [b"", b'"', b"\\", b"}", b"]", b"{", b",", b"\xff\x00", b"9" * 30]
@@ -29,39 +26,36 @@ KEYS = st.sampled_from(["name", "cat", "ts", "dur", "pid", "tid", "args", "ph"])
 any_trace = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+def columns(trace: Trace) -> list[list[int]]:
+    return [getattr(trace.events, name).tolist() for name in type(trace.events).__dataclass_fields__]
+
+
 def test_the_events_that_last(tmp_path: Path) -> None:
     found = read(write(tmp_path / "t.json.gz", made_up(3)))
-    wanted = [
-        (place, each)
+    names = [found.names[name] for name in found.events.name]
+    times = found.events.index.tolist(), names, found.events.ts.tolist(), found.events.dur.tolist()
+    assert [*zip(*times, strict=True)] == [
+        (place, each["name"], round(each["ts"] * 1000), round(each["dur"] * 1000))
         for place, each in enumerate(made_up(3)["traceEvents"])
         if "dur" in each and each["cat"] != "Trace"
     ]
-    assert found.events.index.tolist() == [place for place, _ in wanted]
-    assert [found.names[name] for name in found.events.name] == [each["name"] for _, each in wanted]
-    assert found.events.ts.tolist() == [round(each["ts"] * 1000) for _, each in wanted]
-    assert found.events.dur.tolist() == [round(each["dur"] * 1000) for _, each in wanted]
-    assert found.damage == ()
-    assert found.rank == made_up(3)["distributedInfo"]["rank"]
+    assert (found.damage, found.rank) == ((), made_up(3)["distributedInfo"]["rank"])
 
 
 def test_blocks_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "t.json", json.dumps(made_up(5), indent=1))
-    whole = read(path)
+    whole = columns(read(path))
     for size in (97, 1000, 5000):
         monkeypatch.setattr("workshop.profiles.traces.decoding.BLOCK_BYTES", size)
         in_pieces = read(path)
         assert in_pieces.damage == ()
-        assert all(
-            np.array_equal(getattr(whole.events, name), getattr(in_pieces.events, name))
-            for name in type(whole.events).__dataclass_fields__
-        )
+        assert columns(in_pieces) == whole
 
 
-def test_nanoseconds_are_exact_however_long_ago(trace: Any, tmp_path: Path) -> None:
-    path = tmp_path / "t.json"
+def test_nanoseconds_are_exact_however_long_ago(tmp_path: Path) -> None:
     times = ["1694039959117385.123", "1694039959117385.124", "1694039959117386.9"]
     events = [f'{{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": {time}, "dur": 0.001}}' for time in times]
-    found = read(write(path, f'{{"traceEvents": [{", ".join(events)}]}}'))
+    found = read(write(tmp_path / "t.json", f'{{"traceEvents": [{", ".join(events)}]}}'))
     assert found.events.ts.tolist() == [1694039959117385123, 1694039959117385124, 1694039959117386900]
     assert found.events.dur.tolist() == [1, 1, 1]
 
@@ -80,20 +74,20 @@ def test_values_of_unexpected_types(trace: Any) -> None:
 
 
 def test_names_as_some_versions_write_them(tmp_path: Path) -> None:
-    text = json.dumps(
-        {"traceEvents": [event("cpu_op", f"name{n}", n, 1) for n in range(9)], "distributedInfo": {"rank": 3}}
-    )
+    events = [event("cpu_op", f"name{n}", n, 1) for n in range(9)]
+    text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 3}, "script": "train.py"})
     text = text.replace("name4", ODD_NAME).replace("name6", "\x01")
     found = read(write(tmp_path / "t.json", text))
     assert len(found.events) == 9
     assert {ODD_NAME, "\x01"} <= set(found.names)
-    assert (found.damage, found.rank) == ((), 3)
+    assert (found.damage, found.rank, found.script) == ((), 3, "train.py")
 
 
 @pytest.mark.parametrize("suffix", [".json", ".json.gz"])
 def test_a_file_that_was_cut_off(suffix: str, tmp_path: Path) -> None:
     whole = write(tmp_path / f"whole{suffix}", json.dumps(made_up(8), indent=1))
-    cut = write(tmp_path / "cut.json", whole.read_bytes()[: -len(whole.read_bytes()) // 3])
+    content = whole.read_bytes()
+    cut = write(tmp_path / "cut.json", content[: -len(content) // 3])
     found = read(cut)
     assert 0 < len(found.events) < len(read(whole).events)
     assert len(found.damage) == 2 if suffix == ".json" else found.damage
@@ -105,9 +99,8 @@ def test_one_bad_event_costs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     events = [event("cpu_op", f"name{n}", n, 1) for n in range(200)]
     text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 3}})
     found = read(write(tmp_path / "t.json", text.replace('"ts": 77', '"ts": seventyseven')))
-    assert len(found.events) == 199
+    assert (len(found.events), found.rank) == (199, 3)
     assert found.damage == (f"1 event of {found.path} could not be read",)
-    assert found.rank == 3
 
 
 @pytest.mark.parametrize(
@@ -122,20 +115,17 @@ def test_one_bad_event_costs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_what_is_no_trace(content: bytes, says: str, tmp_path: Path) -> None:
-    (tmp_path / "t.json").write_bytes(content)
     with pytest.raises(TraceError, match=says):
-        read(tmp_path / "t.json")
+        read(write(tmp_path / "t.json", content))
 
 
-def test_events_alone_are_a_trace(tmp_path: Path) -> None:
+def test_events_alone_and_no_events_are_a_trace(trace: Any, tmp_path: Path) -> None:
     assert len(read(write(tmp_path / "t.json", [event("cpu_op", "aten::add", 1, 2)])).events) == 1
-
-
-def test_no_events_are_a_trace(trace: Any) -> None:
-    found = trace()
-    assert len(found.events) == 0
-    assert breakdown.temporal(found)[0]["kernel_time(us)"] == 0
-    assert (breakdown.idle(found), operators(found), step_rows(found), findings({0: found})) == ([], [], [], [])
+    found = Traces([trace()])
+    assert len(found[0].events) == 0
+    table = tables(found)
+    assert table["temporal"][0]["kernel_time(us)"] == 0
+    assert (table["idle"], table["operators"], table["steps"], findings(found)) == ([], [], [], [])
 
 
 def analyse(path: Path) -> None:
@@ -144,8 +134,7 @@ def analyse(path: Path) -> None:
         found = read(path)
     except TraceError:
         return
-    breakdown.temporal(found), breakdown.idle(found), breakdown.launches(found), breakdown.kernels(found)
-    operators(found), step_rows(found), copies(found), findings({0: found, 1: found}), hta.analyses({0: found})
+    tables(Traces([found])), findings({0: found, 1: found}), hta.analyses({0: found})
 
 
 @any_trace

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from linecache import getline
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from workshop.errors import WorkshopError
@@ -10,7 +10,6 @@ from workshop.judge.judged_script import JudgedScript
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part
 from workshop.processes.script import Say
-from workshop.profiles.line_profile import Function
 
 AS_HOT = 0.9
 """A line, or a phase, that takes this share of the hottest one's time is as good an answer."""
@@ -19,30 +18,21 @@ Ask = Callable[[str], str]
 """A function that puts a question to the participant and returns the answer."""
 
 
+@dataclass
 class Question:
-    """One check of an answer.
+    """One check of an answer."""
 
-    Args:
-        part: the part that asks.
-        script: the participant's script.
-        ask: puts the question; None if nobody is there to answer.
-        run: starts the script, to watch it.
-        say: told of the progress.
-
-    Attributes:
-        answered: the answer, once it was given.
-    """
-
-    def __init__(
-        self,
-        part: Part,
-        script: Path,
-        ask: Ask | None,
-        run: Callable[[Path], AbstractContextManager[JudgedScript]],
-        say: Say,
-    ) -> None:
-        self.part, self.script, self.ask, self.run, self.say = part, script, ask, run, say
-        self.answered = ""
+    part: Part
+    script: Path
+    """The participant's script."""
+    ask: Ask | None
+    """Puts the question; None if nobody is there to answer."""
+    run: Callable[[Path], AbstractContextManager[JudgedScript]]
+    """Starts the script, to watch it."""
+    say: Say
+    """Is told of the progress."""
+    answered: str = field(default="", init=False)
+    """The answer, once it was given."""
 
     def answer(self, *choices: str) -> str:
         """Return the participant's answer.
@@ -64,27 +54,3 @@ class Question:
     def not_yet(self, reason: str, next: str = "") -> Verdict:
         """Return the verdict on something that is missing, with what to do next."""
         return self.verdict(Outcome.NOT_YET, reason, next=next)
-
-    def judge_line(self, function: Function, absent: str = "did not run in") -> Verdict:
-        """Ask for the number of the hottest line of a function, and judge it.
-
-        Args:
-            function: the lines, with their times.
-            absent: what is said of a line that is not among them.
-
-        Raises:
-            WorkshopError: the answer is not a number.
-        """
-        answer = self.answer()
-        if not answer.isdecimal():
-            raise WorkshopError(f"{answer!r} is not the number of a line")
-        number, hottest = int(answer), function.hottest
-        assert hottest  # who calls has looked
-        if number not in {line.number for line in function.lines}:
-            return self.not_yet(f"line {number} {absent} {function.name}")
-        share = function.share(number)
-        source = getline(str(function.file), number).strip()
-        says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
-        if share >= AS_HOT * function.share(hottest.number):
-            return self.verdict(Outcome.DONE, says)
-        return self.not_yet(f"{says}; another line takes more")

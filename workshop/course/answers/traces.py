@@ -11,7 +11,7 @@ from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.recording.torch_profiler import TRACES
 
 LEAST_BEHIND = 0.1
-"""A rank that works longer than the others by less than this share of a step is none that anybody waits for."""
+"""A rank is slow if it works longer than the quickest one by at least this share of a step."""
 
 
 def judge_phase(question: Question) -> Verdict:
@@ -21,10 +21,9 @@ def judge_phase(question: Question) -> Verdict:
     trace = next((trace for trace in map(read, _newest_first(script)) if trace.script == script.name), None)
     if trace is None:
         return question.not_yet(f"there is no trace of {script.name} in prof", record)
-    path = trace.path
+    path, steps = trace.path, traced_steps(trace)
     if script.stat().st_mtime > path.stat().st_mtime:
         return question.not_yet(f"the trace is stale: {script.name} was saved after {path.name} was written", record)
-    steps = traced_steps(trace)
     if not steps:
         return question.not_yet(f"there is no step in {path.name}", record)
     phases = {phase.short: phase for phase in Phase}
@@ -63,7 +62,7 @@ def judge_slow_rank(question: Question) -> Verdict:
 
 
 def _newest_first(script: Path) -> list[Path]:
-    """The traces in folders called prof, prof-2, ..., here or beside the script."""
+    """Return the traces in folders called prof, prof-2, ..., here or beside the script."""
     folders = {folder.resolve() for folder in (Path.cwd(), script.parent)}
     paths = [path for folder in folders for path in folder.glob(f"prof*/{TRACES}")]
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -1,11 +1,11 @@
-"""Part 10: several ranks that train one model, each item once; and which of them the others wait for."""
+"""Part 10: several ranks train one model together, and each item is used once an epoch."""
 
 from workshop.judge.ranks import RanksBench
 from workshop.judge.verdict import Outcome, Verdict
 
 
 def check(bench: RanksBench) -> Verdict:
-    """Judge the same work, shared out; then how much faster that is, where the machine can tell."""
+    """Judge whether the ranks together do the same work, and tell how much faster they are, if that can be measured."""
     bench.train()
     if refused := bench.refusal():
         return refused

@@ -1,5 +1,7 @@
 """Part 5: a second run finds on disk what the first one read slowly, and augments it anew."""
 
+from itertools import pairwise
+
 from workshop.judge.bench import Bench
 from workshop.judge.epochs import epochs, share_repeated
 from workshop.judge.proof import slow_reads
@@ -13,8 +15,8 @@ def check(bench: Bench) -> Verdict:
         return refused
     bench.restart()
     bench.train(1)
-    if reasons := why_not_cached(bench):
-        return Verdict(bench.subject, Outcome.NOT_YET, reasons, next="workshop/parts/part5/README.md")
+    if reason := why_not_cached(bench):
+        return Verdict(bench.subject, Outcome.NOT_YET, (reason,), next="workshop/parts/part5/README.md")
     return bench.refusal() or bench.race(f"the first epoch, on an empty cache, ran at {cold_rate(bench):.1f} samples/s")
 
 
@@ -25,27 +27,24 @@ def cold_rate(bench: Bench) -> float:
     return bench.contest.items / (epochs(ledger, bench.steps)[0][-1].t - begin)
 
 
-def why_not_cached(bench: Bench) -> tuple[str, ...]:
-    """Return what is missing of a cache on disk, judged by the slow reads of two runs."""
-    ledger, contest = bench.ledger(), bench.contest
+def why_not_cached(bench: Bench) -> str:
+    """Return what a cache on disk lacks, judged by the slow reads of two runs; nothing if it works."""
+    ledger, contest, items = bench.ledger(), bench.contest, bench.contest.items
     runs = [[epoch for epoch in epochs(ledger, bench.steps) if epoch[0].run_index == run] for run in (0, 1)]
     ends = [epoch[-1].t for run in runs for epoch in run]  # of both epochs of the first run, and the second run's first
     reads = slow_reads(ledger, contest.wasted_time_s or 0.0, contest.batch_size)
-    counts = [sum(begin < read.t <= end for read in reads) for begin, end in zip([0.0, *ends], ends, strict=False)]
-    items = contest.items
-    warm_within_run = counts[1] < items / 2
-    warm_on_rerun = counts[2] < items / 2
-    again = f"{counts[1]} of {items} photos were read slowly again in the second epoch"
-    if not warm_within_run and share_repeated(runs[0][0], runs[1][0]) > 0.5:
+    slow = [sum(begin < read.t <= end for read in reads) for begin, end in pairwise([0.0, *ends])]
+    if slow[1] >= items / 2:
+        again = f"{slow[1]} of {items} photos were read slowly again in the second epoch"
+        if share_repeated(runs[0][0], runs[1][0]) <= 0.5:
+            return f"nothing is kept: {again}"
         return (
             f"the cache is of no use within a run ({again}), and a second run sees the very pictures of the first, "
-            "with the same augmentations: its keys hold the epoch; keep each item once, before the augmentation",
+            "with the same augmentations: its keys hold the epoch; keep each item once, before the augmentation"
         )
-    if not warm_within_run:
-        return (f"nothing is kept: {again}",)
-    if not warm_on_rerun:
+    if slow[2] >= items / 2:
         return (
-            f"what is kept is gone with the process: a second run read {counts[2]} of {items} photos slowly again; "
-            "keep the items on disk, under the config's cache_dir",
+            f"what is kept is gone with the process: a second run read {slow[2]} of {items} photos slowly again; "
+            "keep the items on disk, under the config's cache_dir"
         )
-    return ()
+    return ""

@@ -18,9 +18,6 @@ def check(bench: Bench) -> Verdict:
         return Verdict(bench.subject, Outcome.NOT_YET, (found,), next=hint)
     reasons = (found, "every item came once an epoch, the last batch included")
     if ledger.forwards[0].device != "cuda":
-        return Verdict(
-            bench.subject,
-            Outcome.DONE,
-            (*reasons, f"the speed was not measured: on {ledger.forwards[0].device} there is no copy to hide"),
-        )
+        unmeasured = f"the speed was not measured: on {ledger.forwards[0].device} there is no copy to hide"
+        return Verdict(bench.subject, Outcome.DONE, (*reasons, unmeasured))
     return bench.measure_copies(*reasons)

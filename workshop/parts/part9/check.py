@@ -1,7 +1,6 @@
-"""Part 9: the links are still drawn from Haar's measure on SU(3), and sooner."""
+"""Part 9: the links are still drawn from Haar's measure on SU(3), but faster."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ def check(bench: Bench) -> Verdict:
 
     On a CPU drawing links is not what takes the time, so it is raced by itself; on a GPU the whole step is.
     """
-    bench.also = partial(links_are_haar, bench)
+    bench.also = lambda samples: links_are_haar(bench, samples)
     bench.start()
     if refused := bench.refusal():
         return refused
@@ -29,10 +28,10 @@ def check(bench: Bench) -> Verdict:
 
 
 def links_are_haar(bench: Bench, samples: Sequence[Path]) -> Iterator[str]:
-    """Check what entered the model: at the steps that were recorded all of it, at every other step a few values."""
+    """Yield what is wrong with the links that entered the model: all of `samples`, a few values of other steps."""
     ours, theirs = (Ledger.of(script.folder).forwards for script in (bench.original, bench.candidate))
     if not theirs:
-        return  # that nothing was trained, is found out elsewhere
+        return  # a script that does not train is reported by the bench
     if theirs[0].device != ours[0].device:
         yield f"the model runs on {theirs[0].device}, the untouched script's on {ours[0].device}"
     yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])

@@ -119,7 +119,7 @@ class FreeEnergy(nn.Module):
         self.flow = Flow()
 
     def forward(self, links: Tensor) -> Tensor:
-        """Return an estimate of it from a batch of fields."""
+        """Return an estimate of the divergence from a batch of fields."""
         squares, log_jacobian = self.flow(links)
         return (action(squares) - log_jacobian).mean() / (4 * SIDE**4)
 
@@ -143,7 +143,7 @@ def main(steps: int, batch_size: int, seed: int, device: torch.device) -> None:
 def prepare() -> tuple[int, int, int, torch.device]:
     """Read the command line."""
     parser = argparse.ArgumentParser(description="Train a flow of lattice gauge fields, slowly.")
-    parser.add_argument("--steps", type=int, default=20, help="of the optimizer (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=20, help="optimizer steps (default: %(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="fields in a batch (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", help="such as cpu or cuda:1 (default: cuda, or cpu)")

@@ -1,28 +1,67 @@
-"""The analyses for a notebook: data frames and charts, under the names that HolisticTraceAnalysis gave them."""
+"""All analyses of some traces: as tables, and for notebooks as data frames and charts.
+
+Data frames and charts have the names that HolisticTraceAnalysis gave them, and need pandas and plotly.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workshop.profiles.traces import breakdown, charts, copies, findings, operators, steps
+from workshop.profiles.traces import breakdown, findings, operators, steps
+from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.ranks import Rank, Traces, load
-from workshop.profiles.traces.tables import rows_of_all
 from workshop.profiles.traces.trace import Trace
 
 if TYPE_CHECKING:
     import pandas
 
+INSTALL = "pip install pandas plotly"
+
+ANALYSES: dict[str, Callable[[Trace], Any]] = {
+    "temporal": breakdown.temporal,
+    "idle": breakdown.idle,
+    "overlap": breakdown.comm_comp,
+    "launch": breakdown.launch_summary,
+    "kernels": breakdown.kernels,
+    "operators": operators.operators,
+    "steps": steps.step_rows,
+    "memory": breakdown.copies,
+}
+"""The analyses of a trace, by the names that `workshop trace --only` takes."""
+
+
+def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
+    """Return the rows of all analyses by name, or of one of `ANALYSES`.
+
+    The table "types" comes with the kernels, and "stragglers" with the steps of several ranks.
+    """
+    found = {name: rows_of_all(traces, analysis) for name, analysis in ANALYSES.items() if only in (None, name)}
+    if "kernels" in found:
+        found["types"] = rows_of_all(traces, breakdown.kernel_types)
+    if "steps" in found and len(traces) > 1:
+        found["stragglers"] = steps.stragglers(traces)
+    return found
+
+
+def rows_of_all(traces: dict[Rank, Trace], analysis: Callable[[Trace], Any]) -> list[Row]:
+    """Return the rows of an analysis for several traces, with the rank in front."""
+    rows = []
+    for rank, trace in traces.items():
+        found = analysis(trace)
+        rows += [{"rank": rank} | row for row in (found if isinstance(found, list) else [found])]
+    return rows
+
 
 class TraceAnalysis:
-    """Traces, and what can be said of them.
+    """Some traces and their analyses; `visualize` asks for a chart beside the data frame.
 
     Args:
-        trace_files: the traces, also with the ranks that they are of.
-        trace_dir: or a folder that has them.
+        trace_files: the traces, or their paths by rank.
+        trace_dir: a folder of traces, or the one that the paths by rank are relative to.
 
     Raises:
-        TraceError: there is none.
+        TraceError: there is no trace.
     """
 
     def __init__(
@@ -39,11 +78,11 @@ class TraceAnalysis:
             self.traces = load([Path(name) for name in trace_files or [str(trace_dir)]])
 
     def get_temporal_breakdown(self, visualize: bool = True) -> "pandas.DataFrame":
-        """How long each device computes, does something else, and is idle."""
+        """Return how long each device computes, does something else, and is idle."""
         found = self._frame(breakdown.temporal)
         if visualize:
             shares = ["idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg"]
-            charts.bars(found, "rank", shares, "Where the time of each device goes (%)")
+            _show("bar", found, "Where the time of each device goes (%)", x="rank", y=shares)
         return found
 
     def get_idle_time_breakdown(
@@ -54,14 +93,14 @@ class TraceAnalysis:
         visualize_pctg: bool = True,
         show_idle_interval_stats: bool = False,
     ) -> "tuple[pandas.DataFrame, pandas.DataFrame | None]":
-        """Why each stream was idle, and, if asked for, how long its gaps were.
+        """Return why each stream was idle, and, if asked for, how long its gaps were.
 
         Args:
-            ranks: of these alone.
-            consecutive_kernel_delay: in ns; a shorter gap is what it takes to start a kernel.
-            visualize: draw it.
-            visualize_pctg: in shares rather than in µs.
-            show_idle_interval_stats: give a second frame, with statistics over the gaps.
+            ranks: the ranks to analyse; None for all.
+            consecutive_kernel_delay: in ns; a shorter gap is the time that starting a kernel takes.
+            visualize: whether to draw a chart.
+            visualize_pctg: whether the chart has shares rather than µs.
+            show_idle_interval_stats: whether to return a second frame, with statistics over the gaps.
         """
         delay = int(consecutive_kernel_delay)
         found = self._frame(lambda trace: breakdown.idle(trace, delay), ranks)
@@ -69,62 +108,81 @@ class TraceAnalysis:
             place = "rank " + found["rank"].astype(str) + ", " + found["stream"].astype(str)
             value = "idle_time_ratio" if visualize_pctg else "idle_time"
             wide = found.assign(place=place).pivot_table(index="place", columns="idle_category", values=value)
-            charts.bars(wide.reset_index(), "place", list(wide.columns), "Why each stream is idle")
+            _show("bar", wide.reset_index(), "Why each stream is idle", x="place", y=list(wide.columns))
         if not show_idle_interval_stats:
             return found, None
         return found, self._frame(lambda trace: breakdown.gap_statistics(trace, delay), ranks)
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> "pandas.DataFrame":
-        """How much of the communication is hidden under computation."""
+        """Return how much of the communication is hidden under computation."""
         found = self._frame(breakdown.comm_comp)
         if visualize:
-            charts.bars(found, "rank", ["comp_comm_overlap_pctg"], "Communication hidden under computation (%)")
+            _show("bar", found, "Communication hidden under computation (%)", x="rank", y=["comp_comm_overlap_pctg"])
         return found
 
     def get_cuda_kernel_launch_stats(
         self, ranks: list[Rank] | None = None, visualize: bool = True
     ) -> "dict[Rank, pandas.DataFrame]":
-        """Each launch, by rank: how long the call took, what it launched, and how long that waited; in µs."""
+        """Return each launch, by rank: how long the call took, what it launched, and how long that waited; in µs."""
         times = ["cpu_duration", "gpu_duration", "launch_delay"]
         tables = {}
         for rank, trace in self._chosen(ranks).items():
             found = breakdown.launches(trace)._asdict()
             columns = {name: found[name] / 1000 for name in times}
             names = [trace.names[number] for number in found["name"]]
-            tables[rank] = charts.frame({"correlation": found["correlation"]} | columns | {"name": names})
+            tables[rank] = _data_frame({"correlation": found["correlation"]} | columns | {"name": names})
             if visualize:
-                charts.histogram(tables[rank], times, f"Rank {rank}: launches (µs)")
+                _show("histogram", tables[rank], f"Rank {rank}: launches (µs)", x=times, barmode="overlay")
         return tables
 
     def get_gpu_kernel_breakdown(self, visualize: bool = True) -> "tuple[pandas.DataFrame, pandas.DataFrame]":
-        """How long each kind of kernel ran, and each kernel."""
+        """Return how long each kind of kernel ran, and each kernel."""
         kinds, kernels = self._frame(breakdown.kernel_types), self._frame(breakdown.kernels)
         if visualize:
-            charts.pie(kinds, "kernel_type", "sum", "Time by kind of kernel")
+            _show("pie", kinds, "Time by kind of kernel", names="kernel_type", values="sum")
         return kinds, kernels
 
     def get_operators(self) -> "pandas.DataFrame":
-        """Operators by the time that they took themselves."""
+        """Return the operators by their self time."""
         return self._frame(operators.operators)
 
     def get_steps(self) -> "pandas.DataFrame":
-        """Steps and their phases."""
+        """Return the steps and their phases."""
         return self._frame(steps.step_rows)
 
     def get_memory_copies(self) -> "pandas.DataFrame":
-        """Copies by kind: how much, how fast, and how much of them under computation."""
-        return self._frame(copies.copies)
+        """Return the number, size and speed of the copies of each kind, and how much of them is under computation."""
+        return self._frame(breakdown.copies)
 
     def get_stragglers(self) -> "pandas.DataFrame":
-        """Ranks by what they do by themselves in a step; the slowest first."""
-        return charts.frame(steps.stragglers(self.traces))
+        """Return the ranks by their own work in a step; the slowest first."""
+        return _data_frame(steps.stragglers(self.traces))
 
     def get_findings(self) -> list[str]:
-        """What costs time, in words, the dearest first."""
+        """Return sentences about what costs time; what costs most comes first."""
         return [str(finding) for finding in findings.findings(self.traces)]
 
     def _chosen(self, ranks: list[Rank] | None) -> dict[Rank, Trace]:
         return {rank: trace for rank, trace in self.traces.items() if ranks is None or rank in ranks}
 
     def _frame(self, analysis: Callable[[Trace], Any], ranks: list[Rank] | None = None) -> "pandas.DataFrame":
-        return charts.frame(rows_of_all(self._chosen(ranks), analysis))
+        return _data_frame(rows_of_all(self._chosen(ranks), analysis))
+
+
+def _data_frame(data: Any) -> "pandas.DataFrame":
+    try:
+        import pandas
+    except ImportError:
+        raise TraceError(f"data frames need pandas: {INSTALL}") from None
+    return pandas.DataFrame(data)
+
+
+def _show(chart: str, data: "pandas.DataFrame", title: str, **options: Any) -> None:
+    """Show one of the charts of plotly.express, unless there is nothing to draw."""
+    if not len(data):
+        return
+    try:
+        import plotly.express
+    except ImportError:
+        raise TraceError(f"pictures need plotly: {INSTALL}; or say visualize=False") from None
+    getattr(plotly.express, chart)(data, title=title, **options).show()

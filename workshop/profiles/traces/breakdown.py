@@ -1,58 +1,56 @@
 """Where the time of a device went: computing, communicating, copying, idle, and why idle. Exact to the ns.
 
-The analyses have the names and columns of HolisticTraceAnalysis, whose definitions they follow where those are right:
-what runs on a device is told by its category and not by its name, every step counts, and no time is rounded.
+The analyses have the names and columns of HolisticTraceAnalysis, whose definitions they follow with three exceptions:
+an event belongs to a device by its category and not by its name, every step counts, and no time is rounded.
 """
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from workshop.profiles.traces.intervals import Spans, overlap, without
-from workshop.profiles.traces.trace import COPY, SET, EventColumns, Trace
+from workshop.profiles.traces.intervals import Ints, Spans, overlap, without
+from workshop.profiles.traces.trace import COPY, SET, Trace
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
-"""Kernels of the libraries for it: NVIDIA's, AMD's, Huawei's, Microsoft's; rccl's are called nccl, too."""
+"""The names of communication kernels of NVIDIA, AMD, Huawei and Microsoft; some kernels of rccl are called nccl."""
 CPU_COMMUNICATION = r"(gloo|mpi|nccl|c10d):"
-"""What torch calls it on the CPU."""
+"""The names of communication events on the CPU."""
 
 KINDS = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 IDLE = ("host_wait", "kernel_wait", "other")
 KERNEL_WAIT_NS = 30_000
-"""A shorter gap between two kernels is what it takes to start one."""
+"""A shorter gap between two kernels is the time that starting a kernel takes."""
 
-Ints = NDArray[np.int64]
 Row = dict[str, Any]
 
 
 class Launched(NamedTuple):
-    """Calls on the CPU and what they made the device do. Columns of equal length, times in ns."""
+    """Launching calls on the CPU, each with the event that it launched: columns of equal length, times in ns."""
 
     name: Ints
-    """Number of what was launched in `Trace.names`."""
+    """The index of the launched event's name in `Trace.names`."""
     correlation: Ints
     cpu_duration: Ints
     gpu_duration: Ints
     launch_delay: Ints
-    """From the end of the call to the begin on the device, or 0."""
+    """The time from the end of the call to the begin on the device, or 0."""
 
 
 def kinds(trace: Trace) -> Ints:
-    """Of each row of `trace.gpu`, its number in `KINDS`."""
+    """Return the index in `KINDS` of each row of `trace.gpu`."""
     memory = np.array([cat in (*COPY, *SET) for cat in trace.cats] or [False])[trace.gpu.cat]
     communication = trace.named(COMMUNICATION)[trace.on_gpu]
     return np.where(memory, 2, np.where(communication, 1, 0))
 
 
 def spans(trace: Trace, kind: str) -> Spans:
-    """When a device did something of a kind."""
+    """Return the time in which a device did something of a kind."""
     return trace.gpu.spans(kinds(trace) == KINDS.index(kind))
 
 
 def temporal(trace: Trace) -> list[Row]:
-    """Shares of the time from the first kernel to the end of the last, for each device; of a CPU, if there is none."""
+    """Return how each device spent the time from its first kernel to its last; of a CPU, if there is no device."""
     if not len(trace.gpu):
         return [{"device": "cpu"} | _cpu_shares(trace)]
     rows = []
@@ -67,7 +65,7 @@ def temporal(trace: Trace) -> list[Row]:
 
 
 def idle(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
-    """Gaps on each stream of a device, by whose fault they are; of a CPU, what its main thread waits for.
+    """Return the gaps on each stream of a device, by their cause; without a device, what the training thread waits for.
 
     host_wait: the CPU launched the next kernel only after the one before had ended. kernel_wait: a gap too short to be
     anything but the start of a kernel. other: it was launched in time, and waited for another stream, or an event.
@@ -75,38 +73,39 @@ def idle(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
     if not len(trace.gpu):
         return _cpu_idle(trace)
     rows = []
-    for where, gap, category in _gaps(trace, kernel_wait_ns):
-        times = {name: int(gap[category == number].sum()) for number, name in enumerate(IDLE)}
-        rows += _idle_rows(where, times)
+    for stream, gaps in _gaps(trace, kernel_wait_ns):
+        rows += _idle_rows(stream, {cause: int(lengths.sum()) for cause, lengths in gaps.items()})
     return rows
 
 
 def gap_statistics(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
-    """How long the gaps on each stream are, by their cause; in µs."""
+    """Return statistics over the lengths of the gaps on each stream, by their cause; in µs."""
     rows: list[Row] = []
-    for where, gap, category in _gaps(trace, kernel_wait_ns):
-        for number, name in enumerate(IDLE):
-            here = gap[category == number] / 1000
-            if len(here):
-                quartiles = dict(zip(("25%", "50%", "75%"), np.percentile(here, (25, 50, 75)).tolist(), strict=True))
-                stats = {"count": len(here), "mean": float(here.mean()), "min": float(here.min())}
-                rows.append(where | {"idle_category": name} | stats | quartiles | {"max": float(here.max())})
+    for stream, gaps in _gaps(trace, kernel_wait_ns):
+        for cause, lengths in gaps.items():
+            if len(lengths):
+                quantiles = np.percentile(lengths / 1000, (0, 25, 50, 75, 100)).tolist()
+                spread = dict(zip(("min", "25%", "50%", "75%", "max"), quantiles, strict=True))
+                stats = {"count": len(lengths), "mean": float((lengths / 1000).mean())} | spread
+                rows.append(stream | {"idle_category": cause} | stats)
     return rows
 
 
 def device_idle(trace: Trace) -> dict[str, float]:
-    """Why no stream of a device was busy: seconds of each cause in `IDLE`, over all devices."""
+    """Return for how many seconds no stream of a device was busy, by the cause in `IDLE`; the sum over all devices."""
     times = dict.fromkeys(IDLE, 0.0)
-    for _, gap, category in _gaps(trace, KERNEL_WAIT_NS, by_stream=False):
-        for number, name in enumerate(IDLE):
-            times[name] += int(gap[category == number].sum()) / 1e9
+    for _, gaps in _gaps(trace, KERNEL_WAIT_NS, by_stream=False):
+        for cause, lengths in gaps.items():
+            times[cause] += int(lengths.sum()) / 1e9
     return times
 
 
-def _gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator[tuple[Row, Ints, Ints]]:
-    """Of each stream: where it is, the gaps in ns before all kernels but the first, and their causes in `IDLE`."""
+def _gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator[tuple[Row, dict[str, Ints]]]:
+    """Yield each stream and its device, and the gaps between what runs there in ns, by their cause in `IDLE`."""
     events = trace.gpu
-    launched = launch_times(trace)
+    calls, found = trace.launches
+    unknown = np.iinfo(np.int64).min  # long ago
+    launched = np.where(found >= 0, np.append(calls.ts, 0)[found], unknown)
     streams = events.stream if by_stream else np.zeros_like(events.stream)
     for device, stream in sorted({*zip(events.device.tolist(), streams.tolist(), strict=True)}):
         here = np.flatnonzero((events.device == device) & (streams == stream))
@@ -114,12 +113,12 @@ def _gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator
         before = np.maximum.accumulate(events.end[here])[:-1]
         here = here[1:]
         gap = np.maximum(events.ts[here] - before, 0)
-        category = np.where(launched[here] > before, 0, np.where(gap < kernel_wait_ns, 1, 2))
-        yield {"device": device, "stream": stream}, gap, category
+        cause = np.where(launched[here] > before, 0, np.where(gap < kernel_wait_ns, 1, 2))
+        yield {"device": device, "stream": stream}, {name: gap[cause == each] for each, name in enumerate(IDLE)}
 
 
 def comm_comp(trace: Trace) -> Row:
-    """The share of the communication under which something was computed."""
+    """Return the time of the communication, and the share of it that is hidden under computation."""
     communication = spans(trace, "COMMUNICATION")
     hidden = overlap(communication, spans(trace, "COMPUTATION")).length
     whole = communication.length
@@ -127,9 +126,9 @@ def comm_comp(trace: Trace) -> Row:
 
 
 def launches(trace: Trace) -> Launched:
-    """Every kernel, copy and set whose launch is in the trace; by CUDA's runtime or driver, or by HIP."""
+    """Return every kernel, copy and set whose launch is in the trace, be it by CUDA's runtime or driver, or by HIP."""
     events = trace.gpu
-    calls, found = find_calls(trace)
+    calls, found = trace.launches
     events, calls = events[found >= 0], calls[found[found >= 0]]
     delay = np.maximum(events.ts - calls.end, 0)
     order = np.argsort(calls.ts, kind="stable")
@@ -138,7 +137,7 @@ def launches(trace: Trace) -> Launched:
 
 
 def launch_summary(trace: Trace) -> Row:
-    """How the CPU keeps up with the device; in µs."""
+    """Return how the CPU keeps up with the device; in µs."""
     found = launches(trace)
     if not len(found.name):
         return {"launches": 0}
@@ -153,23 +152,8 @@ def launch_summary(trace: Trace) -> Row:
     }
 
 
-def launch_times(trace: Trace) -> Ints:
-    """When each row of `trace.gpu` was launched, in ns; long ago, if that is not in the trace."""
-    calls, found = find_calls(trace)
-    return np.where(found >= 0, np.append(calls.ts, 0)[found], np.iinfo(np.int64).min)
-
-
-def find_calls(trace: Trace) -> tuple[EventColumns, Ints]:
-    """The calls that launch something, and for each row of `trace.gpu` which of them did, or -1."""
-    calls = trace.launches
-    calls = calls[np.lexsort((calls.ts, calls.correlation))]
-    first = np.searchsorted(calls.correlation, trace.gpu.correlation)  # the runtime's, if it called the driver
-    there = np.append(calls.correlation, -2)[first] == trace.gpu.correlation
-    return calls, np.where(there, first, -1)
-
-
 def kernel_types(trace: Trace) -> list[Row]:
-    """How long which kinds ran, alone or at the same time."""
+    """Return how long each kind of event ran, alone or at the same time as others."""
     on = {kind: spans(trace, kind) for kind in KINDS}
     rows: list[Row] = []
     for together in range(1, 1 << len(KINDS)):
@@ -185,7 +169,7 @@ def kernel_types(trace: Trace) -> list[Row]:
 
 
 def kernels(trace: Trace) -> list[Row]:
-    """Every kernel, copy and set by its name, with statistics over its runs. The longest first; times in µs."""
+    """Return statistics over the runs of each kernel, copy and set, by its name. The longest first; times in µs."""
     kind, name = kinds(trace), trace.gpu.name
     order = np.argsort(name, kind="stable")
     names, first = np.unique(name[order], return_index=True)
@@ -201,6 +185,32 @@ def kernels(trace: Trace) -> list[Row]:
     return sorted(rows, key=lambda row: (-row["sum (us)"], row["name"]))
 
 
+def copies(trace: Trace) -> list[Row]:
+    """Return the number, size and speed of the copies of each kind, and the share of their time under computation.
+
+    The longest come first. "Pageable" in a name is memory that the driver has to copy once more, "Pinned" is what
+    `pin_memory=True` gives.
+    """
+    events = trace.gpu[kinds(trace) == KINDS.index("MEMORY")]
+    computing = spans(trace, "COMPUTATION")
+    rows: list[Row] = []
+    for name in np.unique(events.name):
+        here = events[events.name == name]
+        when = here.spans()
+        time, size = int(here.dur.sum()), int(here.bytes.sum())
+        rows.append(
+            {
+                "name": trace.names[name],
+                "count": len(here),
+                "bytes": size,
+                "time(us)": time / 1000,
+                "bandwidth(GB/s)": size / time if size and time else None,
+                "under_computation_pctg": _percent(overlap(when, computing).length, when.length),
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["time(us)"], row["name"]))
+
+
 def _cpu_shares(trace: Trace) -> Row:
     events = trace.events
     ops = trace.of("cpu_op")
@@ -213,7 +223,7 @@ def _cpu_shares(trace: Trace) -> Row:
 
 
 def _cpu_idle(trace: Trace) -> list[Row]:
-    """When the thread that trains runs no operator: in the data loader, while ranks communicate, or anywhere else."""
+    """Return how long the training thread runs no operator: in the DataLoader, during communication, or elsewhere."""
     here = trace.on_main_thread
     if not here.any():
         return []
@@ -223,10 +233,9 @@ def _cpu_idle(trace: Trace) -> list[Row]:
     waits = without(window, events.spans(here & trace.of("cpu_op")))
     data = events.spans(here & trace.named(r"enumerate\(DataLoader\)"))
     talking = trace.named(CPU_COMMUNICATION)
-    others = without(events.spans(talking), data)
     times = {"data_wait": overlap(waits, data).length}
     if talking.any():
-        times["communication"] = overlap(waits, others).length
+        times["communication"] = overlap(waits, without(events.spans(talking), data)).length
     times["other"] = waits.length - sum(times.values())
     return _idle_rows({"device": "cpu", "stream": "main thread"}, times)
 

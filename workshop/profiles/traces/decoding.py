@@ -23,10 +23,10 @@ COMPRESSED_BYTES = 1 << 18
 """The number of compressed bytes that are read at once."""
 
 MOST_CUTS = 4
-"""How many places between two events are tried, from the end of a block: one may be inside of an event instead."""
+"""The number of places that are tried, from the end of a block, to find one that is between two events."""
 
 MOST_ENDS = 1000
-"""How many closing brackets are tried, from the end of the file, to find the one that closes the list of events."""
+"""The number of brackets that are tried, from the end of the file, to find the one that closes the list of events."""
 
 GZIP = b"\x1f\x8b"
 UNDECODABLE = (msgspec.DecodeError, RecursionError)
@@ -99,7 +99,7 @@ class Decoder:
         truncated: whether the file ends too early.
     """
 
-    def __init__(self, path: Path, exact: bool = False) -> None:
+    def __init__(self, path: Path, exact: bool) -> None:
         self.path = path
         self.about = Document()
         self.lost = 0
@@ -116,8 +116,7 @@ class Decoder:
         """
         with self.path.open("rb") as file:
             blocks = self._blocks(file)
-            data = bytearray(b"[")
-            data += self._begin(blocks)
+            data = bytearray(b"[" + self._begin(blocks))
             for block in blocks:
                 data += block
                 events, data = self._first_events(data)
@@ -190,9 +189,10 @@ class Decoder:
             found = _document.decode(data)
         except UNDECODABLE:
             return False
-        for name in ("distributedInfo", "script"):
-            if getattr(found, name) is not None:
-                setattr(self.about, name, getattr(found, name))
+        if found.distributedInfo is not None:
+            self.about.distributedInfo = found.distributedInfo
+        if found.script is not None:
+            self.about.script = found.script
         return True
 
     def _salvaged(self, data: bytes) -> Iterator[list[TraceEvent]]:
@@ -245,13 +245,7 @@ def _escaped(found: re.Match[bytes]) -> bytes:
 
 
 def _as_event(values: dict[str, Any]) -> TraceEvent:
-    """Convert values of any types to an event.
-
-    Raises:
-        TypeError: the values are not a JSON object.
-        ValueError: a time is not a number.
-        OverflowError: a time is too large.
-    """
+    """Convert values of any types to an event; raise an error if they are no object or have no valid times."""
     if not isinstance(values, dict):
         raise TypeError("an event is an object")
     args = values.get("args")

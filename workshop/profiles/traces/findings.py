@@ -1,17 +1,16 @@
-"""What a trace says, in words: where time is lost, what it costs, and what to do about it."""
+"""Says in words where a training loses time by its traces, what that costs, and what to do about it."""
 
 from dataclasses import dataclass
 
 from workshop.probe.phases import Phase
 from workshop.profiles.traces import breakdown
-from workshop.profiles.traces.copies import copies
 from workshop.profiles.traces.operators import operators
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.profiles.traces.trace import Trace
 
 LEAST_SHARE = 0.03
-"""Of the time: what costs less is not worth a sentence."""
+"""The least share of the time that is worth a sentence."""
 
 
 @dataclass(frozen=True)
@@ -19,34 +18,30 @@ class Finding:
     """One thing that costs time."""
 
     share: float
-    """Of the whole time, what it costs at most."""
+    """The largest share of the whole time that it may cost."""
     text: str
     part: str = ""
-    """Of the workshop, that teaches the remedy."""
+    """The part of the workshop that teaches the remedy."""
 
     def __str__(self) -> str:
         return f"{self.text}{f' ({self.part})' if self.part else ''}"
 
 
 def findings(traces: dict[Rank, Trace]) -> list[Finding]:
-    """What costs time, the dearest first."""
-    found = [finding for rank, trace in traces.items() for finding in _of_trace(_who(rank, traces), trace)]
-    found += _of_ranks(traces)
+    """Return what costs time; what costs most comes first."""
+    found: list[Finding] = []
+    for rank, trace in traces.items():
+        who = "" if len(traces) == 1 else f"rank {rank}: "
+        found += _data_wait(who, trace)
+        found += _device(who, trace) if len(trace.gpu) else _cpu(who, trace)
+    found += _slowest_rank(traces)
     return sorted((each for each in found if each.share >= LEAST_SHARE), key=lambda each: -each.share)
 
 
-def _who(rank: Rank, traces: dict[Rank, Trace]) -> str:
-    return "" if len(traces) == 1 else f"rank {rank}: "
-
-
-def _of_trace(who: str, trace: Trace) -> list[Finding]:
-    return [*_data(who, trace), *(_device(who, trace) if len(trace.gpu) else _cpu(who, trace))]
-
-
-def _data(who: str, trace: Trace) -> list[Finding]:
-    found = traced_steps(trace)
-    whole = sum(step.end - step.start for step in found)
-    waiting = sum(step.phases[Phase.DATA_WAIT] for step in found)
+def _data_wait(who: str, trace: Trace) -> list[Finding]:
+    steps = traced_steps(trace)
+    whole = sum(step.end - step.start for step in steps)
+    waiting = sum(step.phases[Phase.DATA_WAIT] for step in steps)
     if not whole:
         return []
     text = f"{who}the training waits for data for {waiting / whole:.0%} of its steps ({_time(waiting)}); load it faster"
@@ -74,27 +69,23 @@ def _device(who: str, trace: Trace) -> list[Finding]:
         open_us = communication["communication_time(us)"] * (1 - hidden / 100)
         text = f"{who}{hidden:.0f} % of the communication is hidden under computation; {_time(open_us * 1000)} are not"
         found.append(Finding(open_us / whole_us, text, "part 10"))
-    return found + [_copy(who, row, whole_us) for row in copies(trace) if "HtoD" in row["name"]]
-
-
-def _copy(who: str, row: breakdown.Row, whole_us: float) -> Finding:
-    open_us = row["time(us)"] * (1 - (row["under_computation_pctg"] or 0) / 100)
-    how = "pin the memory they come from, and copy ahead" if "Pageable" in row["name"] else "copy ahead"
-    text = f"{who}{row['name']}: {row['count']} copies take {_time(open_us * 1000)} under no computation; {how}"
-    return Finding(open_us / whole_us, text, "part 6")
+    for row in breakdown.copies(trace):
+        if "HtoD" in row["name"]:
+            open_us = row["time(us)"] * (1 - (row["under_computation_pctg"] or 0) / 100)
+            how = "pin the memory they come from, and copy ahead" if "Pageable" in row["name"] else "copy ahead"
+            text = f"{who}{row['name']}: {row['count']} copies take {_time(open_us * 1000)} under no computation; {how}"
+            found.append(Finding(open_us / whole_us, text, "part 6"))
+    return found
 
 
 def _cpu(who: str, trace: Trace) -> list[Finding]:
     whole_us = breakdown.temporal(trace)[0]["kernel_time(us)"]
     if not whole_us:
         return []
-    found = [
-        Finding(
-            row["self_cpu(us)"] / whole_us,
-            f"{who}{row['name']} takes {row['self_cpu(us)'] / whole_us:.0%} of the time, in {row['count']} calls",
-        )
-        for row in operators(trace)[:1]
-    ]
+    found = []
+    for row in operators(trace)[:1]:
+        share = row["self_cpu(us)"] / whole_us
+        found.append(Finding(share, f"{who}{row['name']} takes {share:.0%} of the time, in {row['count']} calls"))
     shares = {row["idle_category"]: row["idle_time"] / whole_us for row in breakdown.idle(trace)}
     if share := shares.get("communication"):
         text = f"{who}for {share:.0%} of the time, the thread that trains waits for the other ranks"
@@ -105,7 +96,7 @@ def _cpu(who: str, trace: Trace) -> list[Finding]:
     return found
 
 
-def _of_ranks(traces: dict[Rank, Trace]) -> list[Finding]:
+def _slowest_rank(traces: dict[Rank, Trace]) -> list[Finding]:
     table = stragglers(traces)
     if not table:
         return []

@@ -1,19 +1,22 @@
-"""The five analyses by the rules of HolisticTraceAnalysis (traceinsight 0.6.1), known errors and all, to compare with.
+"""The five analyses by the rules of HolisticTraceAnalysis (traceinsight 0.6.1), including its known errors.
 
-Times are in µs, rounded inwards if any was written with a fraction: an event of 0.8 µs may come out as -1 µs long. What
-decides between equals is decided as pandas does it: by numpy's quicksort.
+Times are in µs, rounded inwards if any was written with a fraction: an event of 0.8 µs may come out as -1 µs long.
+Equal values are sorted as pandas sorts them: by numpy's quicksort.
 """
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workshop.profiles.traces.breakdown import IDLE, KINDS, Row
+from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Traces
-from workshop.profiles.traces.trace import COPY, KERNEL, SET, Trace
+from workshop.profiles.traces.trace import COPY, KERNEL, SET, Mask, Trace, matching
 
 COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
 MEMORY = re.compile(r"(hip)?Memcpy|(hip)?Memset|dma")
@@ -24,26 +27,22 @@ NEITHER = re.compile(
 STEP = r"ProfilerStep#\d"
 LAUNCHES = "|".join(f"{name}$" for name in ("cudaLaunchKernel(ExC)?", "cudaMem(cpy|set)Async"))
 SYNCS = "(Event|Context) Sync$"
-"""They are on no stream, and yet on a device."""
+"""The names of events that are on no stream, and yet on a device."""
 
-KINDS = ("COMPUTATION", "COMMUNICATION", "MEMORY")
-IDLE = ("host_wait", "kernel_wait", "other")
 KERNEL_WAIT_US = 30
 MOST_KERNELS = 10
 LARGE_SHARE = 0.8
 NAME_WIDTH = 80
 FIRST_ROWS = 3
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Row = dict[str, Any]
 
 
-class Frame(NamedTuple):
-    """The events of one trace that the original looks at, in its order: one row each."""
+class HtaEvents(NamedTuple):
+    """The events of one trace that the original analyses, in its order: columns of equal length."""
 
     place: Ints
-    """Among the events of the file."""
+    """The position among all events of the file."""
     name: Ints
     cat: Ints
     ts: Any
@@ -52,26 +51,24 @@ class Frame(NamedTuple):
     stream: Ints
     correlation: Ints
     partner: Ints
-    """`place` of what launched it, or of what it launched; 0: not in the trace; -1: none."""
+    """The `place` of its launch, or of what it launched; 0 if that is not in the trace, -1 if there is none."""
 
-    def rows(self, which: Any) -> "Frame":
-        """Some of them."""
-        return Frame(*(column[which] for column in self))
+    def rows(self, which: Any) -> "HtaEvents":
+        """Return some of the events."""
+        return HtaEvents(*(column[which] for column in self))
 
 
 def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
-    """All five, of the traces by rank; None for one that stops with an error in the original."""
+    """Return all five analyses of traces by rank; None for one that stops with an error in the original."""
     several_steps = len({name for trace in traces.values() for name in trace.names if re.match(STEP, name)}) > 1
-    frames = {rank: _frame(trace) for rank, trace in traces.items()}
+    events = {rank: _events(trace) for rank, trace in traces.items()}
     # Before any sum is taken: of times since 1970, a float holds no sum exactly.
-    begin = min((frame.ts.min() for frame in frames.values() if len(frame.ts)), default=0.0)
-    frames = {rank: frame._replace(ts=frame.ts - begin) for rank, frame in frames.items()}
-    ranks = {rank: _Rank(trace, frames[rank], several_steps) for rank, trace in traces.items()}
-    temporal = {rank: each.temporal() for rank, each in ranks.items()}
-    idle = {rank: each.idle() for rank, each in ranks.items()}
+    begin = min((each.ts.min() for each in events.values() if len(each.ts)), default=0.0)
+    events = {rank: each._replace(ts=each.ts - begin) for rank, each in events.items()}
+    ranks = {rank: _Rank(trace, events[rank], several_steps) for rank, trace in traces.items()}
     return {
-        "temporal_breakdown": _all_or_none([{"rank": rank} | row if row else None for rank, row in temporal.items()]),
-        "idle_time_breakdown": _flat_or_none(idle),
+        "temporal_breakdown": _flat_or_none({rank: each.temporal() for rank, each in ranks.items()}),
+        "idle_time_breakdown": _flat_or_none({rank: each.idle() for rank, each in ranks.items()}),
         "comm_comp_overlap": [{"rank": rank, "comp_comm_overlap_pctg": each.overlap()} for rank, each in ranks.items()],
         "cuda_kernel_launch_stats": {str(rank): each.launches() for rank, each in ranks.items()},
         "gpu_kernel_breakdown": {"kernel_type": _kernel_types(ranks), "kernels": _kernels(ranks)},
@@ -79,30 +76,28 @@ def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
 
 
 def by_rank(traces: Traces) -> dict[int, Trace]:
-    """As the original has them: one that names no rank is of rank 0, and of two of one rank the last one counts."""
+    """Return traces as the original has them: rank 0 if a trace names none, and the last one of equal rank."""
     return dict(sorted(((trace.rank or 0, trace) for trace in traces.values()), key=lambda each: each[0]))
 
 
-def _all_or_none(rows: list[Row | None]) -> list[Row] | None:
-    return None if None in rows else rows  # type: ignore[return-value]
-
-
 def _flat_or_none(tables: dict[int, list[Row] | None]) -> list[Row] | None:
-    found = [(rank, rows) for rank, rows in tables.items() if rows is not None]
-    return [{"rank": rank} | row for rank, rows in found for row in rows] if len(found) == len(tables) else None
+    if None in tables.values():
+        return None
+    return [{"rank": rank} | row for rank, rows in tables.items() for row in rows or []]
 
 
 class _Rank:
     """One trace and its analyses."""
 
-    def __init__(self, trace: Trace, frame: Frame, several_steps: bool) -> None:
+    def __init__(self, trace: Trace, events: HtaEvents, several_steps: bool) -> None:
         self.trace = trace
-        self.frame = _without_last_step(trace, frame) if several_steps else frame
-        self.gpu = self.frame.rows(self.frame.stream != -1)
+        self.events = _without_last_step(trace, events) if several_steps else events
+        self.gpu = self.events.rows(self.events.stream != -1)
         kinds = np.array([_kind(name) for name in trace.names] or [0])
         self.kind = kinds[self.gpu.name]
 
-    def temporal(self) -> Row | None:
+    def temporal(self) -> list[Row] | None:
+        """Return how the device spent its time, in one row."""
         if not len(self.gpu.ts):
             return None
         start, end = _merged(self.gpu)
@@ -114,16 +109,16 @@ class _Rank:
         if idle > kernel or compute > kernel or times["non_compute_time"] < 0:
             return None
         microseconds = {f"{name}(us)": _number(time) for name, time in times.items()}
-        shares = {f"{name}_pctg": _number(_rounded(100 * _ratio(time, kernel))) for name, time in times.items()}
-        return microseconds | {"kernel_time(us)": _number(kernel)} | shares
+        shares = {f"{name}_pctg": _number(100 * _ratio(time, kernel), 2) for name, time in times.items()}
+        return [microseconds | {"kernel_time(us)": _number(kernel)} | shares]
 
     def idle(self) -> list[Row] | None:
-        """By stream: the gap before each kernel, and whose fault it was."""
+        """Return the gaps before the kernels of each stream, by their cause."""
         cats = np.array([cat in (*KERNEL, *COPY, *SET) for cat in self.trace.cats] or [False])
         kernels = self.gpu.rows(cats[self.gpu.cat])
         if not len(kernels.ts):
             return None
-        ts_of = dict(zip(self.frame.place[::-1].tolist(), self.frame.ts[::-1].tolist(), strict=True))
+        ts_of = dict(zip(self.events.place[::-1].tolist(), self.events.ts[::-1].tolist(), strict=True))
         launched = np.array([ts_of.get(partner, math.nan) for partner in kernels.partner.tolist()])
         _, first = np.unique(kernels.stream, return_index=True)
         rows = []
@@ -134,21 +129,20 @@ class _Rank:
         return rows
 
     def overlap(self) -> float | None:
-        """The share of the communication during which something is computed, in percent."""
+        """Return the share of the communication during which something is computed, in percent."""
         communication, computation = _merged(self.gpu.rows(self.kind == 1)), _merged(self.gpu.rows(self.kind == 0))
         status = np.repeat([1, -1, 2, -2], [len(each) for each in (*communication, *computation)])
         time = np.concatenate([*communication, *computation])
         order = np.argsort(time)
         running, time = np.cumsum(status[order]), time[order]
         both = np.diff(time)[running[:-1] == 3].sum() if len(time) else 0.0
-        return _number(_rounded(100 * _ratio(both, (communication[1] - communication[0]).sum())))
+        return _number(100 * _ratio(both, (communication[1] - communication[0]).sum()), 2)
 
     def launches(self) -> Row:
-        """Calls and what they launched, joined by correlation."""
-        frame = self.frame
-        launch = frame.correlation[self.trace_named(LAUNCHES)]
-        here = np.isin(frame.correlation, launch)
-        cpu, gpu = frame.rows(here & (frame.stream == -1)), frame.rows(here & (frame.stream != -1))
+        """Return calls and what they launched, joined by correlation."""
+        events = self.events
+        here = np.isin(events.correlation, events.correlation[_named(self.trace, events, LAUNCHES)])
+        cpu, gpu = events.rows(here & (events.stream == -1)), events.rows(here & (events.stream != -1))
         gpu = gpu.rows(np.argsort(gpu.correlation, kind="stable"))
         first = np.searchsorted(gpu.correlation, cpu.correlation, "left")
         count = np.searchsorted(gpu.correlation, cpu.correlation, "right") - first
@@ -163,12 +157,8 @@ class _Rank:
         sums = {f"{name}_sum": float(column.sum()) for name, column in times.items()}
         return {"rows": len(delay)} | sums | {"first_rows": first_rows}
 
-    def trace_named(self, pattern: str) -> NDArray[np.bool_]:
-        """Which rows of the frame have a name that begins so."""
-        return _named(self.trace, self.frame, pattern)
-
     def types(self) -> dict[str, int]:
-        """µs in which kernels of a kind ran, alone or over others."""
+        """Return for how many µs each kind of kernel ran, alone or at the same time as others."""
         status, time = np.empty(0, np.int64), np.empty(0)
         for kind in range(len(KINDS)):
             start, end = _merged(self.gpu.rows(self.kind == kind))
@@ -184,15 +174,12 @@ class _Rank:
         return found
 
     def kernels(self, kind: int) -> dict[str, float]:
-        """µs by name; small ones together, as others."""
+        """Return the µs of each kernel by its name; the small ones are summed up as others."""
         sums: dict[str, float] = defaultdict(float)
         rows = self.gpu.rows(self.kind == kind)
         for name, dur in zip(rows.name.tolist(), rows.dur.tolist(), strict=True):
             sums[self.trace.names[name]] += dur
-        names = sorted(sums)
-        times = np.array([sums[name] for name in names])
-        order = len(times) - 1 - np.argsort(times[::-1])[::-1]
-        names, times = [names[row] for row in order], times[order]
+        names, times = _descending(sums)
         if len(names) > MOST_KERNELS:
             together = np.cumsum(times)
             small = together > np.quantile(together, LARGE_SHARE)
@@ -205,20 +192,13 @@ class _Rank:
 
 
 def _kernel_types(ranks: dict[int, _Rank]) -> list[Row]:
-    sums: dict[str, int] = defaultdict(int)
+    sums: Counter[str] = Counter()
     for rank in ranks.values():
-        for name, time in rank.types().items():
-            sums[name] += time
-    names = sorted(sums)
-    times = np.array([sums[name] for name in names], np.int64)
-    order = len(times) - 1 - np.argsort(times[::-1])[::-1]
+        sums.update(rank.types())
+    names, times = _descending(sums)
     return [
-        {
-            "kernel_type": names[row],
-            "sum": int(times[row]),
-            "percentage": _number(_rounded(100 * _ratio(times[row], times.sum()), 1)),
-        }
-        for row in order
+        {"kernel_type": name, "sum": int(time), "percentage": _number(100 * _ratio(time, times.sum()), 1)}
+        for name, time in zip(names, times, strict=True)
     ]
 
 
@@ -235,7 +215,14 @@ def _kernels(ranks: dict[int, _Rank]) -> list[Row]:
     ]
 
 
-def _frame(trace: Trace) -> Frame:
+def _descending(sums: Mapping[str, float]) -> tuple[list[str], NDArray[Any]]:
+    names = sorted(sums)
+    times = np.array([sums[name] for name in names])
+    order = len(times) - 1 - np.argsort(times[::-1])[::-1]
+    return [names[row] for row in order], times[order]
+
+
+def _events(trace: Trace) -> HtaEvents:
     events = trace.events
     ts, dur = ((each.astype(np.longdouble) / 1000).astype(np.float64) for each in (events.ts, events.dur))
     if not trace.whole_us:
@@ -245,51 +232,51 @@ def _frame(trace: Trace) -> Frame:
         ts = ts.astype(np.result_type(*(np.min_scalar_type(-abs(int(each)) or -1) for each in (ts.min(), ts.max()))))
     partner = np.minimum(events.correlation, 0)
     columns = (events.index, events.name, events.cat, ts, dur, events.stream, events.correlation)
-    frame = Frame(*columns, partner)
-    on_gpu = _on_gpu(trace, frame)
+    found = HtaEvents(*columns, partner)
+    on_gpu = _on_gpu(trace, found)
     for one, other in ((on_gpu, ~on_gpu), (~on_gpu, on_gpu)):
-        rows = np.flatnonzero(one & (frame.correlation != -1))
-        others = np.flatnonzero(other & (frame.correlation != -1))
-        others = others[np.argsort(frame.correlation[others], kind="stable")]
-        last = np.searchsorted(frame.correlation[others], frame.correlation[rows], "right") - 1
-        found = (last >= 0) & (frame.correlation[others][last] == frame.correlation[rows]) if len(others) else last >= 0
-        partner[rows[found]] = frame.place[others[last[found]]]
-    return frame
+        rows = np.flatnonzero(one & (found.correlation != -1))
+        others = np.flatnonzero(other & (found.correlation != -1))
+        others = others[np.argsort(found.correlation[others], kind="stable")]
+        last = np.searchsorted(found.correlation[others], found.correlation[rows], "right") - 1
+        there = (last >= 0) & (found.correlation[others][last] == found.correlation[rows]) if len(others) else last >= 0
+        partner[rows[there]] = found.place[others[last[there]]]
+    return found
 
 
-def _named(trace: Trace, frame: Frame, pattern: str) -> NDArray[np.bool_]:
-    return np.array([re.match(pattern, name) is not None for name in trace.names] or [False])[frame.name]
+def _named(trace: Trace, events: HtaEvents, pattern: str) -> Mask:
+    return matching(trace.names, pattern)[events.name]
 
 
-def _on_gpu(trace: Trace, frame: Frame) -> NDArray[np.bool_]:
-    return (frame.stream >= 0) & (frame.correlation >= 0) | _named(trace, frame, SYNCS)
+def _on_gpu(trace: Trace, events: HtaEvents) -> Mask:
+    return (events.stream >= 0) & (events.correlation >= 0) | _named(trace, events, SYNCS)
 
 
-def _without_last_step(trace: Trace, frame: Frame) -> Frame:
-    """What the CPU began before the last step, and what that launched: as often as it was launched."""
-    on_gpu = _on_gpu(trace, frame)
-    cpu, gpu = frame.rows(~on_gpu), frame.rows(on_gpu)
+def _without_last_step(trace: Trace, events: HtaEvents) -> HtaEvents:
+    """Return what the CPU began before the last step, and what that launched: as often as it was launched."""
+    on_gpu = _on_gpu(trace, events)
+    cpu, gpu = events.rows(~on_gpu), events.rows(on_gpu)
     if not len(cpu.ts):
-        return frame
+        return events
     steps = cpu.ts[_named(trace, cpu, STEP)]
     cpu = cpu.rows(cpu.ts < (steps.max() if len(steps) else cpu.ts.min()))
     launched = np.sort(cpu.correlation)
     times = np.searchsorted(launched, gpu.correlation, "right") - np.searchsorted(launched, gpu.correlation, "left")
     gpu = gpu.rows(np.repeat(np.arange(len(times)), times))
-    return Frame(*(np.concatenate(columns) for columns in zip(gpu, cpu, strict=True)))
+    return HtaEvents(*(np.concatenate(columns) for columns in zip(gpu, cpu, strict=True)))
 
 
-def _merged(frame: Frame) -> tuple[Floats, Floats]:
-    """Where something ran: starts and ends. An end may lie before its start: see the top."""
-    order = np.argsort(frame.ts)
-    start, end = frame.ts[order], (frame.ts + frame.dur)[order]
+def _merged(events: HtaEvents) -> tuple[Floats, Floats]:
+    """Return the starts and ends of the times when something ran; an end may be before its start (see the top)."""
+    order = np.argsort(events.ts)
+    start, end = events.ts[order], (events.ts + events.dur)[order]
     if not len(start):
         return start, end
     begins = np.flatnonzero(np.concatenate([[True], start[1:] > np.maximum.accumulate(end)[:-1]]))
     return start[begins], np.maximum.reduceat(end, begins)
 
 
-def _idle_of_stream(stream: int, kernels: Frame, launched: Floats) -> list[Row]:
+def _idle_of_stream(stream: int, kernels: HtaEvents, launched: Floats) -> list[Row]:
     before = np.concatenate([[math.nan], (kernels.ts + kernels.dur)[:-1]])
     gap = kernels.ts - before
     host = launched > before
@@ -299,8 +286,8 @@ def _idle_of_stream(stream: int, kernels: Frame, launched: Floats) -> list[Row]:
         {
             "stream": stream,
             "idle_category": name,
-            "idle_time": _number(_rounded(time)),
-            "idle_time_ratio": _number(_rounded(_ratio(time, sum(sums.values())))),
+            "idle_time": _number(time, 2),
+            "idle_time_ratio": _number(_ratio(time, sum(sums.values())), 2),
         }
         for name, time in sums.items()
     ]
@@ -318,10 +305,8 @@ def _ratio(part: float, whole: float) -> float:
     return float(part) / float(whole) if whole else math.nan
 
 
-def _rounded(value: float, digits: int = 2) -> float:
-    return float(np.round(value, digits))
-
-
-def _number(value: float) -> float | None:
-    """JSON has no infinity, and nothing that is no number."""
-    return float(value) if math.isfinite(value) else None
+def _number(value: float, digits: int | None = None) -> float | None:
+    """Return a number for JSON, perhaps rounded; None for those that JSON lacks: infinity and "not a number"."""
+    if not math.isfinite(value):
+        return None
+    return float(value if digits is None else np.round(value, digits))

@@ -1,25 +1,25 @@
-"""Operators by the time that they took themselves, on the CPU and on a device."""
+"""The self time of operators, on the CPU and on a device."""
 
 from collections import Counter, defaultdict
 
 import numpy as np
 
-from workshop.profiles.traces.breakdown import Row, find_calls
+from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.trace import Trace
 
 
 def operators(trace: Trace) -> list[Row]:
-    """One row for each operator, times in µs. First the one with the most time of its own, on a device if there is one.
+    """Return the times of each operator in µs, in descending order of the self time: on a device, if there is one.
 
-    What an operator called is in its total and not in its self time; a device's time goes to the operator that launched
-    the kernel.
+    The time of the operators that an operator calls is in its total, and not in its self time. The time of a kernel
+    counts for the operator that launched it.
     """
     times: dict[int, dict[str, int]] = defaultdict(Counter)
     launched = _device_time(trace)
     events = trace.events
     ops, launches = trace.of("cpu_op"), np.isin(events.index, list(launched))
     rows = np.flatnonzero(ops | launches)
-    # By thread, and what contains before what is contained.
+    # Sorted by thread, and an event before those inside it.
     rows = rows[np.lexsort((-events.dur[rows], events.ts[rows], trace.thread[rows]))]
     stack: list[tuple[int, int, int]] = []  # name, thread, end
     columns = (events.index, events.name, trace.thread, events.ts, events.end, ops)
@@ -48,9 +48,9 @@ def operators(trace: Trace) -> list[Row]:
 
 
 def _device_time(trace: Trace) -> dict[int, int]:
-    """Time on a device, in ns, by the `index` of the call that launched them."""
-    calls, found = find_calls(trace)
-    sums: dict[int, int] = Counter()
+    """Return the time on a device in ns, by the `index` of the launching call."""
+    calls, found = trace.launches
+    sums: Counter[int] = Counter()
     there = found >= 0
     for index, dur in zip(calls.index[found[there]].tolist(), trace.gpu.dur[there].tolist(), strict=True):
         sums[index] += dur

@@ -1,4 +1,4 @@
-"""Traces of many ranks: found, read side by side, and told apart."""
+"""Finds the traces of several ranks, reads them in parallel, and tells their ranks apart."""
 
 import multiprocessing
 import os
@@ -12,40 +12,36 @@ from pathlib import Path
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.trace import Trace, read
 
-SUFFIXES = (".json", ".json.gz", ".gz")
+SUFFIXES = (".json", ".gz")
 WORTH_A_PROCESS = 8_000_000
-"""Bytes in all files: below, starting processes takes longer than reading."""
-
-_RANK = re.compile(r"rank[-_]?(\d+)")
-
+"""The number of bytes in all files from which on it takes less time to start processes than to read in this one."""
 
 Rank = int | str
+"""The number of a rank; where several files name the same rank, its number and the file's name."""
 
 
 def number_of(rank: Rank) -> int:
-    """Without the file, where several are of the same rank."""
+    """Return the number of a rank without the name of the file."""
     return rank if isinstance(rank, int) else int(rank.partition(" ")[0])
 
 
 class Traces(dict[Rank, Trace]):
-    """By rank: its number, or, where two files say that they are the same one, the number and the file's name."""
+    """Traces by rank, in the order of the ranks' numbers."""
 
     def __init__(self, traces: Iterable[Trace], skipped: Iterable[str] = ()) -> None:
         super().__init__(_named(list(traces)))
         self.notes = [*skipped, *(note for trace in self.values() for note in trace.damage)]
-        """What could not be read, for a person."""
+        """One sentence for each thing that could not be read."""
 
 
 def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) -> Traces:
-    """Read traces, in as many processes as there are cores.
+    """Read traces in as many processes as there are cores; other files in a folder are only named in the notes.
 
-    Args:
-        paths: files, and folders of files; in a folder, what is no trace is passed over and named in the notes.
-        each: called with the number of bytes of each file that has been read.
+    `each` is called with the number of bytes of each file that has been read.
 
     Raises:
         TraceError: a file is no trace, or a folder has none.
-        OSError: one cannot be read.
+        OSError: a file cannot be read.
     """
     files = list(_files(paths))
     traces, skipped = [], []
@@ -63,23 +59,20 @@ def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) 
 
 
 def sizes(paths: Iterable[Path]) -> int:
-    """How many bytes there are to read, for a progress bar."""
+    """Return the number of bytes to read, for a progress bar."""
     return sum(path.stat().st_size for path, _ in _files(paths))
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    """Each file, and whether it was asked for by name."""
+    """Yield each file that may be a trace, and whether it was named."""
     for path in paths:
         if path.is_dir():
-            yield from ((found, False) for found in sorted(path.iterdir()) if _may_be_one(found))
+            found = sorted(path.iterdir())
+            yield from ((file, False) for file in found if file.name.endswith(SUFFIXES) and file.is_file())
         elif not path.exists():
             raise TraceError(f"there is no file {path}")
         else:
             yield path, True
-
-
-def _may_be_one(path: Path) -> bool:
-    return path.name.endswith(SUFFIXES) and path.is_file()
 
 
 def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
@@ -100,21 +93,16 @@ def _try_to_read(path: Path) -> Trace | TraceError:
 
 
 def _named(traces: list[Trace]) -> Iterator[tuple[Rank, Trace]]:
-    """Of those that name no rank, it is taken from the file's name; else they get the lowest numbers that are free."""
+    """Yield each trace with its rank: the one that it names, else that of the file's name, else the lowest free one."""
     ranks = {id(trace): _rank(trace) for trace in traces}
     free = (number for number in range(len(traces)) if number not in set(ranks.values()))
     numbers = [(next(free) if (rank := ranks[id(trace)]) is None else rank, trace) for trace in traces]
     times = Counter(number for number, _ in numbers)
     for number, trace in sorted(numbers, key=lambda each: (each[0], str(each[1].path))):
-        yield (number if times[number] == 1 else f"{number} ({_stem(trace.path)})"), trace
-
-
-def _stem(path: Path) -> str:
-    return re.sub(r"(\.pt\.trace)?(\.json)?(\.gz)?$", "", path.name)
+        stem = re.sub(r"(\.pt\.trace)?(\.json)?(\.gz)?$", "", trace.path.name)
+        yield (number if times[number] == 1 else f"{number} ({stem})"), trace
 
 
 def _rank(trace: Trace) -> int | None:
-    if trace.rank is not None:
-        return trace.rank
-    found = _RANK.search(trace.path.name)
-    return int(found[1]) if found else None
+    found = re.search(r"rank[-_]?(\d+)", trace.path.name)
+    return trace.rank if trace.rank is not None or not found else int(found[1])

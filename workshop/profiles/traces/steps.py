@@ -1,4 +1,4 @@
-"""Steps of the training, and where in them the time of the thread that trains went."""
+"""Steps of the training, and the phases that the training thread spent their time in."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -7,10 +7,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workshop.probe.phases import Phase
-from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, find_calls, spans
+from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, spans
 from workshop.profiles.traces.intervals import Spans, overlap, union, without
 from workshop.profiles.traces.ranks import Rank, number_of
-from workshop.profiles.traces.trace import Mask, Trace
+from workshop.profiles.traces.trace import Trace
 
 _known: WeakKeyDictionary[Trace, list["TracedStep"]] = WeakKeyDictionary()
 
@@ -22,9 +22,9 @@ class TracedStep(NamedTuple):
     start: int
     end: int
     phases: dict[Phase, int]
-    """The time in each phase; together they are the step."""
+    """The time in each phase; the sum is the duration of the step."""
     communication: int
-    """The time in which ranks talked to each other while the thread that trains ran nothing."""
+    """The time of communication while the training thread ran nothing."""
     device: int
     """The time in which a device was busy."""
 
@@ -37,20 +37,17 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
 
 
 def _steps(trace: Trace) -> list[TracedStep]:
-    here = trace.on_main_thread
-    rows = np.flatnonzero(here & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
+    rows = np.flatnonzero(trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
     rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
-    phases = _phases(trace, here)
-    talking = _communication(trace, here)
-    busy = trace.gpu.spans()
+    phases, talking, busy = _phases(trace), _communication(trace), trace.gpu.spans()
     found = []
     for row in rows:
         start, end = int(trace.events.ts[row]), int(trace.events.end[row])
         step = Spans(np.array([start]), np.array([end]))
-        times = {name: overlap(when, step).length for name, when in phases.items()}
+        times = {phase: overlap(when, step).length for phase, when in phases.items()}
         times[Phase.OTHER] = end - start - sum(times.values())
-        number = int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
         times = {phase: times[phase] for phase in Phase}
+        number = int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
         found.append(TracedStep(number, start, end, times, overlap(talking, step).length, overlap(busy, step).length))
     return found
 
@@ -66,60 +63,58 @@ def step_rows(trace: Trace) -> list[Row]:
 
 
 def stragglers(traces: dict[Rank, Trace]) -> list[Row]:
-    """Return what each rank did by itself in an average step that all have; the first one makes the others wait.
+    """Return the own work of each rank, averaged over the steps that all ranks have; the slowest rank comes first.
 
-    Ranks that are done earlier wait in the communication for those that are not, so that the steps of all are equally
-    long. The slow one is the one that hardly waits.
+    The quicker ranks wait in the communication for the slowest, so the steps of all ranks take equally long. The
+    slowest rank is the one that hardly waits.
     """
     found: dict[int, dict[int, TracedStep]] = defaultdict(dict)
     for rank, trace in traces.items():
         found[number_of(rank)] |= {step.number: step for step in traced_steps(trace)}
     if not any(step.communication for each in found.values() for step in each.values()):
-        return []  # nobody waits for anybody
+        return []  # no rank waits for another
     common = set.intersection(*(set(each) for each in found.values())) if len(found) > 1 else set()
     rows: list[Row] = []
-    for rank, each in found.items():
-        here = [each[number] for number in sorted(common)]
-        if here:
-            length = sum(step.end - step.start for step in here) / len(here)
-            waiting = sum(step.communication for step in here) / len(here)
-            rows.append(
-                {
-                    "rank": rank,
-                    "steps": len(here),
-                    "step(us)": length / 1000,
-                    "own_work(us)": (length - waiting) / 1000,
-                    "communication(us)": waiting / 1000,
-                }
-            )
+    for rank, each in found.items() if common else ():
+        length = sum(each[number].end - each[number].start for number in common) / len(common)
+        waiting = sum(each[number].communication for number in common) / len(common)
+        rows.append(
+            {
+                "rank": rank,
+                "steps": len(common),
+                "step(us)": length / 1000,
+                "own_work(us)": (length - waiting) / 1000,
+                "communication(us)": waiting / 1000,
+            }
+        )
     rows.sort(key=lambda row: -row["own_work(us)"])
     return [row | {"behind(us)": row["own_work(us)"] - rows[-1]["own_work(us)"]} for row in rows]
 
 
-def _phases(trace: Trace, here: Mask) -> dict[Phase, Spans]:
-    """When each phase is on: what belongs to several belongs to the first."""
-    copying, found = find_calls(trace)
+def _phases(trace: Trace) -> dict[Phase, Spans]:
+    """Return the time of each phase; time that belongs to several phases counts for the first of them."""
+    here, spans_of = trace.on_main_thread, trace.events.spans
+    calls, found = trace.launches
     to_device = trace.named(r"Memcpy HtoD")[trace.on_gpu] & (found >= 0)
-    copies = copying[found[to_device]]
-    masks = {
-        Phase.DATA_WAIT: here & trace.named(r"enumerate\(DataLoader\)"),
-        Phase.COPY: None,
-        Phase.OPTIMIZER: here & trace.named(r"Optimizer\.(step|zero_grad)#"),
-        Phase.BACKWARD: trace.named(r"autograd::engine::evaluate_function"),
-        Phase.FORWARD: here & trace.of("cpu_op"),
+    times = {
+        Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
+        Phase.COPY: calls.spans(found[to_device]),
+        Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
+        Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),
+        Phase.FORWARD: spans_of(here & trace.of("cpu_op")),
     }
     taken = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
     phases = {}
-    for name, mask in masks.items():
-        when = copies.spans() if mask is None else trace.events.spans(mask)
-        phases[name] = without(when, taken)
+    for phase, when in times.items():
+        phases[phase] = without(when, taken)
         taken = union(np.concatenate([taken.start, when.start]), np.concatenate([taken.end, when.end]))
     return phases
 
 
-def _communication(trace: Trace, here: Mask) -> Spans:
-    """On a device: when nothing is computed under it. On a CPU: when the thread that trains runs no operator."""
+def _communication(trace: Trace) -> Spans:
+    """Return the communication while nothing is computed on a device, or the training thread runs no operator."""
     if len(trace.gpu):
         return without(spans(trace, "COMMUNICATION"), spans(trace, "COMPUTATION"))
     talking = trace.named(CPU_COMMUNICATION)
-    return without(trace.events.spans(talking), trace.events.spans(here & trace.of("cpu_op") & ~talking))
+    operators = trace.on_main_thread & trace.of("cpu_op") & ~talking
+    return without(trace.events.spans(talking), trace.events.spans(operators))

@@ -127,9 +127,13 @@ class Trace:
         return self.thread == (np.bincount(found).argmax() if len(found) else -1)
 
     @cached_property
-    def launches(self) -> EventColumns:
-        """The calls on the CPU that launched work on a device."""
-        return self.events[self.of(*LAUNCH) & (self.events.correlation >= 0)]
+    def launches(self) -> tuple[EventColumns, Ints]:
+        """The calls that launched work on a device, and for each row of `gpu` the index of its call, or -1."""
+        calls = self.events[self.of(*LAUNCH) & (self.events.correlation >= 0)]
+        calls = calls[np.lexsort((calls.ts, calls.correlation))]
+        first = np.searchsorted(calls.correlation, self.gpu.correlation)  # the runtime's, if it called the driver
+        there = np.append(calls.correlation, -2)[first] == self.gpu.correlation
+        return calls, np.where(there, first, -1)
 
 
 def matching(names: list[str], pattern: str) -> Mask:
@@ -139,10 +143,7 @@ def matching(names: list[str], pattern: str) -> Mask:
 
 
 def read(path: Path) -> Trace:
-    """Read a trace.
-
-    Args:
-        path: JSON as torch.profiler exports it, which may be gzipped.
+    """Read a trace: JSON as torch.profiler exports it, which may be gzipped.
 
     Raises:
         TraceError: the file is not a trace, or no event of it can be read.

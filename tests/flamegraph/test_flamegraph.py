@@ -1,14 +1,19 @@
-"""The page in a real browser: Chromium, without a window."""
+"""Flame graphs in all formats; the page is tested in a real browser: Chromium, without a window."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
-from browsers import launched, visited
+from browsers import visited
 from playwright.sync_api import Browser, Page
 
 from workshop import flamegraph
+from workshop.errors import WorkshopError
+from workshop.flamegraph.tree import Kind, build
 from workshop.profiles import stacks
 
 RECORDED = """\
@@ -20,12 +25,6 @@ process 7:"python train.py";process 8:"";_worker_loop (torch/utils/data/_utils/w
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
-
-
 @pytest.fixture
 def visit(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """Draw some stacks, perhaps beside others, and open the page."""
@@ -33,9 +32,8 @@ def visit(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
         def visit_page(text: str, before: str = "") -> Page:
             path = tmp_path / "flamegraph.html"
-            compared = stacks.parse(before.splitlines(keepends=True)) if before else None
-            recording = stacks.parse(text.splitlines(keepends=True))
-            path.write_text(flamegraph.draw(path, recording, compared, "train.py"))
+            compared = stacks.parse(before.splitlines()) if before else None
+            path.write_text(flamegraph.draw(path, stacks.parse(text.splitlines()), compared, "train.py"))
             return stack.enter_context(visited(browser, path))
 
         yield visit_page
@@ -102,9 +100,8 @@ def test_a_search_marks_and_counts(visit: Open) -> None:
     page.keyboard.press("/")
     page.keyboard.type("TRAIN.PY:")
     hits = page.locator(".frame.hit")
-    assert sorted(hits.evaluate_all("frames => frames.map(each => each.textContent.slice(0, 8))")) == sorted(
-        ["<module>", "main (tr", "main (tr", "Pets.__g"]
-    )
+    names = hits.evaluate_all("frames => frames.map(each => each.textContent.slice(0, 8))")
+    assert sorted(names) == ["<module>", "Pets.__g", "main (tr", "main (tr"]
     assert page.inner_text("#matched") == "100.00 % of all samples, in 4 places", "a hit inside a hit counts once"
     page.fill("#search", "conv2d")
     assert page.inner_text("#matched") == "60.00 % of all samples, in 1 place"
@@ -150,13 +147,11 @@ def test_a_comparison_shows_what_came_and_what_went(visit: Open) -> None:
 
 
 def test_a_hundred_thousand_stacks_are_drawn_and_zoomed(visit: Open) -> None:
-    """As many distinct ones; how long it takes, `benchmarks/flamegraph.py` tells."""
+    """All of them are distinct; `benchmarks/flamegraph.py` measures how long it takes."""
     names = [f"f{number}" for number in range(50)]
     lines = [
         f"main (train.py:1);{names[a]} (a.py:{a});{names[b]} (b.py:{b});{names[c]} (c.py:{c}) {1 + (a * b * c) % 3}\n"
-        for a in range(50)
-        for b in range(50)
-        for c in range(40)
+        for a, b, c in product(range(50), range(50), range(40))
     ]
     page = visit("".join(lines))
     assert page.evaluate("count") == 1 + 1 + 50 + 50 * 50 + 100_000
@@ -165,3 +160,67 @@ def test_a_hundred_thousand_stacks_are_drawn_and_zoomed(visit: Open) -> None:
     assert wide(page, "f7 (a.py:7)") == pytest.approx(wide(page, "all"), abs=1)
     page.fill("#search", "b.py:3")
     assert page.locator(".frame.hit").count() > 0
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+RECORDING = stacks.parse(
+    [
+        'process 7:"python train.py";thread (7): MainThread;main (train.py:5);f<T> (a&b.py:3) 60\n',
+        'process 7:"python train.py";thread (7): MainThread;main (train.py:6) 30\n',
+        'process 7:"python train.py";thread (9);run (threading.py:3);f<T> (a&b.py:3) 10\n',
+    ],
+    "profile.raw",
+)
+
+
+def boxes(text: str) -> dict[str, ElementTree.Element]:
+    """The boxes of an SVG, by what they say."""
+    groups = ElementTree.fromstring(text).iter(f"{SVG}g")
+    return {group.findtext(f"{SVG}title", ""): group.find(f"{SVG}rect") for group in groups}
+
+
+def test_the_picture_is_as_wide_as_the_samples() -> None:
+    text = flamegraph.draw(Path("graph.svg"), RECORDING)
+    widths = {title: float(box.get("width")) for title, box in boxes(text).items()}
+    assert widths["all: 100 samples, 100.00%"] == 1200
+    assert widths["main (train.py:5): 60 samples, 60.00%"] == pytest.approx(720)
+    assert widths["thread 9: 10 samples, 10.00%"] == pytest.approx(120)
+    assert len(widths) == 9
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_speedscope_gets_every_sample() -> None:
+    found = json.loads(flamegraph.draw(Path("graph.speedscope.json"), RECORDING))
+    assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    frames = found["shared"]["frames"]
+    assert {"name": "main", "file": "train.py", "line": 5} in frames
+    assert [profile["name"] for profile in found["profiles"]] == [
+        'process 7:"python train.py", thread (7): MainThread',
+        'process 7:"python train.py", thread (9)',
+    ]
+    for profile in found["profiles"]:
+        assert (profile["type"], profile["unit"]) == ("sampled", "none")
+        assert len(profile["samples"]) == len(profile["weights"])
+        assert sum(profile["weights"]) == profile["endValue"] - profile["startValue"]
+        assert all(0 <= index < len(frames) for sample in profile["samples"] for index in sample)
+    assert sum(profile["endValue"] for profile in found["profiles"]) == RECORDING.samples
+
+
+@pytest.mark.parametrize(("name", "before"), [("graph.png", None), ("graph", None), ("graph.json", RECORDING)])
+def test_other_formats_are_refused(name: str, before: stacks.Recording | None) -> None:
+    with pytest.raises(WorkshopError, match=r"its name must end in \.html"):
+        flamegraph.draw(Path(name), RECORDING, before)
+
+
+def test_a_comparison_puts_lines_and_processes_together() -> None:
+    before = stacks.parse(['process 3:"python old.py";main (train.py:2);g (b.py:3) 7\n'])
+    [process] = build(RECORDING, before).sorted_children()
+    main, run = process.sorted_children()
+    assert (process.label.kind, process.samples, process.before) == (Kind.PROCESS, 100, 7)
+    assert (main.label.text, main.samples, main.before) == ("main (train.py)", 90, 7)
+    assert (run.label.text, run.samples, run.before) == ("run (threading.py)", 10, 0)
+
+
+def test_a_picture_of_a_comparison_shows_what_came() -> None:
+    found = boxes(flamegraph.draw(Path("graph.svg"), RECORDING, stacks.parse(["main (train.py:5) 50\n"])))
+    assert found["all: 100 samples, 100.00%; 50 before"].get("class") == "more"

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from workshop.processes.tracebacks import MOST_LINES, shorten
+from workshop.processes.output import MOST_LINES, shorten
 
 
 def test_frames_of_packages_are_left_out(tmp_path: Path) -> None:

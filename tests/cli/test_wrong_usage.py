@@ -1,0 +1,57 @@
+"""What is said of a command that cannot be carried out: one line, exit code 2, and no traceback."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("dance", "No such command 'dance'"),
+        ("show part99", "there is no part 'part99'; there are part"),
+        ("diff part3", "or see the solution with --yes"),
+        ("solution part3", "or see the solution with --yes"),
+        ("check", "name one part, such as part3, or say --all"),
+        ("check part3 --all", "name one part, such as part3, or say --all"),
+        ("check part99", "there is no part 'part99'; there are part"),
+        ("check part3 --script absent.py", "absent.py; name your script with --script"),
+        ("check part3 --config absent.py", "there is no file"),
+        ("check part2", "part2 asks: In which line"),
+        ("check part2 --json", "part2 asks: In which line"),
+        ("check --all", "part1 asks: While the script trains"),
+        ("check --all --answer 1", "goes with one part, not with --all"),
+        ("check part1 --answer perhaps", "'perhaps' is no answer to this; choose one of cpu, gpu, none"),
+        ("check part3 --answer 1", "part3 asks no question"),
+        ("data download", "WORKSHOP_OFFLINE"),
+        ("measure absent.py", "absent.py is not a file; name a Python script"),
+        ("compare absent.py train.py", "absent.py; name two training scripts"),
+        ("torchrun", "name a script: workshop torchrun"),
+        ("py-spy-report", "name a recording: --file FILE"),
+        ("py-spy-report absent.raw", "there is no file absent.raw"),
+        ("py-spy-report notes.txt --num-rows 0", "is a number from 1, or all"),
+        ("py-spy-report notes.txt --by colour", "is process, thread or rank"),
+        ("py-spy-report notes.txt --json --csv", "exclude each other"),
+        ("py-spy-report --file notes.txt", "notes.txt is not a py-spy recording"),
+        ("flamegraph --file notes.txt", "notes.txt is not a py-spy recording"),
+        ("trace absent.json", "there is no file absent.json"),
+        ("trace empty.json", "empty.json is empty"),
+        ("trace folder", "there is no trace in folder"),
+        ("trace folder --only nothing", "is one of temporal, idle"),
+        ("trace folder --csv", "name it with --only"),
+        ("trace folder --hta-compat", "goes with --json"),
+        ("trace folder --html page.html --json", "goes with no other choice"),
+    ],
+)
+def test_wrong_usage(command: str, says: str, workshop: Run, project: Path, tmp_path: Path) -> None:
+    shutil.copy(project / "train.py", tmp_path)
+    (tmp_path / "notes.txt").write_text("Dear diary,\nnothing today.\n")
+    (tmp_path / "empty.json").touch()
+    (tmp_path / "folder").mkdir()
+    done = workshop(*command.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr.splitlines()[-1]
+    before = [line for line in done.stderr.splitlines()[:-1] if not line.startswith("part")]  # that is progress
+    assert not before or before[0].startswith("Usage: workshop")

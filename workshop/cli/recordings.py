@@ -1,0 +1,187 @@
+"""The instruments that read recordings of py-spy: `workshop py-spy-report` and `workshop flamegraph`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workshop.cli import py_spy_tables
+from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
+from workshop.cli.output import filled, print_csv, print_json, say, terminal_width, write_file
+from workshop.errors import WorkshopError
+from workshop.profiles import py_spy_report, sample_groups, stacks
+from workshop.profiles.code_origin import CodeOrigins, script_of
+from workshop.profiles.py_spy_report import ReportTable
+from workshop.profiles.stacks import Recording
+
+app = typer.Typer()
+
+RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
+RecordingsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--file", help="A recording, or a folder of them; can be given several times.", show_default=False),
+]
+LibraryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--library-name",
+        help="What the paths of your own code contain; by default the name of the recorded script.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("py-spy-report", rich_help_panel=INSTRUMENTS)
+def report(
+    files: RecordingsArgument = None,
+    file: RecordingsOption = None,
+    library: LibraryOption = None,
+    aggregate: Annotated[
+        bool, typer.Option("--aggregate-leaf-paths", help="One row for all stacks that end alike.")
+    ] = False,
+    rows: Annotated[str, typer.Option("--num-rows", help="How many, or all.")] = "10",
+    total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
+    own: Annotated[bool, typer.Option("--own", help="Your own code only; what it called counts for it.")] = False,
+    modules: Annotated[bool, typer.Option("--module-frames", help="Show the bodies of modules, too.")] = False,
+    by: Annotated[
+        str | None, typer.Option(help="A table for each process, thread or rank.", show_default=False)
+    ] = None,
+    diff: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Two recordings: what got slower, what faster?", metavar="BEFORE AFTER", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+) -> None:
+    """See in which lines a py-spy recording spent its time.
+
+    And which line of your own led there.
+
+    Example: workshop py-spy-report --file py-spy-outputs --aggregate-leaf-paths
+
+    Columns: name, path, line are those of the innermost function; library_function_... those of the innermost one whose
+    path contains --library-name; proportion (n) is the share of all samples that are in functions, and their number.
+    Line -1: there is none. A narrow terminal gets two lines a row: the innermost function, and below it yours.
+    """
+    if rows != "all" and not (rows.isdecimal() and int(rows)):
+        raise typer.BadParameter("is a number from 1, or all", param_hint="--num-rows")
+    most = None if rows == "all" else int(rows)
+    exclude_each_other(as_json, as_csv)
+    if by not in (None, "process", "thread", "rank"):
+        raise typer.BadParameter("is process, thread or rank", param_hint="--by")
+    if diff:
+        _report_changes(*diff, total, most, as_json, as_csv)
+        return
+    recording = _read(files, file)
+    library = library or script_of(recording)
+
+    def table_of(group: Recording) -> ReportTable:
+        if own:  # the body of the script is one's own code, too
+            is_own = CodeOrigins(recording, library).is_own
+            return py_spy_report.leaves(group, library, modules=True, is_own=is_own)
+        if total:
+            return py_spy_report.totals(group, library, modules)
+        return py_spy_report.leaves(group, library, aggregate, modules)
+
+    groups = sample_groups.split(recording, by) if by else {"": recording}
+    tables = {name: table_of(group) for name, group in groups.items()}
+    if as_json or as_csv:
+        flat = [
+            {**({by: name} if by else {}), **row.as_dict()}
+            for name, table in tables.items()
+            for row in table.rows[:most]
+        ]
+        _print_data(flat, [*filter(None, [by]), *py_spy_report.COLUMNS, "samples"], as_json)
+    else:
+        _print_text(tables, by, most, recording)
+    _say_notes(recording, list(tables.values()), by, library)
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def flamegraph(
+    files: RecordingsArgument = None,
+    file: RecordingsOption = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Ends in .html, .svg or .speedscope.json.")] = Path(
+        "flamegraph.html"
+    ),
+    library: LibraryOption = None,
+    diff: Annotated[
+        Path | None, typer.Option(help="A recording to compare with.", metavar="BEFORE", show_default=False)
+    ] = None,
+) -> None:
+    """Draw a py-spy recording as a flame graph.
+
+    It is one file, which any browser opens, without a network.
+
+    Example: workshop flamegraph --file py-spy-outputs/profile.raw
+
+    Click a frame to zoom into it, Esc to get back; / searches, the arrow keys walk, Enter zooms. With --diff, red is
+    what got slower since BEFORE, and blue what got faster.
+    """
+    from workshop import flamegraph as drawing
+
+    recording = _read(files, file)
+    before = stacks.read(diff) if diff else None
+    write_file(output, drawing.draw(output, recording, before, library or script_of(recording)))
+    for note in [*recording.damage, *(before.damage if before else [])]:
+        say(note)
+    print(f"{output} shows {recording.samples} samples. Open it in a browser.")
+
+
+def _read(*files: list[Path] | None) -> Recording:
+    """Read recordings, named in one way or another, as one.
+
+    Raises:
+        WorkshopError: none is named, or one cannot be read.
+    """
+    paths = [path for each in files for path in each or []]
+    if not paths:
+        raise WorkshopError("name a recording: --file FILE")
+    return stacks.read(*paths)
+
+
+def _print_data(rows: list[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    if as_json:
+        print_json(rows=rows)
+    else:
+        print_csv(rows, columns)
+
+
+def _print_text(tables: dict[str, ReportTable], by: str | None, most: int | None, recording: Recording) -> None:
+    for name, table in tables.items():
+        if by and not table.samples:
+            continue  # a process that never ran a function, such as Python's resource tracker
+        if by:
+            print(f"{name}: {table.samples} samples, {table.samples / recording.samples:.1%} of all\n")
+        print(py_spy_tables.as_text(table.rows[:most], terminal_width()), end="\n\n" if by else "\n")
+
+
+def _report_changes(before: Path, after: Path, total: bool, most: int | None, as_json: bool, as_csv: bool) -> None:
+    old, new = stacks.read(before), stacks.read(after)
+    changes = py_spy_report.changes(old, new, total)[:most]
+    if as_json or as_csv:
+        flat = [
+            {"change": each.more, "before": each.before, "after": each.after, **each.function._asdict()}
+            for each in changes
+        ]
+        _print_data(flat, ["change", "before", "after", "name", "path"], as_json)
+    else:
+        print(py_spy_tables.changes_as_text(changes, old.samples, new.samples))
+        say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))
+
+
+def _say_notes(recording: Recording, tables: list[ReportTable], by: str | None, library: str) -> None:
+    """Say what is not in the tables, and what might mislead in them."""
+    for note in recording.damage:
+        say(note)
+    if left_out := sum(table.left_out for table in tables):
+        samples = left_out + sum(table.samples for table in tables)
+        where = "in no function but in the body of a module, or before Python had begun, and are left out"
+        say(filled(f"{left_out} of {samples} samples were {where}; --module-frames shows those in modules"))
+    if not any(library in frame.path for stack in recording.stacks for frame in stack.frames):
+        say(filled(f"no path contains {library}, so nothing counts as your own code; name it with --library-name"))
+    if not by and (of_workers := sample_groups.workers(recording)):
+        samples = sum(stack.samples for stack in recording.stacks if sample_groups.process_id(stack) in of_workers)
+        workers = f"{len(of_workers)} DataLoader worker{'s' * (len(of_workers) > 1)}"
+        say(filled(f"{samples} of {recording.samples} samples are of {workers}; --by process tells them apart"))

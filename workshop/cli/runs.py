@@ -1,0 +1,111 @@
+"""The instruments that run or watch training scripts: `workshop measure`, `workshop compare` and `workshop monitor`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, JsonOption
+from workshop.cli.output import print_json, say
+from workshop.errors import WorkshopError
+
+app = typer.Typer()
+
+
+@app.command(context_settings=COMMAND_FOLLOWS, rich_help_panel=INSTRUMENTS)
+def measure(
+    script: Annotated[str, typer.Argument(help="Any training script.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Arguments passed on to the script.", show_default=False)
+    ] = None,
+    is_module: Annotated[bool, typer.Option("-m", help="It is a module, as in python -m package.train.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
+    headroom: Annotated[bool, typer.Option(help="Measure it with batches from memory, too.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """See where the time of a step goes in any script.
+
+    And how much a better data pipeline could gain.
+
+    Example: workshop measure train.py configs/example_config.py
+
+    The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
+    writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
+    checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
+    is nothing to measure; 5, the script broke.
+    """
+    from workshop.cli.result_text import print_measurement, print_verdict
+    from workshop.diagnosis import measurement
+    from workshop.judge.verdict import Outcome, broken
+    from workshop.processes.script import ScriptError
+
+    try:
+        found = measurement.measure(script, arguments or [], seconds, say, is_module, headroom)
+    except ScriptError as error:
+        verdict = broken(script, error)
+        print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
+        raise typer.Exit(Outcome.BROKEN.exit_code) from None
+    if as_json:
+        print_json(**found.as_dict())
+    else:
+        print_measurement(script if is_module else Path(script).name, found)
+
+
+@app.command(context_settings={"ignore_unknown_options": True}, rich_help_panel=INSTRUMENTS)
+def compare(
+    old: Annotated[Path, typer.Argument(help="The script that does the right work.", show_default=False)],
+    new: Annotated[Path, typer.Argument(help="The script to judge.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="Arguments passed on to both scripts.", show_default=False)
+    ] = None,
+    target: Annotated[float, typer.Option(help="How many times as fast the new one must be.", min=0.01)] = 1.1,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Optimizer steps in an epoch; by default the DataLoader's length, 50 at most.", min=1),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge two training scripts of your own.
+
+    Does the new one do the same work, and how much faster?
+
+    Example: workshop compare old.py new.py config.py --device cpu
+
+    Both run with the same arguments, in this folder, and end when the judge has seen enough. Options of this command
+    come before the scripts. Exit codes are those of check.
+    """
+    from workshop.cli.result_text import print_verdict
+    from workshop.judge import compare as judge
+
+    for script in (old, new):
+        if not script.is_file():
+            raise WorkshopError(f"there is no file {script.absolute()}; name two training scripts")
+    verdict = judge.compare(old, new, arguments or [], target, steps, say)
+    print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
+    raise typer.Exit(verdict.outcome.exit_code)
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def monitor(
+    pid: Annotated[
+        list[int] | None, typer.Option(help="Of a run; by default every training run.", show_default=False)
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two pictures.", min=0.1)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch cores, memory, GPUs and every process of a run.
+
+    Start the training in another terminal.
+
+    Example: workshop monitor --once
+    """
+    from rich.console import Console
+
+    from workshop.cli.monitor_screen import first_rates, show
+    from workshop.processes.snapshot import Watch
+
+    if as_json:
+        print_json(**first_rates(Watch(pid), interval).as_dict())
+    else:
+        show(Watch(pid), interval, once, Console(highlight=False))

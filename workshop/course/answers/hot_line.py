@@ -1,0 +1,115 @@
+"""Judges which line is named as the hottest, by the participant's line profile or py-spy recording."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from linecache import getline
+from pathlib import Path
+
+from workshop.course.answers.question import AS_HOT, Question
+from workshop.errors import WorkshopError
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.profiles import line_profile, recorded_lines
+from workshop.profiles.line_profile import Function
+from workshop.profiles.stacks import Recording
+from workshop.recording.py_spy import FOLDER
+
+
+def judge_profiled(question: Question) -> Verdict:
+    """Ask for the line in which the part's function spends its time."""
+    script, name = question.script, question.part.profiled
+    path = newest_profile(script)
+    run_again = f"run kernprof -lv {script.name} with its config once more"
+    if path is None:
+        return question.not_yet(f"there is no {script.name}.lprof here", run_again)
+    function = line_profile.find(path, script, name)
+    if function is None:
+        others = {each.file.resolve() for each in line_profile.read(path)} - {script.resolve()}
+        of = f"; it was taken of {min(others)}" if others else ""
+        hint = f"put @profile above def {name}, and {run_again}"
+        return question.not_yet(f"{path.name} does not cover {name} of {script}{of}", hint)
+    main = line_profile.find(path, script, "main")
+    if stale := line_profile.why_stale(path, function, script, ran_s=main.seconds if main else 0.0):
+        return question.not_yet(f"the profile is stale: {stale}", run_again)
+    if function.hottest is None:
+        return question.not_yet(
+            f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it",
+            f"profile with num_workers=0, or with worker_init_fn=profile_worker: workshop show {question.part.name}",
+        )
+    return _judge_line(question, function, "did not run in")
+
+
+def newest_profile(script: Path) -> Path | None:
+    """Return the newest line profile of a script; kernprof writes it to the folder that it is started in."""
+    beside = script.with_name(f"{script.name}.lprof")
+    by_variable = Path.cwd() / "profile_output.lprof"  # of LINE_PROFILE=1
+    found = [path for path in {beside, Path.cwd() / beside.name, by_variable} if path.is_file()]
+    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+        if any(line_profile.same_file(function.file, script) for function in line_profile.read(path)):
+            return path
+    return beside if beside in found else None
+
+
+def judge_recorded(question: Question) -> Verdict:
+    """Ask for the line of the script that was seen most often, and look into its newest recording."""
+    part, script = question.part, question.script
+    record = f"workshop record {part.recorded} -- python {script.name} with its config"
+    found = next(_recordings(script), None)
+    if found is None:
+        return question.not_yet(f"there is no recording of {script.name} here", record)
+    path, recording = found
+    if stale := recorded_lines.why_stale(path, recording, script):
+        return question.not_yet(f"the recording is stale: {stale}", record)
+    if "--idle" in part.recorded and not recorded_lines.shows_waiting(recording, script):
+        return question.not_yet(f"hardly anything waits in {path.name}: it was recorded without --idle", record)
+    return _judge_recorded_line(question, path, recording, script)
+
+
+def judge_untouched(question: Question) -> Verdict:
+    """Ask for the line of the untouched script that was seen most often, whatever the script is now."""
+    part, script, untouched = question.part, question.script, question.part.untouched
+    changed = script.read_bytes() != untouched.read_bytes()
+    for path, recording in _recordings(script):
+        if changed and path.stat().st_mtime > script.stat().st_mtime:
+            continue  # it may well be of the script as it is now, with no line moved
+        if not recorded_lines.why_of_another_script(path, recording, untouched):
+            return _judge_recorded_line(question, path, recording, untouched)
+    missing = f"there is no recording of {script.name} as it first came"
+    record = f"workshop reset {part.name}, and workshop record {part.recorded} -- python {script.name}"
+    return question.not_yet(missing, record)
+
+
+def _recordings(script: Path) -> Iterator[tuple[Path, Recording]]:
+    """Yield the recordings of a script in the usual folder, here or beside the script; the newest first."""
+    return recorded_lines.recordings_of([Path.cwd() / FOLDER, script.parent / FOLDER], script)
+
+
+def _judge_recorded_line(question: Question, path: Path, recording: Recording, script: Path) -> Verdict:
+    function = recorded_lines.as_function(recording, script)
+    # A sampling profiler may miss a line that ran.
+    return _judge_line(question, replace(function, name=f"{script.name} ({path.name})"), "was not seen in")
+
+
+def _judge_line(question: Question, function: Function, absent: str) -> Verdict:
+    """Ask for the number of the hottest line of a function, and judge it.
+
+    Args:
+        question: what is asked.
+        function: the lines, with their times; at least one took time.
+        absent: what is said of a line that is not among them.
+
+    Raises:
+        WorkshopError: the answer is not a number.
+    """
+    answer = question.answer()
+    if not answer.isdecimal():
+        raise WorkshopError(f"{answer!r} is not the number of a line")
+    number, hottest = int(answer), function.hottest
+    assert hottest
+    if number not in {line.number for line in function.lines}:
+        return question.not_yet(f"line {number} {absent} {function.name}")
+    share = function.share(number)
+    source = getline(str(function.file), number).strip()
+    says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
+    if share >= AS_HOT * function.share(hottest.number):
+        return question.verdict(Outcome.DONE, says)
+    return question.not_yet(f"{says}; another line takes more")

@@ -1,0 +1,49 @@
+"""What this machine has for a run: cores, NVIDIA GPUs, and the commands that were installed along with the workshop."""
+
+import contextlib
+import io
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def core_quota() -> float | None:
+    """Return the number of cores' time that Linux' control groups, version 2, allow; None for no limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return None
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def threads_each(processes: int) -> str:
+    """Return the OMP_NUM_THREADS of each of several processes that share the cores, unless the environment has one."""
+    return os.environ.get("OMP_NUM_THREADS", str(max(1, usable_cores() // processes)))
+
+
+def gpus() -> list[Any]:
+    """Return the GPUs as nvitop knows them; without an NVIDIA driver there are none."""
+    import nvitop
+
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # NVML complains there that it is not installed
+            return list(nvitop.Device.all())
+    except nvitop.NVMLError:
+        return []
+
+
+def find_executable(name: str) -> str | None:
+    """Return the path of the command installed for this very Python; else of the first on the path, if there is one."""
+    return own_executable(name) or shutil.which(name)
+
+
+def own_executable(name: str) -> str | None:
+    """Return the path of the command installed for this very Python, if there is one."""
+    return shutil.which(name, path=sysconfig.get_path("scripts"))
