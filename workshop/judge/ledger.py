@@ -141,7 +141,9 @@ class Ledger:
     @classmethod
     def of_ranks(cls, ledgers: Sequence["Ledger"]) -> "Ledger":
         """Join the ledgers of several ranks as if one process had done it all: shares of a batch become one batch."""
-        whole = cls(loader_starts=ledgers[0].loader_starts, batches=ledgers[0].batches, model=ledgers[0].model)
+        # The slowest rank counts: what enters the model on one rank may be made after another has begun its step.
+        starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
+        whole = cls(loader_starts=starts, batches=ledgers[0].batches, model=ledgers[0].model)
         whole.workers = sum(ledger.workers for ledger in ledgers)
         for name in ("reads", "transforms"):
             events = [event for ledger in ledgers for event in getattr(ledger, name)]
@@ -302,7 +304,7 @@ def _together(shares: Sequence[Forward]) -> Forward:
     targets = [share.targets for share in shares]
     return replace(
         shares[0],
-        t=min(share.t for share in shares),
+        t=max(share.t for share in shares),
         shape=(sum(share.shape[0] for share in shares), *shares[0].shape[1:]),
         values=np.concatenate([share.values for share in shares]),
         targets=None if None in targets else tuple(target for each in targets for target in each or ()),
