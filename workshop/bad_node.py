@@ -12,7 +12,11 @@ def strike(seconds: float) -> None:
     """Make one rank of this run wait that long before each optimizer step; a run of one process is not changed."""
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1 and int(os.environ.get("RANK", "0")) == struck_rank(ranks):
-        register_optimizer_step_pre_hook(lambda *_: time.sleep(seconds))
+
+        def stall(*_: object) -> None:  # the name by which py-spy shows it
+            time.sleep(seconds)
+
+        register_optimizer_step_pre_hook(stall)
 
 
 def struck_rank(ranks: int, folder: Path | None = None) -> int:

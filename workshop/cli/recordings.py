@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from workshop.cli import py_spy_tables
+from workshop.cli import py_spy_text
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
 from workshop.cli.output import filled, print_csv, print_json, say, terminal_width, write_file
 from workshop.errors import WorkshopError
@@ -154,7 +154,7 @@ def _print_text(tables: dict[str, ReportTable], by: str | None, most: int | None
             continue  # a process that never ran a function, such as Python's resource tracker
         if by:
             print(f"{name}: {table.samples} samples, {table.samples / recording.samples:.1%} of all\n")
-        print(py_spy_tables.as_text(table.rows[:most], terminal_width()), end="\n\n" if by else "\n")
+        print(py_spy_text.as_text(table.rows[:most], terminal_width()), end="\n\n" if by else "\n")
 
 
 def _report_changes(before: Path, after: Path, total: bool, most: int | None, as_json: bool, as_csv: bool) -> None:
@@ -167,7 +167,7 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
         ]
         _print_data(flat, ["change", "before", "after", "name", "path"], as_json)
     else:
-        print(py_spy_tables.changes_as_text(changes, old.samples, new.samples))
+        print(py_spy_text.changes_as_text(changes, old.samples, new.samples))
         say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))
 
 

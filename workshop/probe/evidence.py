@@ -20,9 +20,9 @@ from workshop.probe.connection import Connection
 from workshop.probe.copy_trace import CopyTrace
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import Listener, TrainingHooks, is_trained
-from workshop.probe.replay import LossFunction, StepRecorder, recompute
+from workshop.probe.photo_reads import replaced_clocks
+from workshop.probe.recorded_step import LossFunction, StepRecorder, recompute
 from workshop.probe.signature import encode, signature
-from workshop.probe.storage import replaced_clocks
 from workshop.probe.wire import (
     BatchCopied,
     EpochBegan,

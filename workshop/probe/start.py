@@ -7,7 +7,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from workshop.probe import storage, wire
+from workshop.probe import photo_reads, wire
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
@@ -33,10 +33,10 @@ def _watch(config: ProbeConfig) -> None:
     global parent
     events = EventFile(config.folder)
     if config.judged:
-        storage.watch_sleep()
+        photo_reads.watch_sleep()
         if config.judged.photos:
-            storage.watch_photos(config.judged.photos, events)
-        after_import("torchvision.io.image", storage.audit_read_file)
+            photo_reads.watch_photos(config.judged.photos, events)
+        after_import("torchvision.io.image", photo_reads.audit_read_file)
         after_import("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events))
     parent = claim(config)
     if parent and config.judged:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from workshop.probe.replay import LossFunction, recompute
+from workshop.probe.recorded_step import LossFunction, recompute
 
 
 @pytest.mark.parametrize("share", ["items", "ranks"])
