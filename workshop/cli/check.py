@@ -85,7 +85,7 @@ def watch(
 ) -> None:
     """Check a part each time the script is saved.
 
-    Until Ctrl-C. Without a name, the part to do next.
+    Ctrl-C ends it. Without a name, it is the part to do next.
 
     Example: workshop watch part3
     """

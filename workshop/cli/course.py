@@ -127,7 +127,7 @@ def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
 def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
     """Put the untouched script back; yours is kept.
 
-    With the date in its name. Without the name of a part, it is train.py.
+    Yours gets the date in its name. Without the name of a part, the script is train.py.
 
     Example: workshop reset part9
     """

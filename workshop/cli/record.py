@@ -74,7 +74,7 @@ def record_torch(
 ) -> None:
     """Record every operator and kernel of a few steps.
 
-    Of any training script, by torch.profiler.
+    torch.profiler records any training script as it is.
 
     Example: workshop record torch -- train.py configs/example_config.py
 

@@ -56,7 +56,7 @@ def report(
 ) -> None:
     """See in which lines a py-spy recording spent its time.
 
-    And which line of your own led there.
+    The report also names the line of your own code that led there.
 
     Example: workshop py-spy-report --file py-spy-outputs --aggregate-leaf-paths
 

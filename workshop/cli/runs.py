@@ -25,7 +25,7 @@ def measure(
 ) -> None:
     """See where the time of a step goes in any script.
 
-    And how much a better data pipeline could gain.
+    It also measures how much a better data pipeline could gain.
 
     Example: workshop measure train.py configs/example_config.py
 

@@ -86,7 +86,7 @@ def as_command(command: list[str]) -> list[str]:
             raise WorkshopError(f"{command[0]} is not a file; name a Python script")
         return [sys.executable, *command]
     if not shutil.which(command[0]):
-        raise WorkshopError(f"there is no command {command[0]}; name a script as in: record torch -- train.py")
+        raise WorkshopError(f"there is no command {command[0]}; name one, or a script such as train.py")
     return command
 
 

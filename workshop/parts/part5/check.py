@@ -16,7 +16,7 @@ def check(bench: Bench) -> Verdict:
     bench.restart()
     bench.train(1)
     if reason := why_not_cached(bench):
-        return Verdict(bench.subject, Outcome.NOT_YET, (reason,), next="workshop/parts/part5/README.md")
+        return Verdict(bench.subject, Outcome.NOT_YET, (reason,), next="workshop show part5")
     return bench.refusal() or bench.race(f"the first epoch, on an empty cache, ran at {cold_rate(bench):.1f} samples/s")
 
 
