@@ -3,6 +3,7 @@
 import lmdb
 import numpy as np
 import torch
+from PIL.Image import Resampling
 from torchvision import tv_tensors
 
 from solutions import part5
@@ -34,7 +35,9 @@ class Lmdb(torch.utils.data.Dataset):
 
 def main(config, root, device, run_folder):
     side = config.image_size * 8 // 7
-    slow = part5.CustomSlowDataset(root, lambda photo: photo.resize((side, side)), config.wasted_time, config.max_items)
+    slow = part5.CustomSlowDataset(
+        root, lambda photo: photo.resize((side, side), Resampling.BILINEAR), config.wasted_time, config.max_items
+    )
     slow.side = side
     dataset = Lmdb(slow, config.cache_dir, part5.augment(config.image_size))
     loader = torch.utils.data.DataLoader(dataset, config.batch_size, shuffle=True, num_workers=2)

@@ -1,8 +1,12 @@
 """What the bench makes of what the scripts report."""
 
+import numpy as np
 import pytest
 
 from workshop.judge.bench import hidden_share
+from workshop.judge.ledger import Forward, Ledger, TrainingStep, unit
+from workshop.judge.proof import Unseen, copied_ahead, other_work
+from workshop.judge.verdict import Outcome
 
 
 @pytest.mark.parametrize(
@@ -16,3 +20,29 @@ from workshop.judge.bench import hidden_share
 )
 def test_the_share_of_copies_that_is_hidden(copies: list[tuple[int, int]], kernels: list, share: float) -> None:
     assert hidden_share({"copies": copies, "kernels": kernels}) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("copied_s", "ahead"), [((0.5,), 1), ((1.5,), 0), ((0.5, 1.5), 0), ((0.5, 2.5), 1)])
+def test_the_copy_that_is_used_counts(copied_s: tuple[float, ...], ahead: int) -> None:
+    """That is the last one before the model begins: an earlier one may be for show."""
+    pictures = np.random.default_rng(0).normal(size=(2, 1, 192)).astype(np.float32)
+    forwards = [
+        Forward(t, (1, 3, 8, 8), "float32", "cpu", False, each, (0,))
+        for t, each in zip((1.0, 2.0), pictures, strict=True)
+    ]
+    steps = [TrainingStep(each.t, (each,), 1, (0.0,)) for each in forwards]
+    ledger = Ledger(steps=steps, copies=[(t, unit(pictures[1])) for t in copied_s])
+    assert copied_ahead(ledger, 2) == (ahead, 1)
+
+
+def test_what_cannot_be_seen_is_no_accusation() -> None:
+    assert other_work("mine.py", []) is None
+    verdict = other_work("mine.py", [Unseen("the loss")])
+    assert verdict
+    assert (verdict.outcome, verdict.reasons) == (
+        Outcome.UNDECIDED,
+        ("the judge cannot see whether it is the same work: the loss",),
+    )
+    verdict = other_work("mine.py", ["it is smaller", Unseen("the loss")])
+    assert verdict
+    assert (verdict.outcome, verdict.reasons) == (Outcome.OTHER_WORK, ("it is smaller",))

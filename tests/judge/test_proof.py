@@ -5,19 +5,31 @@ from pathlib import Path
 import pytest
 from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
 
+from workshop.judge.proof import Unseen
+
 NAMED = {
     "part3": {
         "augmentation_frozen": "the augmentation is frozen",
         "backward_left_out": "backward runs",
         "batch_size_changed": "batches have 8 items, the original's 4",
+        "batch_norm_forgets": "other values in the model's buffers",
+        "batches_always_the_same": "shuffle items, not batches",
         "batches_reused": "an epoch trains on",
         "crop_on_top": "serves for several epochs: what was augmented is kept",
+        "decoded_by_nearest": "are not what the original makes of the photos",
+        "decoded_in_grey": "are not what the original makes of the photos",
+        "decoded_small": "are not what the original makes of the photos",
+        "decoded_with_loss": "are not what the original makes of the photos",
+        "draw_repeated": "begin where the random generator had been before",
         "epochs_from_memory": "the augmentation is frozen",
+        "epochs_prepared": "had gone through AutoAugment before it began",
         "every_second_batch_skipped": "batches are skipped",
         "every_third_batch_skipped": "an epoch trains on",
         "gradients_pile_up": "something else than the gradient of its batch",
+        "head_only_now_and_then": "optimizer steps moved nothing in 60 of the model's 62 tensors",
         "images_shrunk": "the model's input is 3 x 32 x 32, the original's 3 x 64 x 64",
         "images_shrunk_and_enlarged": "Resize makes a picture 16 x 16 pixels",
+        "kernels_replaced": "AutoAugment does not change pictures as in the original",
         "last_batch_dropped": "an epoch trains on 8 of 11 items: the last batch is dropped",
         "layers_frozen": "something else than the gradient of its batch",
         "lower_precision": "lower precision",
@@ -25,10 +37,15 @@ NAMED = {
         "not_shuffled": "the items come in the same order every epoch",
         "optimizer_another": "the optimizer is SGD, the original's AdamW",
         "optimizer_every_other_batch": "the optimizer steps",
-        "optimizer_pretends": "steps of the optimizer moved nothing",
+        "optimizer_pretends": "optimizer steps moved nothing in 62 of the model's 62 tensors",
+        "parameters_in_two_groups": "the optimizer's weight_decay is 0.0 for 61 of its tensors",
         "perf_counter_patched": "the script replaces time.perf_counter",
+        "policies_left_out": "AutoAugment does not change pictures as in the original",
+        "resize_left_out": "pixels, the original's 73 x 73",
+        "setting_changed_later": "RandomResizedCrop has scale=(0.95, 1.0), in the original (0.08, 1.0)",
         "sleep_at_start": "did not wait for the slow storage",
         "sleep_elsewhere": "did not wait for the slow storage",
+        "sleep_in_constructor": "did not wait for the slow storage",
         "sleep_only_at_first": "did not wait for the slow storage",
         "sleep_patched": "the script replaces time.sleep",
         "sleep_removed": "33 of 33 reads of a photo did not wait for the slow storage",
@@ -37,6 +54,7 @@ NAMED = {
         "transform_dropped": "AutoAugment was at work on 0 of",
         "transform_shared": "share one draw of a random transform",
         "transform_weakened": "RandomResizedCrop has scale=(0.99, 1.0), in the original (0.08, 1.0)",
+        "weights_changed_after_the_step": "something else has changed the model's parameters",
     },
     "part10": {
         "batches_not_shared": "batches have 8 items, the original's 4",
@@ -48,6 +66,13 @@ NAMED = {
     },
 }
 """What is said of each cheat. Those of part 9 are in parts/test_part9.py."""
+
+UNSEEN = {
+    "asyncio_sleep": "reads of a photo waited cannot be seen: wait for the slow storage with time.sleep",
+    "own_crop": "RandomResizedCrop was seen at work on 0 of",
+    "own_loss": "the targets cannot be seen: take the loss from a loss function of torch.nn",
+}
+"""What is said of work that may be the same, and cannot be seen."""
 
 KEPT = [pytest.param(part, path.stem, id=f"{part}-{path.stem}") for part in SCRIPTS for path in SCRIPTS[part]]
 
@@ -81,7 +106,11 @@ def test_evidence_that_is_recorded_anew_says_the_same(
 def assert_right(part: str, script: str, found: list[str]) -> None:
     """One cheat is one complaint, or two: which steps are recomputed is a matter of chance."""
     if script in NAMED[part]:
-        assert NAMED[part][script] in " ".join(found)
-        assert len(found) <= 2
+        refused = [complaint for complaint in found if not isinstance(complaint, Unseen)]
+        assert NAMED[part][script] in " ".join(refused)
+        assert len(refused) <= 2
+    elif script in UNSEEN:
+        assert all(isinstance(complaint, Unseen) for complaint in found)
+        assert UNSEEN[script] in found[0]
     else:
         assert found == []

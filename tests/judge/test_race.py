@@ -41,6 +41,13 @@ def test_a_lead_of_three_decides(ratios: list[float], faster: bool | None, pairs
     assert len(result.pairs) == pairs
 
 
+def test_pairs_that_agree_about_nothing_else_decide_nothing() -> None:
+    result, _ = run([2, 40, 3, 3, 3, 3, 3])
+    assert Result(2.0, result.pairs[:3]).faster is None, "the 95 % interval is from 0.1 to 300"
+    assert result.faster
+    assert len(result.pairs) == 7
+
+
 def test_they_take_turns_in_going_first() -> None:
     _, order = run([1, 3, 1, 3, 3, 3, 3])
     assert order == "ABBAABBAABBAAB"

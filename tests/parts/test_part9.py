@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from script_runs import one_thread
@@ -15,9 +16,12 @@ from torch import Tensor
 
 from solutions import part9
 from workshop.judge.judged_script import JudgedScript
+from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.proof import Unseen
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
 from workshop.parts.part9.check import links_are_haar
+from workshop.parts.part9.draws import too_few, words_between
 from workshop.parts.part9.haar import complaints
 from workshop.probe.wire import Proceed
 from workshop.processes.script import run_folder
@@ -150,3 +154,40 @@ def test_links_are_judged_as_they_enter_the_model() -> None:
         found = list(links_are_haar(SimpleNamespace(original=script, candidate=script), samples))  # type: ignore[arg-type]
     assert len(samples) == 2
     assert found[-1].startswith("16 of 48 fields had come before")
+
+
+@pytest.mark.parametrize("drawn", [0, 1, 623, 624, 625, 65_536, 500_000])
+def test_random_numbers_are_counted_from_the_states_of_the_generator(drawn: int) -> None:
+    for _ in range(2):  # from the seed, and from the middle of a block
+        before = torch.get_rng_state()
+        torch.empty(drawn).random_(10)
+        after = torch.get_rng_state()
+        assert words_between(before.numpy().tobytes(), after.numpy().tobytes(), most=10**6) == drawn
+    if drawn:
+        assert words_between(after.numpy().tobytes(), before.numpy().tobytes(), most=5000) == 5000, "never"
+
+
+def drawn(draw: Callable[[int], object]) -> Ledger:
+    """The ledger of ten steps, each with a field of 64 links, before which something is drawn."""
+    steps = []
+    for number in range(10):
+        draw(number)
+        state = torch.get_rng_state().numpy().tobytes()
+        values = np.zeros((1, 64), np.float32)
+        entered = Forward(number, (1, 4, 2, 2, 2, 2, 3, 3), "complex64", "cpu", False, values, None, state)
+        steps.append(TrainingStep(number, (entered,), 1, (0.0,)))
+    return Ledger(steps=steps)
+
+
+def test_links_that_are_not_drawn_for_their_step() -> None:
+    own = torch.Generator()
+    for draw in (lambda _: torch.randn(64, 9), lambda number: number % 2 or torch.randn(2 * 64, 12)):
+        assert list(too_few(drawn(draw))) == []
+    [says] = too_few(drawn(lambda _: torch.randn(64)))
+    assert says == "9 steps drew 576 random numbers, and their links need at least 3,584"
+    [says] = too_few(drawn(lambda number: torch.randn(64, 9 * 10 if number == 1 else 0)))
+    assert says == "9 steps drew 2,048 random numbers, and their links need at least 3,584", (
+        "of a step, at most 32 a link count"
+    )
+    [says] = too_few(drawn(lambda _: torch.randn(64, 9, generator=own)))
+    assert isinstance(says, Unseen)

@@ -95,7 +95,8 @@ def test_epochs_samples_and_batches_from_memory(start: Start) -> None:
     assert len({step.parameter for step in ledger.steps}) == 9, "each step moves the parameters"
     assert ledger.batches == 3
     assert ledger.model
-    assert (ledger.model.optimizer, ledger.model.settings["lr"]) == ("AdamW", 0.01)
+    [group] = ledger.model.groups
+    assert (group.optimizer, group.tensors, group.settings["lr"]) == ("AdamW", 2, 0.01)
     assert len(ledger.copies) == 9
     judge.close()
 

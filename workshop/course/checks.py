@@ -105,6 +105,7 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         target=part.target,
         command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
         epoch_steps=part.steps,
+        random_states=bool(part.own_script),
         recomputable=True,
         solution=part.solution,
     )

@@ -33,6 +33,8 @@ class Contest:
     """The folder whose files are the data; None if reading them is of no interest."""
     epoch_steps: int | None = None
     """The number of optimizer steps in an epoch; None for the length of the original's first DataLoader."""
+    random_states: bool = False
+    """Note the state of the CPU's random generator at each step, to count the numbers that were drawn."""
     items: int = 0
     """The number of items in an epoch, where it is known."""
     batch_size: int = 0
@@ -60,6 +62,7 @@ class Contest:
             folder,
             photos=self.photos,
             epoch_steps=self.epoch_steps,
+            random_states=self.random_states,
             work_folder=self.work_folder,
             environment=self.environment,
         )

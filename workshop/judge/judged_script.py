@@ -42,17 +42,24 @@ class JudgedScript(Script):
         *command: the command and the folder of the run, as for a `Script`.
         photos: the folder whose files are the data; None if reading them is of no interest.
         epoch_steps: the number of optimizer steps in an epoch; None for the length of its first DataLoader.
+        random_states: note the state of the CPU's random generator at each step.
         **options: the other arguments of a `Script`.
     """
 
     unit = "an epoch"
 
     def __init__(
-        self, *command: Any, photos: Path | None = None, epoch_steps: int | None = None, **options: Any
+        self,
+        *command: Any,
+        photos: Path | None = None,
+        epoch_steps: int | None = None,
+        random_states: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__(*command, **options)
         self.photos = f"{photos.resolve()}{os.sep}" if photos else None
         self.epoch_steps = epoch_steps
+        self.random_states = random_states
         self.epochs_in_run = 0
 
     def begin(self, sample_step: int | None = None) -> None:
@@ -61,7 +68,7 @@ class JudgedScript(Script):
         Args:
             sample_step: record this step of the first epoch, counted from 0.
         """
-        self.start(JudgedRun(self.photos, self.epoch_steps, sample_step))
+        self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states))
         self.epochs_in_run = 0
 
     def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> Epoch:

@@ -30,6 +30,7 @@ from workshop.probe.wire import (
     StepTaken,
     TrainedModel,
     TransformCall,
+    is_random,
 )
 
 Array = NDArray[np.float32]
@@ -53,6 +54,10 @@ class AppliedTransform:
     before: Array
     """Signatures of shape (pictures, channels * SAMPLES), of unit variance in each channel."""
     after: Array
+    decoded: Array | None = None
+    """The signatures as the pictures entered the first random transform."""
+    gap: float = 0.0
+    """The largest change of the signature between the simple transforms, or after the last of them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class Forward:
     values: Array
     """The signatures as they are, of shape (pictures, channels * SAMPLES)."""
     targets: tuple[Any, ...] | None
+    random_state: bytes | None = None
+    """The state of the CPU's random generator, if it was noted."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,10 @@ class TrainingStep:
     backwards: int
     parameter: tuple[float, ...] | None
     """Values of the model's smallest parameter after the step."""
+    still: frozenset[int] = frozenset()
+    """The parameter tensors that the step did not move."""
+    touched: frozenset[int] = frozenset()
+    """The parameter tensors that something moved between the step before and this one."""
     run_index: int = 0
     """How many times the script had been started before the run that took this step."""
 
@@ -95,6 +106,15 @@ class PictureOrigin:
     """The number of pictures that share one random draw; 1 if each has a draw of its own."""
     draws: tuple[tuple[str, int], ...] = ()
     """The random transforms on its way: the name, and the number of the event among the ledger's transforms."""
+    decoded: Array | None = None
+    """The signature of the picture as it entered the first random transform."""
+    has_gap: bool = False
+    """Whether something that is no transform of torchvision has changed the picture on its way."""
+
+    @property
+    def decoded_size(self) -> tuple[int, ...] | None:
+        """Height and width of the picture as it entered the first random transform."""
+        return next((tuple(each.before) for each in reversed(self.simple) if is_random(each.name)), None)
 
 
 @dataclass(frozen=True)
@@ -163,14 +183,18 @@ class Ledger:
                 self.reads.append(event)
             case TransformCall():
                 before, after = unit(decode(event.before)), unit(decode(event.after))
-                self.transforms.append(AppliedTransform(event.t, event.source, tuple(event.simple), before, after))
+                decoded = unit(decode(event.decoded)) if event.decoded else None
+                gap = max([event.gap, *(each.gap for each in event.simple)])
+                applied = AppliedTransform(event.t, event.source, tuple(event.simple), before, after, decoded, gap)
+                self.transforms.append(applied)
             case StepTaken():
                 if not self.steps:
                     self.batches = self._last_batches
                 forwards = tuple(_forward(each) for each in event.forwards)
                 parameter = None if event.parameter is None else tuple(event.parameter)
                 run_index = self._runs.setdefault(event.pid, len(self._runs))
-                self.steps.append(TrainingStep(event.t, forwards, event.backwards, parameter, run_index))
+                moves = frozenset(event.still), frozenset(event.touched)
+                self.steps.append(TrainingStep(event.t, forwards, event.backwards, parameter, *moves, run_index))
             case LoaderStarted():
                 self.loader_starts.append(event.t)
                 self._last_batches = event.batches
@@ -204,17 +228,21 @@ class Ledger:
         simple: list[SimpleTransform] = []
         draws: list[tuple[str, int]] = []
         shared_by = 1
-        photo = None
+        photo = decoded = None
+        has_gap = False
         while (number := self._maker(picture, before)) is not None:
             made = self.transforms[number]
             simple.extend(reversed(made.simple))
-            drawn = [(each.name, number) for each in made.simple if is_random(each)]
+            drawn = [(each.name, number) for each in made.simple if is_random(each.name)]
             if drawn:
                 draws.extend(drawn)
                 shared_by = max(shared_by, len(made.after))
             if read := self.read_for[number]:
                 photo = read.photo
             position = int(np.argmin(distance(made.after, picture))) if len(made.before) > 1 else 0
+            if made.decoded is not None:
+                decoded = made.decoded[position]
+            has_gap |= made.gap > SAME_PICTURE
             picture, before = made.before[position], made.t
         if not simple:
             return None
@@ -222,7 +250,7 @@ class Ledger:
             # What has been kept by code of its own comes back as the same picture: see what it was the first time.
             reads = [self.read_for[number] for number in self._taken.near(picture)]
             photo = next((read.photo for read in reads if read), None)
-        return PictureOrigin(photo, tuple(simple), shared_by, tuple(draws))
+        return PictureOrigin(photo, tuple(simple), shared_by, tuple(draws), decoded, has_gap)
 
     @cached_property
     def traced(self) -> list[TracedPicture]:
@@ -263,11 +291,6 @@ class _Signatures:
             return []
         rows, numbers = self.by_width[len(picture)]
         return [numbers[index] for index in np.flatnonzero(distance(rows, picture) < SAME_PICTURE)]
-
-
-def is_random(transform: SimpleTransform) -> bool:
-    """Return whether a transform draws anew for each picture."""
-    return transform.name.startswith(("Random", "AutoAugment", "TrivialAugment", "AugMix", "ColorJitter", "Gaussian"))
 
 
 def unit(values: Array) -> Array:
@@ -313,4 +336,6 @@ def _together(shares: Sequence[Forward]) -> Forward:
 
 def _forward(each: ForwardPass) -> Forward:
     targets = None if each.targets is None else tuple(each.targets)
-    return Forward(each.t, tuple(each.shape), each.dtype, each.device, each.autocast, decode(each.pictures), targets)
+    state = base64.b64decode(each.random_state) if each.random_state else None
+    values = decode(each.pictures)
+    return Forward(each.t, tuple(each.shape), each.dtype, each.device, each.autocast, values, targets, state)

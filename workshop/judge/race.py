@@ -5,6 +5,7 @@ target. Three more wins than losses: faster. Three more losses than wins: not. T
 ratio test of p = 0.9 against p = 0.1 for the chance of a win, with an error of 1 % on either side: a lead of k decides
 where (0.9 / 0.1)^k >= 0.99 / 0.01, and 9^3 is the first power of 9 above 99. So the 1 %
 holds for a script whose pairs come out the same nine times in ten; the closer it is to the target, the more is chance.
+Three pairs that happen to agree about the target, and about nothing else, decide nothing: see `SPREAD`.
 """
 
 import math
@@ -15,6 +16,9 @@ from statistics import mean, median, stdev
 
 LEAD = 3
 MOST_PAIRS = 15
+
+SPREAD = 10.0
+"""While the upper end of the 95 % interval is more than this times its lower end, nothing is decided."""
 
 # Student's t for a two-sided 95 % interval, by degrees of freedom from 1.
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14)
@@ -48,7 +52,10 @@ class Result:
     @property
     def faster(self) -> bool | None:
         """Whether the target is reached; None if that could not be decided."""
-        return None if abs(self.lead) < LEAD else self.lead > 0
+        if abs(self.lead) < LEAD:
+            return None
+        low, high = self.interval
+        return self.lead > 0 if high <= SPREAD * low else None
 
     @property
     def ratio(self) -> float:
@@ -57,11 +64,9 @@ class Result:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95 % interval for the mean of the pairs' ratios, on a log scale: Student's t."""
+        """A 95 % interval for the geometric mean of the pairs' ratios, of which there are at least two: Student's t."""
         logs = [math.log(pair.ratio) for pair in self.pairs]
-        if len(logs) < 2:
-            return 0.0, math.inf
-        half = _STUDENT[min(len(logs) - 1, len(_STUDENT)) - 1] * stdev(logs) / math.sqrt(len(logs))
+        half = _STUDENT[len(logs) - 2] * stdev(logs) / math.sqrt(len(logs))
         return math.exp(mean(logs) - half), math.exp(mean(logs) + half)
 
 

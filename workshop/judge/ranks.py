@@ -13,7 +13,7 @@ from typing import Self
 from workshop.judge.contest import Contest
 from workshop.judge.judged_script import Epoch
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import NO_LOSS, Evidence
+from workshop.judge.proof import NO_LOSS, Evidence, other_work
 from workshop.judge.rank_proof import differences_of_ranks, why_alone
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.wire import Proceed
@@ -151,9 +151,8 @@ class RanksBench:
         recomputed = [self.original.recompute(*samples) for samples in whole] or [NO_LOSS]
         clocks = sorted({name for taken in self.epochs for epoch in taken for name in epoch.report.replaced_clocks})
         evidence = Evidence(self.contest.wasted_time_s, clocks, recomputed)
-        complaints = tuple(differences_of_ranks(Ledger.of(self.original.folder), ledgers, evidence))
-        where = f"workshop show {self.subject}: what can go wrong"
-        return Verdict(self.subject, Outcome.OTHER_WORK, complaints, next=where) if complaints else None
+        complaints = differences_of_ranks(Ledger.of(self.original.folder), ledgers, evidence)
+        return other_work(self.subject, complaints, next=f"workshop show {self.subject}: what can go wrong")
 
     def speed(self) -> str:
         """Return a sentence that says how much faster several ranks are than one, where the machine can tell."""

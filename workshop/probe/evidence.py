@@ -6,6 +6,7 @@ After the last optimizer step of an epoch the process waits until the judge lets
 import atexit
 import os
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from workshop.probe.wire import (
     EpochReport,
     ForwardPass,
     LoaderStarted,
+    ParameterGroup,
     ProbeConfig,
     Proceed,
     Recomputation,
@@ -47,6 +49,9 @@ MOST_TARGETS = 4096
 MOST_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
 
+SPOTS = 4
+"""The number of values of each parameter tensor that show whether something has moved it."""
+
 _monotonic = time.monotonic  # the script may replace it
 
 
@@ -61,21 +66,25 @@ class _Pass:
     autocast: bool
     pictures: torch.Tensor
     targets: torch.Tensor | None = None
+    random_state: torch.Tensor | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
         targets = None if self.targets is None else self.targets.flatten()[:MOST_TARGETS].tolist()
-        fields = {**vars(self), "pictures": encode(self.pictures), "targets": targets}
+        state = None if self.random_state is None else b64encode(self.random_state.numpy().tobytes()).decode()
+        fields = {**vars(self), "pictures": encode(self.pictures), "targets": targets, "random_state": state}
         return ForwardPass(**fields)
 
 
 @dataclass
 class _Step:
-    """The passes before a step of the optimizer, and a parameter after it; None as long as it has not stepped."""
+    """A training step, and the parameters before and after it; None as long as no optimizer has stepped."""
 
     forwards: list[_Pass] = field(default_factory=list)
     backwards: int = 0
     parameter: torch.Tensor | None = None
+    before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
+    after: torch.Tensor | None = None
 
 
 class EvidenceKeeper(Listener):
@@ -87,17 +96,24 @@ class EvidenceKeeper(Listener):
         self.hooks = TrainingHooks(self)
         self.epoch_steps = config.judged.epoch_steps
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
+        self.random_states = config.judged.random_states
         self.has_begun = False
         self.batches: int | None = None  # of the DataLoader that began last
-        self.model: nn.Module | None = None
+        self.root: nn.Module | None = None  # that the script calls
+        self.model: nn.Module | None = None  # inside of it
+        self.inner_hooks: list[Any] = []  # of the model, where that is not the root
         self.parameters: list[nn.Parameter] = []
-        self.optimizer: Optimizer | None = None
+        self.trained: set[nn.Parameter] = set()
+        self.spots: list[torch.Tensor] = []
+        self.optimizers: list[Optimizer] = []  # of the model's parameters
+        self.stepped: set[nn.Parameter] = set()  # in the step that is under way
         self.loss: LossFunction | None = None
         self.output: Any = None  # of the model
         self.steps: list[_Step] = []  # of this epoch
         self.step = _Step()  # that is under way
         self.forwards_in_epoch = 0
         self._pid = os.getpid()
+        self.last_values: torch.Tensor | None = None  # of the parameters, after the last step that was written
         self.copy_trace: CopyTrace | None = None
         atexit.register(self.end)
 
@@ -127,22 +143,49 @@ class EvidenceKeeper(Listener):
         """Note what enters the model."""
         if self.model is None and is_trained(module):
             self.begin()
-            self.model, self.parameters = module, list(module.parameters())
+            self.follow(module)
+        if module is self.model:
+            self.enter(inputs, options)
+
+    def follow(self, module: nn.Module) -> None:
+        """Keep evidence of a model, from the innermost module on that has all of its parameters."""
+        self.root, self.model = module, innermost(module)
+        self.parameters = list(self.model.parameters())
+        self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
+        dice = torch.Generator()  # the script's own draws must not change
+        dice.seed()
+        self.spots = [torch.randint(p.numel(), (SPOTS,), generator=dice).to(p.device) for p in self.parameters]
+        if self.model is not module:
+            before = self.model.register_forward_pre_hook(lambda _, *call: self.enter(*call), with_kwargs=True)
+            after = self.model.register_forward_hook(lambda *call: setattr(self, "output", call[-1]))
+            self.inner_hooks = [before, after]
+
+    def enter(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Note what enters the model."""
         batch = next((value for value in (*inputs, *options.values()) if isinstance(value, torch.Tensor)), None)
-        if module is not self.model or not torch.is_grad_enabled() or batch is None:
+        if not torch.is_grad_enabled() or batch is None:
             return
+        if self.stepped:  # some parameters are never stepped
+            self.end_step()
         dtype, device = str(batch.dtype).removeprefix("torch."), batch.device.type
         autocast = torch.is_autocast_enabled(device)
         self.step.forwards.append(
             _Pass(_monotonic(), tuple(batch.shape), dtype, device, autocast, signature(batch)),
         )
+        if self.random_states:
+            self.step.forwards[-1].random_state = torch.get_rng_state()
         self.forwards_in_epoch += 1
-        if self.forwards_in_epoch > 2 * (self.epoch_steps or MOST_STEPS):
+        if not self.steps and self.forwards_in_epoch > 2 * max(self.epoch_steps or 0, MOST_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
-        self.recorder.before_forward(batch)
+        if self.model is not None and self.recorder.wants(len(self.steps)):
+            self.recorder.before_forward(batch, self.model)
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
-        """Keep the output at hand: it may be the loss itself."""
+        """Keep the output at hand: it may be the loss itself. Then the module that computes it is the model."""
+        if module is self.root and self.inner_hooks and isinstance(output, torch.Tensor) and not output.ndim:
+            self.model = module
+            while self.inner_hooks:
+                self.inner_hooks.pop().remove()
         if module is self.model:
             self.output = output
 
@@ -153,7 +196,8 @@ class EvidenceKeeper(Listener):
             self.step.forwards[-1].targets = targets.detach().clone()
             others = {name: value for name, value in options.items() if name not in ("input", "target")}
             self.loss = LossFunction(function, args[2:], others)
-            self.recorder.on_loss(targets, loss)
+            if self.recorder.wants(len(self.steps)):
+                self.recorder.on_loss(targets, loss)
 
     def on_backward(self, tensors: Any) -> None:
         """Note a backward pass; if it begins at the model's output, that is the loss."""
@@ -161,22 +205,45 @@ class EvidenceKeeper(Listener):
         self.step.backwards += 1
         if first is self.output and first is not None:
             self.loss = LossFunction(lambda output, targets: output)
-            self.recorder.on_loss(None, first)
+            if self.recorder.wants(len(self.steps)):
+                self.recorder.on_loss(None, first)
         self.output = None
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Record the state before the step, if it is the step that the judge asks for."""
-        if self.model is not None:
-            self.optimizer = optimizer
+        if not self.of_model(optimizer):
+            return
+        if not any(optimizer is known for known in self.optimizers):
+            self.optimizers.append(optimizer)
+        if not self.stepped:
+            self.step.before = self.values()
             if self.recorder.wants(len(self.steps)):
-                self.recorder.before_step(self.parameters, optimizer)
+                self.recorder.before_step(self.parameters)
+        if self.recorder.wants(len(self.steps)):
+            self.recorder.keep_state(self.parameters, optimizer)
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
+        """A step is over when all parameters have been stepped, by one optimizer or by several."""
+        self.stepped |= self.of_model(optimizer)
+        if self.stepped and self.stepped >= self.trained:
+            self.end_step()
+
+    def of_model(self, optimizer: Optimizer) -> set[nn.Parameter]:
+        """Return the parameters of the model that an optimizer steps."""
+        return {parameter for group in optimizer.param_groups for parameter in group["params"]} & set(self.parameters)
+
+    def values(self) -> torch.Tensor:
+        """Return a few values of each parameter tensor, in a row of its own."""
+        with torch.no_grad():
+            pairs = zip(self.parameters, self.spots, strict=True)
+            return torch.stack([parameter.reshape(-1)[spots].float() for parameter, spots in pairs])
+
+    def end_step(self) -> None:
         """Note the step; perhaps the epoch ends with it."""
-        if self.model is None:
-            return
-        if self.recorder.wants(len(self.steps)):
-            self.recorder.after_step(self.parameters)
+        if self.model is not None and self.recorder.wants(len(self.steps)):
+            self.recorder.after_step(self.parameters, self.model)
+        self.stepped = set()
+        self.step.after = self.values()
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
         self.step = _Step()
@@ -199,6 +266,8 @@ class EvidenceKeeper(Listener):
 
     def end(self) -> None:
         """As the script ends, hand over what was noted of an epoch that is not over."""
+        if self.stepped and os.getpid() == self._pid:
+            self.end_step()
         if self.steps and os.getpid() == self._pid:
             self.report(finished=True, cut_short=True)
 
@@ -228,27 +297,65 @@ class EvidenceKeeper(Listener):
 
     def write_events(self) -> None:
         """Write the model and each step of the epoch. Only now are figures fetched from the device."""
-        if self.optimizer is None or self.model is None:
+        if not self.optimizers or self.model is None:
             return
-        group = self.optimizer.param_groups[0]
         self.events.write(
             TrainedModel,
-            parameters=[tuple(parameter.shape) for parameter in self.parameters],
-            optimizer=type(self.optimizer).__name__,
-            settings={name: value for name, value in group.items() if isinstance(value, (int, float, tuple))},
+            parameters=[tuple(parameter.shape) for parameter in self.model.parameters()],
+            groups=[
+                ParameterGroup(type(optimizer).__name__, len(group["params"]), _plain(group))
+                for optimizer in self.optimizers
+                for group in optimizer.param_groups
+            ],
             ranks=distributed.get_world_size() if distributed.is_initialized() else 1,
         )
         for step in [*self.steps, self.step]:
             if step.forwards or step.parameter is not None:
                 parameter = None if step.parameter is None else step.parameter.flatten()[:MOST_PARAMETERS].tolist()
                 forwards = tuple(each.fetch() for each in step.forwards)
-                self.events.write(StepTaken, forwards=forwards, backwards=step.backwards, parameter=parameter)
+                self.events.write(
+                    StepTaken,
+                    forwards=forwards,
+                    backwards=step.backwards,
+                    parameter=parameter,
+                    still=_still(step.before, step.after),
+                    touched=self.touched(step.before),
+                )
+                self.last_values = step.after
+
+    def touched(self, before: torch.Tensor | None) -> tuple[int, ...]:
+        """Return the parameter tensors that have changed between the last step that was written and the next one."""
+        if before is None or self.last_values is None:
+            return ()
+        return tuple(sorted(set(range(len(before))) - set(_still(self.last_values, before))))
 
     def recompute(self, message: Recompute) -> Recomputation:
         """Take a step that another script recorded, with this script's model, loss function and optimizer."""
-        if self.model is None or self.optimizer is None or self.loss is None:
+        if self.model is None or not self.optimizers or self.loss is None:
             return Recomputation(error="this script's own step was not seen whole")
         try:
-            return recompute([Path(sample) for sample in message.samples], self.model, self.optimizer, self.loss)
+            return recompute([Path(sample) for sample in message.samples], self.model, self.optimizers, self.loss)
         except Exception as error:  # of a batch that the model or the loss function does not take
             return Recomputation(error=f"{type(error).__name__}: {error}")
+
+
+def innermost(module: nn.Module) -> nn.Module:
+    """Return the module inside of wrappers, frameworks and transforms of the input, which has all of the parameters."""
+    children = [child for child in module.children() if not type(child).__module__.startswith("torchvision.transforms")]
+    is_compiled = hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
+    if len(children) != 1 or is_compiled or isinstance(module, torch.jit.ScriptModule):
+        return module
+    has_all = sum(1 for _ in children[0].parameters()) == sum(1 for _ in module.parameters())
+    return innermost(children[0]) if has_all else module
+
+
+def _plain(group: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a parameter group that are plain values."""
+    return {name: value for name, value in group.items() if isinstance(value, (int, float, tuple))}
+
+
+def _still(before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:
+    """The rows, one for each parameter tensor, in which nothing has changed."""
+    if before is None or after is None:
+        return ()
+    return tuple((before == after).all(dim=1).nonzero().flatten().tolist())

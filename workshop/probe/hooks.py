@@ -7,14 +7,12 @@ hooks: DataLoader iteration, loss functions, `backward`, `.to(device)` and `modu
 import functools
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader, dataloader
 
@@ -90,11 +88,12 @@ class TrainingHooks:
         self._leader: Optimizer | None = None
         self._steps_of_others = 0
         self._learning_steps = 0
+        self._stop_learning: Callable[[], None] = lambda: None
         self._undo: list[Callable[[], None]] = []
 
     def install(self) -> None:
         """Put every hook and wrapper in its place."""
-        warnings.filterwarnings("ignore", message=".*global hooks on modules")
+        self._wrap(torch.jit.RecursiveScriptModule, "__call__", self._scripted_forward)
         self._learn()
         self._undo.append(register_optimizer_step_pre_hook(self._before_optimizer).remove)
         self._undo.append(register_optimizer_step_post_hook(self._after_optimizer).remove)
@@ -112,7 +111,7 @@ class TrainingHooks:
 
     def remove(self) -> None:
         """Take every hook and wrapper away again. Modules that were compiled in place stay wrapped."""
-        self._learning.remove()
+        self._stop_learning()
         while self._undo:
             self._undo.pop()()
 
@@ -132,7 +131,11 @@ class TrainingHooks:
             self._of_thread.tells = False
 
     def _wrap(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
-        """Replace a function by `by(original, *args, **options)`."""
+        """Replace a function by `by(original, *args, **options)`, until the hooks are removed."""
+        self._undo.append(self._replace(owner, name, by))
+
+    def _replace(self, owner: Any, name: str, by: Callable[..., Any]) -> Callable[[], None]:
+        """Replace a function, and return what puts it back."""
         original = getattr(owner, name)
 
         @functools.wraps(original)
@@ -140,7 +143,7 @@ class TrainingHooks:
             return by(original, *args, **options) if self._is_active() else original(*args, **options)
 
         setattr(owner, name, wrapper)
-        self._undo.append(lambda: setattr(owner, name, original))
+        return lambda: setattr(owner, name, original)
 
     # Loading
 
@@ -188,21 +191,21 @@ class TrainingHooks:
 
     def _learn(self) -> None:
         """Look at the next call of any module."""
-        self._learning = register_module_forward_pre_hook(self._any_forward)
+        self._stop_learning()
+        self._stop_learning = self._replace(nn.Module, "__call__", self._any_forward)
 
-    def _any_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    def _any_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
         """A module that is called from outside of any other is called by the script: a model, or its loss function."""
-        if not self._is_active():
-            return
         if self._leader is None and not self.clock.is_own_thread() and is_trained(module):
             self.clock.adopt_thread()
         is_outermost = self.clock.phase not in (Phase.FORWARD, Phase.DATA_WAIT)
-        if self.clock.is_own_thread() and is_outermost and self._is_new(module):
+        takes_hooks = not isinstance(module, torch.jit.ScriptModule) and module._compiled_call_impl is None
+        if self.clock.is_own_thread() and is_outermost and takes_hooks and self._is_new(module):
             # Functions, because a copy of the module would try to copy the owner of a bound method, too.
             before = module.register_forward_pre_hook(lambda *call: self._before_forward(*call), with_kwargs=True)
             after = module.register_forward_hook(lambda *call: self._after_forward(call[0], call[-1]), always_call=True)
             self._undo += [before.remove, after.remove]
-            self._before_forward(module, inputs, {})
+        return original(module, *inputs, **options)
 
     def _is_new(self, module: nn.Module) -> bool:
         if any(module is root for root in self._roots):
@@ -216,7 +219,7 @@ class TrainingHooks:
         Modules that are called while data are loaded are transforms, and belong to the loading.
         """
         if self._is_active() and self.clock.phase != Phase.DATA_WAIT:
-            self._learning.remove()
+            self._stop_learning()
             self._tell("before_forward", module, inputs, options)
             self.clock.enter(Phase.FORWARD)
 
@@ -239,15 +242,25 @@ class TrainingHooks:
             if not self._is_active():
                 return compiled(*inputs, **named)
             self._is_new(module)
-            self._before_forward(module, inputs, named)
-            output = None
-            try:
-                output = compiled(*inputs, **named)
-                return output
-            finally:
-                self._after_forward(module, output)
+            return self._forward(lambda *_: compiled(*inputs, **named), module, inputs, named)
 
         module._compiled_call_impl = call
+
+    def _scripted_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
+        """Hooks cannot be registered with a module of TorchScript, so its call is wrapped."""
+        return self._forward(original, module, inputs, options)
+
+    def _forward(
+        self, call: Callable[..., Any], module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Call a module, with what its forward hooks would do before and after."""
+        self._before_forward(module, inputs, options)
+        output = None
+        try:
+            output = call(module, *inputs, **options)
+            return output
+        finally:
+            self._after_forward(module, output)
 
     def _loss(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         with self.clock.within(Phase.FORWARD):
@@ -255,13 +268,14 @@ class TrainingHooks:
         self._tell("on_loss", original, args, options, loss)
         return loss
 
-    def _backward(self, original: Callable[..., Any], tensors: Any, *args: Any, **options: Any) -> Any:
+    def _backward(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        tensors = args[0] if args else options.get("tensors", options.get("outputs", ()))
         first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
         if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
-            return original(tensors, *args, **options)
+            return original(*args, **options)
         self._tell("on_backward", tensors)
         with self.clock.within(Phase.BACKWARD):
-            return original(tensors, *args, **options)
+            return original(*args, **options)
 
     # Optimizers
 
@@ -296,7 +310,6 @@ class TrainingHooks:
             return 0
         self._leader, self._steps_of_others = optimizer, 0
         self._learning_steps = 0  # there may be other models, too
-        self._learning.remove()
         self._learn()
         return ABDICATES_AFTER
 

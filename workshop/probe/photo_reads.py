@@ -18,19 +18,30 @@ _monotonic, _sleep = time.monotonic, time.sleep
 _CLOCKS = {name: getattr(time, name) for name in ("perf_counter", "perf_counter_ns", "monotonic", "time")}
 
 
-_thread = threading.local()
-"""What the present thread has slept since its last photo, in seconds."""
+class _Waits(threading.local):
+    """How the present thread has waited since it opened its last photo."""
+
+    slept_s = 0.0
+    otherwise = False  # once, ever: coroutines of one thread wait for each other's photos
+
+
+_waits = _Waits()
+os.register_at_fork(after_in_child=lambda: _waits.__dict__.clear())  # what the parent slept, it did not
 
 
 def watch_photos(photos: str, events: EventFile) -> None:
     """Make an event of each file that is opened below the folder `photos`, a path that ends in a slash."""
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and isinstance(arguments[0], str) and arguments[0].startswith(photos):
+        if event != "open" or not isinstance(arguments[0], (str, bytes, os.PathLike)):
+            return
+        path = os.path.abspath(os.fsdecode(arguments[0]))
+        if path.startswith(photos):
             # The slow dataset sleeps and then reads, in one thread. What the thread slept since its last photo comes
             # along, so that sleeping elsewhere meanwhile counts for nothing.
-            events.write(PhotoRead, photo=os.path.basename(arguments[0]), slept_s=getattr(_thread, "slept_s", 0.0))
-            _thread.slept_s = 0.0
+            name, slept_s, otherwise = os.path.basename(path), _waits.slept_s, _waits.otherwise
+            events.write(PhotoRead, photo=name, slept_s=slept_s, waited_otherwise=otherwise)
+            _waits.slept_s = 0.0
 
     sys.addaudithook(hook)
 
@@ -60,7 +71,27 @@ def watch_sleep() -> None:
     def sleep(seconds: float) -> None:
         begin = _monotonic()
         _sleep(seconds)
-        _thread.slept_s = getattr(_thread, "slept_s", 0.0) + _monotonic() - begin
+        _waits.slept_s += _monotonic() - begin
 
     sleep.is_watched = True  # type: ignore[attr-defined]
     time.sleep = sleep  # type: ignore[assignment]
+    wait = threading.Event.wait
+
+    @functools.wraps(wait)
+    def noted_wait(event: threading.Event, timeout: float | None = None) -> bool:
+        _waits.otherwise |= timeout is not None
+        return wait(event, timeout)
+
+    threading.Event.wait = noted_wait  # type: ignore[assignment,method-assign]
+
+
+def watch_asyncio(asyncio: Any) -> None:
+    """Have `asyncio.sleep` noted, given its module."""
+    original = asyncio.sleep
+
+    @functools.wraps(original)
+    def sleep(*arguments: Any, **options: Any) -> Any:
+        _waits.otherwise = True
+        return original(*arguments, **options)
+
+    asyncio.sleep = asyncio.tasks.sleep = sleep

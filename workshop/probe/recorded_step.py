@@ -3,7 +3,7 @@
 import copy
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,42 +46,39 @@ class StepRecorder:
     def __init__(self, folder: Path, sample_step: int | None) -> None:
         self.folder, self.sample_step = folder, sample_step
         self.number = 0
-        self.batch: torch.Tensor | None = None
-        self.targets: torch.Tensor | None = None
-        self.loss: torch.Tensor | None = None
         self.record: dict[str, Any] = {}
 
     def wants(self, step: int) -> bool:
         """Return whether that step of the epoch is the one."""
         return step == self.sample_step
 
-    def before_forward(self, batch: torch.Tensor) -> None:
-        """Keep the batch: which step it belongs to is known only when the optimizer steps."""
-        if self.sample_step is not None:
-            self.batch, self.targets, self.loss = batch.detach().clone(), None, None
+    def before_forward(self, batch: torch.Tensor, model: nn.Module) -> None:
+        """Copy what enters the model, and the buffers that the forward pass may change."""
+        self.record |= {"batch": batch.detach().clone(), "targets": None, "loss": None, "buffers": _buffers(model)}
 
     def on_loss(self, targets: torch.Tensor | None, loss: torch.Tensor) -> None:
-        """Keep the targets, if there are any, and the loss."""
-        if self.sample_step is not None:
-            self.targets, self.loss = None if targets is None else targets.detach().clone(), loss.detach().clone()
+        """Copy the targets, if there are any, and the loss."""
+        self.record["targets"] = None if targets is None else targets.detach().clone()
+        self.record["loss"] = loss.detach().clone()
 
-    def before_step(self, parameters: list[nn.Parameter], optimizer: Optimizer) -> None:
-        """Copy the parameters and the optimizer's state."""
-        self.record = {
-            "batch": self.batch,
-            "targets": self.targets,
-            "loss": self.loss,
-            "before": [parameter.detach().clone() for parameter in parameters],
-            "state": [_copied(optimizer.state.get(parameter, {})) for parameter in parameters],
-        }
+    def before_step(self, parameters: list[nn.Parameter]) -> None:
+        """Copy the parameters."""
+        self.record["before"] = _clones(parameters)
+        self.record["state"] = [{} for _ in parameters]
 
-    def after_step(self, parameters: list[nn.Parameter]) -> None:
-        """Copy what became of the parameters."""
-        self.record["after"] = [parameter.detach().clone() for parameter in parameters]
+    def keep_state(self, parameters: list[nn.Parameter], optimizer: Optimizer) -> None:
+        """Copy the state of an optimizer that is about to step."""
+        for number, parameter in enumerate(parameters):
+            if parameter in optimizer.state:
+                self.record["state"][number] = _copied(optimizer.state[parameter])
+
+    def after_step(self, parameters: list[nn.Parameter], model: nn.Module) -> None:
+        """Copy what became of the parameters and the buffers."""
+        self.record |= {"after": _clones(parameters), "buffers_after": _buffers(model)}
 
     def save(self) -> str | None:
         """Write the record, if there is a whole one, and return its file's name."""
-        record, self.record, self.batch = self.record, {}, None
+        record, self.record = self.record, {}
         if any(record.get(name) is None for name in ("batch", "loss", "after")):
             return None
         self.number += 1
@@ -90,13 +87,15 @@ class StepRecorder:
         return str(path)
 
 
-def recompute(samples: Sequence[Path], model: nn.Module, optimizer: Optimizer, loss: LossFunction) -> Recomputation:
+def recompute(
+    samples: Sequence[Path], model: nn.Module, optimizers: Sequence[Optimizer], loss: LossFunction
+) -> Recomputation:
     """Take a recorded step again, from the parameters and the optimizer's state that were recorded.
 
     Args:
         samples: the files of the step: one for each rank that took part in it.
         model: the model to compute with.
-        optimizer: a new one of its class and with its settings takes the step.
+        optimizers: new ones of their classes and with their settings take the step.
         loss: the loss function.
     """
     device = next(model.parameters()).device
@@ -104,12 +103,12 @@ def recompute(samples: Sequence[Path], model: nn.Module, optimizer: Optimizer, l
     shapes = [parameter.shape for parameter in model.parameters()]
     if any([value.shape for value in record["before"]] != shapes for record in records):
         return Recomputation(error="the model has other parameters")
-    tried = [_take(shares, records[0], model, optimizer, loss) for shares in _ways_to_share(records)]
-    total, update_error = min(tried, key=lambda each: each[1])
+    tried = [_take(shares, records[0], model, optimizers, loss) for shares in _ways_to_share(records)]
+    total, update_error, buffer_error = min(tried, key=lambda each: each[1])
     items = sum(len(record["batch"]) for record in records)
     recorded = sum(float(record["loss"].mean()) * len(record["batch"]) / items for record in records)
     apart = max([0.0, *(_apart(records[0], each) for each in records[1:])])
-    return Recomputation(None, total, recorded, update_error, apart)
+    return Recomputation(None, total, recorded, update_error, buffer_error if len(records) == 1 else 0.0, apart)
 
 
 def _apart(one: dict[str, Any], other: dict[str, Any]) -> float:
@@ -131,25 +130,34 @@ def _ways_to_share(records: list[dict[str, Any]]) -> list[list[_Share]]:
 
 
 def _take(
-    shares: list[_Share], record: dict[str, Any], model: nn.Module, optimizer: Optimizer, loss: LossFunction
-) -> tuple[float, float]:
-    """Take the step with the gradients of the shares of its batch added up; return the loss and the update error."""
+    shares: list[_Share],
+    record: dict[str, Any],
+    model: nn.Module,
+    optimizers: Sequence[Optimizer],
+    loss: LossFunction,
+) -> tuple[float, float, float]:
+    """Take the step with the gradients of the shares of its batch added up; return the loss and the two errors."""
     own = copy.deepcopy(model).train()
     parameters = list(own.parameters())
-    accepted = inspect.signature(type(optimizer).__init__).parameters
-    settings = {name: value for name, value in optimizer.defaults.items() if name in accepted}
-    stepper = type(optimizer)(parameters, **settings)
+    numbers = {parameter: number for number, parameter in enumerate(model.parameters())}
+    steppers = [_like(optimizer, numbers, parameters) for optimizer in optimizers]
     with torch.no_grad():
-        for parameter, value, state in zip(parameters, record["before"], record["state"], strict=True):
+        for parameter, value in zip(parameters, record["before"], strict=True):
             parameter.copy_(value)
             parameter.grad = None
-            stepper.state[parameter].update(state)
+        for buffer, value in zip(own.buffers(), record["buffers"], strict=False):
+            buffer.copy_(value)
+    for stepper in steppers:
+        for parameter, state in zip(parameters, record["state"], strict=True):
+            if any(parameter is each for group in stepper.param_groups for each in group["params"]):
+                stepper.state[parameter].update(state)
     total = 0.0
     for share in shares:
         value = loss(own(share.batch), share.targets)
         (value * share.weight).backward()
         total += float(value.detach()) * share.part
-    stepper.step()
+    for stepper in steppers:
+        stepper.step()
 
     difference = change_made = 0.0
     with torch.no_grad():
@@ -157,7 +165,36 @@ def _take(
             change = parameter - before
             difference += float(torch.sum((after - before - change) ** 2))
             change_made += float(torch.sum(change**2))
-    return total, (difference / change_made) ** 0.5 if change_made else 0.0
+    update_error = (difference / change_made) ** 0.5 if change_made else 0.0
+    return total, update_error, _buffer_error(list(own.buffers()), record["buffers_after"])
+
+
+def _like(optimizer: Optimizer, numbers: dict[nn.Parameter, int], parameters: list[nn.Parameter]) -> Optimizer:
+    """Return a new optimizer of the same class, with the same groups, for other parameters."""
+    accepted = inspect.signature(type(optimizer).__init__).parameters
+    groups = [
+        {name: value for name, value in group.items() if name in accepted and name != "params"}
+        | {"params": [parameters[numbers[each]] for each in group["params"] if each in numbers]}
+        for group in optimizer.param_groups
+    ]
+    return type(optimizer)([group for group in groups if group["params"]])
+
+
+def _buffer_error(computed: list[torch.Tensor], recorded: list[torch.Tensor]) -> float:
+    """The largest difference of a buffer, relative to its largest value; 1 if they are not of the same shapes."""
+    if [each.shape for each in computed] != [each.shape for each in recorded]:
+        return 1.0
+    scales = (each.abs().max().clamp_min(1e-6) for each in computed if each.is_floating_point())
+    pairs = ((a, b) for a, b in zip(computed, recorded, strict=True) if a.is_floating_point())
+    return max((float((a - b).abs().max() / scale) for (a, b), scale in zip(pairs, scales, strict=True)), default=0.0)
+
+
+def _clones(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+def _buffers(model: nn.Module) -> list[torch.Tensor]:
+    return _clones(model.buffers())
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,21 @@ def signature(values: Any) -> torch.Tensor:
         return picked.reshape(-1, picked.shape[-2] * SAMPLES).float()
 
 
+def distances(some: torch.Tensor, others: torch.Tensor) -> list[float]:
+    """Return the root mean square differences between signatures of unit variance, rounded; none if shapes differ."""
+    if some.shape != others.shape:
+        return []
+    difference = (_unit(some) - _unit(others)).flatten(1)
+    return [round(each, 3) for each in difference.square().mean(1).sqrt().tolist()]
+
+
+def _unit(signatures: torch.Tensor) -> torch.Tensor:
+    """Scale signatures to mean 0 and variance 1 in each channel; a flat channel becomes 0."""
+    channels = signatures.reshape(len(signatures), -1, SAMPLES)
+    centred = channels - channels.mean(2, keepdim=True)
+    return centred / centred.std(2, correction=0, keepdim=True).clamp_min(1e-6)
+
+
 def encode(signatures: torch.Tensor) -> Signatures:
     """Pack signatures for an event; `judge.ledger.decode` is the way back."""
     half = signatures.to("cpu", torch.float16).contiguous().numpy()

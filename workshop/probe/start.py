@@ -34,6 +34,7 @@ def _watch(config: ProbeConfig) -> None:
     events = EventFile(config.folder)
     if config.judged:
         photo_reads.watch_sleep()
+        after_import("asyncio", photo_reads.watch_asyncio)
         if config.judged.photos:
             photo_reads.watch_photos(config.judged.photos, events)
         after_import("torchvision.io.image", photo_reads.audit_read_file)

@@ -1,16 +1,18 @@
 """Notes which of torchvision's transforms are applied to which pictures."""
 
 import functools
+import hashlib
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.signature import encode, is_picture, signature, size_of
-from workshop.probe.wire import SimpleTransform, TransformCall
+from workshop.probe.signature import distances, encode, is_picture, signature, size_of
+from workshop.probe.wire import SimpleTransform, TransformCall, is_random
 
 
 def watch_transforms(v2: Any, events: EventFile) -> None:
@@ -29,58 +31,85 @@ class TransformWatch:
     def __init__(self, events: EventFile) -> None:
         self.events = events
         self._thread = threading.local()
-        self._settings: dict[int, tuple[Any, dict[str, str]]] = {}
 
     def wrap(self, of: type) -> None:
-        """Watch the calls of instances of a class."""
-        call: Callable[..., Any] = of.__call__
+        """Watch the calls of instances of a class that is called as every module is."""
 
-        @functools.wraps(call)
+        @functools.wraps(nn.Module.__call__)
         def watched(transform: Any, *inputs: Any, **options: Any) -> Any:
-            if not inputs or not is_picture(inputs[0]):
-                return call(transform, *inputs, **options)
-            return self._observe(transform, inputs[0], lambda: call(transform, *inputs, **options))
+            def call() -> Any:
+                return nn.Module.__call__(transform, *inputs, **options)
+
+            return self._observe(transform, inputs[0], call) if inputs and is_picture(inputs[0]) else call()
 
         of.__call__ = watched  # type: ignore[method-assign]
 
     def _observe(self, transform: Any, picture: Any, call: Callable[[], Any]) -> Any:
         """Call a transform. If it contains no other one, note it; if it is the outermost one, write the event."""
-        callers: list[dict[str, Any]] = self._thread.__dict__.setdefault("callers", [])
-        if not callers:
-            self._thread.simple = []
-            before = signature(picture)
-        for caller in callers:
-            caller["contains_others"] = True
-        own = {"contains_others": False}
-        callers.append(own)
+        outer: _OutermostCall | None = getattr(self._thread, "outer", None)
+        is_outermost = outer is None
+        if outer is None:
+            outer = self._thread.outer = _OutermostCall(signature(picture))
+        begun = outer.calls = outer.calls + 1
+        name = type(transform).__name__
+        draw = _random_state() if is_random(name) else ""
+        before = outer.first if is_outermost else signature(picture)
         try:
             result = call()
         finally:
-            callers.pop()
-        after = result[0] if isinstance(result, tuple) else result
-        if not is_picture(after):
+            if is_outermost:
+                del self._thread.outer
+        made = result[0] if isinstance(result, tuple) else result
+        if not is_picture(made):
             return result
-        simple: list[SimpleTransform] = self._thread.simple
-        if not own["contains_others"]:
-            name, settings = type(transform).__name__, self._settings_of(transform)
-            simple.append(SimpleTransform(name, settings, size_of(picture), size_of(after)))
-        if not callers:
-            made = encode(signature(after))
-            self.events.write(TransformCall, simple=tuple(simple), before=encode(before), after=made)
+        if outer.calls == begun:  # it contains no other one
+            sizes = size_of(picture), size_of(made)
+            outer.note(name, _settings_of(transform), sizes, before, signature(made), draw)
+        if is_outermost:
+            after = signature(made)
+            self.events.write(
+                TransformCall,
+                simple=tuple(outer.simple),
+                before=encode(outer.first),
+                after=encode(after),
+                decoded=None if outer.decoded is None else encode(outer.decoded),
+                gap=max(distances(outer.last, after), default=0.0),
+            )
         return result
 
-    def _settings_of(self, transform: Any) -> dict[str, str]:
-        """The settings of a transform that are plain values."""
-        known = self._settings.get(id(transform))
-        if known and known[0] is transform:
-            return known[1]
-        settings = {
-            name: _as_text(value)
-            for name, value in vars(transform).items()
-            if not name.startswith("_") and name != "training" and not isinstance(value, dict)
-        }
-        self._settings[id(transform)] = (transform, settings)  # holding it keeps its id from being used again
-        return settings
+
+class _OutermostCall:
+    """What is noted while a transform that no other one has called is at work."""
+
+    def __init__(self, first: torch.Tensor) -> None:
+        self.first = self.last = first  # signatures of what entered, and of what left the latest simple transform
+        self.decoded: torch.Tensor | None = None
+        self.calls = 0
+        self.simple: list[SimpleTransform] = []
+
+    def note(
+        self, name: str, settings: dict[str, str], sizes: Any, before: torch.Tensor, after: torch.Tensor, draw: str
+    ) -> None:
+        """Note a simple transform that has been at work."""
+        if draw and self.decoded is None:
+            self.decoded = before
+        gap = max(distances(self.last, before), default=0.0)
+        moved = tuple(distances(before, after)) if sizes[0] == sizes[1] else ()
+        self.simple.append(SimpleTransform(name, settings, sizes[0], sizes[1], moved, gap, draw))
+        self.last = after
+
+
+def _random_state() -> str:
+    return hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=6).hexdigest()
+
+
+def _settings_of(transform: Any) -> dict[str, str]:
+    """The settings of a transform that are plain values, as they are now."""
+    return {
+        name: _as_text(value)
+        for name, value in vars(transform).items()
+        if not name.startswith("_") and name != "training" and not isinstance(value, dict)
+    }
 
 
 def _as_text(value: Any) -> str:

@@ -27,6 +27,8 @@ class JudgedRun:
     """The number of optimizer steps in an epoch; None to use the length of the first DataLoader."""
     sample_step: int | None
     """The step of the first epoch that is recorded to be recomputed, counted from 0."""
+    random_states: bool = False
+    """Note the state of the CPU's random generator as each batch enters the model."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ class Recomputation:
     update_error: float = 0.0
     """The length of the difference between the recorded change of all parameters and the change computed here, divided
     by the length of the latter."""
+    buffer_error: float = 0.0
+    """The largest relative error of a buffer after the step, such as a running mean of batch norm."""
     apart: float = 0.0
     """How far the parameters of the ranks differ, relative to the largest of each tensor."""
 
@@ -244,6 +248,8 @@ class PhotoRead(Event):
     """The file's name."""
     slept_s: float
     """The seconds that the thread slept since it opened its last photo."""
+    waited_otherwise: bool = False
+    """True if the thread has waited meanwhile in a way that is not timed, as by `asyncio.sleep`."""
 
 
 @dataclass(frozen=True)
@@ -254,6 +260,21 @@ class SimpleTransform:
     settings: dict[str, str]
     before: tuple[int, int]
     after: tuple[int, int]
+    moved: tuple[float, ...] = ()
+    """How far each picture's signature is from what it was before, both of unit variance; empty if its size changed."""
+    gap: float = 0.0
+    """How far what enters is from what left the transform before, inside of the same outermost one."""
+    draw: str = ""
+    """A digest of the state of torch's random generator as the transform begins; empty if it is not a random one."""
+
+
+RANDOM = ("Random", "AutoAugment", "TrivialAugment", "AugMix", "ColorJitter", "Gaussian")
+"""The names of torchvision's random transforms begin with one of these."""
+
+
+def is_random(name: str) -> bool:
+    """Return whether a transform of this name draws anew for each picture."""
+    return name.startswith(RANDOM)
 
 
 @dataclass(frozen=True)
@@ -264,6 +285,10 @@ class TransformCall(Event):
     """The simple transforms inside, in the order in which they were applied."""
     before: Signatures
     after: Signatures
+    decoded: Signatures | None = None
+    """The pictures as they entered the first random transform; None if there is none."""
+    gap: float = 0.0
+    """How far what comes out is from what left the last simple transform."""
 
 
 @dataclass(frozen=True)
@@ -284,15 +309,25 @@ class BatchCopied(Event):
 
 
 @dataclass(frozen=True)
+class ParameterGroup:
+    """Some parameters of the model, which an optimizer adjusts with the same settings."""
+
+    optimizer: str
+    """The optimizer's class."""
+    tensors: int
+    """The number of parameter tensors in the group."""
+    settings: dict[str, Any]
+    """The settings that are plain values."""
+
+
+@dataclass(frozen=True)
 class TrainedModel(Event):
     """The model and its optimizer, as they are at the end of an epoch."""
 
     parameters: tuple[tuple[int, ...], ...]
     """The shape of each parameter."""
-    optimizer: str
-    """The optimizer's class."""
-    settings: dict[str, Any]
-    """The settings of the optimizer's first group that are plain values."""
+    groups: tuple["ParameterGroup", ...]
+    """What adjusts the parameters: the groups of all optimizers."""
     ranks: int
     """The number of processes in torch.distributed's group; 1 without one."""
 
@@ -311,6 +346,8 @@ class ForwardPass:
     pictures: Signatures
     targets: list[Any] | None = None
     """The values of the batch's target tensor; None if no loss function was seen."""
+    random_state: str | None = None
+    """The bytes of `torch.get_rng_state()`, in base64, if they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -321,6 +358,10 @@ class StepTaken(Event):
     backwards: int = 0
     parameter: list[float] | None = None
     """The first values of the model's smallest parameter, after the step."""
+    still: tuple[int, ...] = ()
+    """The parameter tensors, by their number, that the step did not move."""
+    touched: tuple[int, ...] = ()
+    """The parameter tensors that something has moved between the step before and this one."""
 
 
 _TAG = "$"
