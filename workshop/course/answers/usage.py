@@ -1,6 +1,6 @@
 """Judges an answer by what a script makes of the machine while it is watched."""
 
-import os
+import math
 from dataclasses import replace
 
 import psutil
@@ -9,7 +9,7 @@ from nvitop import ResourceMetricCollector
 from workshop.course.answers.question import Question
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import Phase
-from workshop.processes.machine import gpus
+from workshop.processes.machine import core_quota, gpus, usable_cores
 from workshop.processes.process_tree import cpu_seconds
 
 EPOCHS = 2
@@ -17,7 +17,7 @@ EPOCHS = 2
 IDLE, BUSY = 0.4, 0.6
 """A resource is idle up to the one share of the time, and busy from the other on; between them, both answers count."""
 
-RUN_CPU, GPU, DATA_WAIT = "CPU, this run", "GPU", "data wait"
+RUN_CPU, GPU, DATA_WAIT = "CPU, this run", "GPU", str(Phase.DATA_WAIT)
 """The names of the shares that the answer is judged by."""
 
 
@@ -59,7 +59,7 @@ def watch(question: Question) -> dict[str, float]:
     seconds = sum(epoch.seconds for epoch in epochs)
     gpus_busy = [value for name, value in metrics.items() if name.endswith("gpu_utilization (%)/mean")]
     return {
-        RUN_CPU: used_s / seconds / (os.cpu_count() or 1),
+        RUN_CPU: used_s / seconds / min(usable_cores(), core_quota() or math.inf),
         "CPU, all programs": metrics["run/host/cpu_percent (%)/mean"] / 100,
         **({GPU: max(gpus_busy) / 100} if gpus_busy else {}),
         "memory": metrics["run/host/memory_percent (%)/mean"] / 100,
