@@ -51,6 +51,29 @@ def test_epochs_one_at_a_time(make: Make) -> None:
     assert script.epoch().report.finished
 
 
+DETACHED = """
+import subprocess
+loop = "import time\\nwhile True: time.sleep(0.01)"
+other = subprocess.Popen([sys.executable, "-c", loop], start_new_session=True)
+open("pid", "w").write(str(other.pid))
+while True: epoch()
+"""
+
+
+def test_what_has_left_its_process_group_stands_still_between_epochs_too(make: Make, tmp_path: Path) -> None:
+    script = make(DETACHED, work_folder=tmp_path)
+    script.epoch()
+    detached = psutil.Process(int((tmp_path / "pid").read_text()))
+    give_up = time.monotonic() + 10
+    while detached.status() != psutil.STATUS_STOPPED:
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+    script.epoch(pause=False)
+    assert detached.status() != psutil.STATUS_STOPPED
+    script.stop()
+    assert not detached.is_running()
+
+
 def test_start_up_is_no_part_of_the_first_epoch(make: Make) -> None:
     script = make("time.sleep(1)\nwhile True: epoch(0.1)")
     assert script.epoch().seconds < 1

@@ -116,7 +116,7 @@ def kill_tree(process: subprocess.Popen[bytes], mark: str) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     _kill(below, timeout_s=1)
-    while adopted := _adopted(mark):
+    while adopted := marked(mark):
         _kill(adopted, timeout_s=1)
 
 
@@ -147,7 +147,7 @@ def _let_clean_up(process: subprocess.Popen[bytes], below: list[psutil.Process])
         psutil.wait_procs(trackers, timeout=2)
 
 
-def _adopted(mark: str) -> list[psutil.Process]:
+def marked(mark: str) -> list[psutil.Process]:
     """Return the processes below this one that bear a mark in their environment and have not ended."""
     adopted = []
     for child in descendants(os.getpid()):

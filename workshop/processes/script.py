@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
+
 from workshop import probe
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.wire import PROBE_VARIABLE, JudgedRun, ProbeConfig
 from workshop.processes.output import OutputTail
-from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree
+from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree, marked
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
@@ -145,10 +147,15 @@ class Script:
         self.connection.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the script and everything in its process group."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
+        """Send a signal to the script and everything that it has started, also what has left its process group."""
+        if self.process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+        for each in marked(str(self.folder)):
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getpgid(each.pid) != self.process.pid:
+                    each.send_signal(number)
 
     def send(self, message: Any) -> None:
         """Send the script a message; a script that has ended does not receive it."""
