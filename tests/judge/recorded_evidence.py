@@ -19,7 +19,8 @@ from workshop.course.checks import config_of, contest_of
 from workshop.judge.contest import Contest
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, events_in
-from workshop.judge.proof import NO_LOSS, Evidence, check_stock, differences
+from workshop.judge.picture_proof import check_stock
+from workshop.judge.proof import NO_LOSS, Evidence, differences
 from workshop.judge.rank_proof import differences_of_ranks
 from workshop.judge.ranks import Ranks
 from workshop.parts import SOLUTIONS, find_part

@@ -5,8 +5,8 @@ import pytest
 
 from workshop.judge.bench import hidden_share
 from workshop.judge.ledger import Forward, Ledger, TrainingStep, unit
-from workshop.judge.proof import Unseen, copied_ahead, other_work
-from workshop.judge.verdict import Outcome
+from workshop.judge.picture_proof import copied_ahead
+from workshop.judge.verdict import Outcome, Unseen, other_work
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
 
-from workshop.judge.proof import Unseen
+from workshop.judge.verdict import Unseen
 
 NAMED = {
     "part3": {

@@ -17,7 +17,7 @@ from torch import Tensor
 from solutions import part9
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Forward, Ledger, TrainingStep
-from workshop.judge.proof import Unseen
+from workshop.judge.verdict import Unseen
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
 from workshop.parts.part9.check import links_are_haar

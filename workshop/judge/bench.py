@@ -17,9 +17,10 @@ from workshop.judge.busy_processes import advice
 from workshop.judge.contest import Contest
 from workshop.judge.judged_script import Epoch, JudgedScript
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import NO_LOSS, Evidence, check_recomputed, check_stock, differences, other_work
+from workshop.judge.picture_proof import check_stock
+from workshop.judge.proof import NO_LOSS, Evidence, check_recomputed, differences
 from workshop.judge.race import MOST_PAIRS, Result, race
-from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.judge.verdict import Outcome, Speed, Verdict, other_work
 from workshop.probe.phases import Phase
 from workshop.probe.wire import Proceed
 from workshop.processes.script import Say

@@ -1,6 +1,7 @@
 """The verdict of a check, as data: an outcome, why, and the figures it rests on."""
 
 import enum
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -73,3 +74,19 @@ def broken(subject: str, error: ScriptError) -> Verdict:
     if error.exit_code == 0:
         return Verdict(subject, Outcome.OTHER_WORK, (f"the script does not train: {error}",), output=output)
     return Verdict(subject, Outcome.BROKEN, (f"the script broke: {error}",), output=output)
+
+
+class Unseen(str):
+    """A sentence that says what cannot be seen, and what would make it visible."""
+
+
+def other_work(subject: str, complaints: Sequence[str], next: str = "") -> Verdict | None:
+    """Return the verdict on what `differences` has found; None if that is nothing.
+
+    What cannot be seen is no accusation: the verdict is then undecided.
+    """
+    refused = tuple(complaint for complaint in complaints if not isinstance(complaint, Unseen))
+    if refused:
+        return Verdict(subject, Outcome.OTHER_WORK, refused, next=next)
+    reasons = tuple(f"the judge cannot see whether it is the same work: {complaint}" for complaint in complaints)
+    return Verdict(subject, Outcome.UNDECIDED, reasons) if reasons else None

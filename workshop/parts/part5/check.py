@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from workshop.judge.bench import Bench
 from workshop.judge.epochs import epochs, share_repeated
-from workshop.judge.proof import slow_reads
+from workshop.judge.picture_proof import slow_reads
 from workshop.judge.verdict import Outcome, Verdict
 
 

@@ -1,7 +1,7 @@
 """Part 6: the next batch is on its way before the present one is used, and none is lost."""
 
 from workshop.judge.bench import Bench
-from workshop.judge.proof import copied_ahead
+from workshop.judge.picture_proof import copied_ahead
 from workshop.judge.verdict import Outcome, Verdict
 
 

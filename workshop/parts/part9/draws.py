@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import Unseen
+from workshop.judge.verdict import Unseen
 
 FEWEST = 8
 """The dimension of SU(3): so many real numbers make a matrix."""

@@ -1,0 +1,288 @@
+"""Whether the pictures that enter the model are made as the original makes them: read, decoded, augmented, in time."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from workshop.judge.epochs import epochs, forwards_in, largest_share_repeated, targets_in
+from workshop.judge.ledger import SAME_PICTURE, Forward, Ledger, PictureOrigin, distance, unit
+from workshop.judge.verdict import Unseen
+from workshop.probe.wire import PhotoRead, SimpleTransform, is_random
+
+SAME_DECODED = 0.03
+"""The largest median distance of the signatures of decoded pictures. Honest decoders stay below 0.010. Interpolation by
+the nearest neighbour makes 0.6, a greyscale picture 1.1, JPEG of quality 5 0.8, a JPEG draft 0.09, bicubic 0.06."""
+
+FEW = 0.05
+"""The share of steps, pictures or draws in which something may be otherwise by chance."""
+
+KOLMOGOROV = 2.4
+"""Two samples of n and m values differ if the largest distance of their distributions is more than this times the
+square root of (n + m) / (n m): by chance, that happens twice in 100,000 times (2 exp(-2 x 2.4^2))."""
+
+
+def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[str]:
+    """Check that each photo was read at least once, and never faster than its storage is."""
+    if not wasted_time_s:
+        return
+    batch = largest_batch(original.forwards).shape[0]
+    slow = slow_reads(candidate, wasted_time_s, batch)
+    items = sum(targets_in(epochs(original)[0]).values())
+    used = {read for read in candidate.read_for if read}
+    quick = used - set(slow)
+    slow_photos = {read.photo for read in slow}
+    if quick and all(read.waited_otherwise for read in quick):
+        yield Unseen(
+            f"how long {len(quick)} of {len(used)} reads of a photo waited cannot be seen: wait for the slow storage "
+            "with time.sleep, in the thread that reads"
+        )
+    elif quick:
+        yield (
+            f"{len(quick)} of {len(used)} reads of a photo did not wait for the slow storage: each must sleep "
+            f"{wasted_time_s:g} s, in the thread that reads"
+        )
+    elif len(slow_photos) < items:
+        yield (
+            f"only {len(slow_photos)} of {items} photos were ever read from the slow storage: what the others "
+            "come from was made before this run, or lies outside of the config's cache_dir"
+        )
+
+
+def slow_reads(ledger: Ledger, wasted_time_s: float, batch: int) -> list[PhotoRead]:
+    """Return the reads of a photo that its thread had slept for; it may sleep for a whole batch at once."""
+    saved_s: dict[tuple[int, int], float] = {}
+    slow = []
+    for read in ledger.reads:
+        saved = min(saved_s.get(read.source, 0.0) + read.slept_s, batch * 1.1 * wasted_time_s)
+        if saved >= 0.99 * wasted_time_s:  # a sleep is never shorter than asked for
+            saved = max(0.0, saved - wasted_time_s)
+            slow.append(read)
+        saved_s[read.source] = saved
+    return slow
+
+
+def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that the deterministic half of the preprocessing makes the same of each photo."""
+    ours, theirs = ([each for each in _origins(ledger) if each.decoded is not None] for ledger in (original, candidate))
+    if not ours or not theirs:
+        return
+    sizes = Counter(each.decoded_size for each in ours)
+    first = next(each.name for each in reversed(theirs[0].simple) if is_random(each.name))
+    others = [each.decoded_size for each in theirs if each.decoded_size not in sizes]
+    if len(others) > FEW * len(theirs):
+        usual = sizes.most_common(1)[0][0]
+        sizes_now, sizes_usual = dimensions(others[0] or ()), dimensions(usual or ())
+        yield f"the pictures that enter {first} are {sizes_now} pixels, the original's {sizes_usual}"
+        return
+    known = np.stack([each.decoded for each in ours if each.decoded is not None])
+    nearest = [float(distance(known, each.decoded).min()) for each in theirs if each.decoded is not None]
+    if (middle := float(np.median(nearest))) > SAME_DECODED:
+        yield (
+            f"the pictures that enter {first} are not what the original makes of the photos: the median distance is "
+            f"{middle:.2f}, with honest decoders below 0.01"
+        )
+
+
+def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that each random transform is applied to each picture, with its settings and with a draw of its own."""
+    expected = {simple.name: simple for each in _origins(original) for simple in each.simple}
+    if not expected:
+        return
+    known = _origins(candidate)
+    not_seen = len(candidate.traced) - sum(not each.has_gap for each in known)
+    for name, example in expected.items():
+        if not is_random(name):
+            continue
+        uses = [simple for origin in known for simple in origin.simple if simple.name == name]
+        with_it = sum(any(each.name == name for each in origin.simple) for origin in known)
+        if with_it >= 0.97 * len(candidate.traced):
+            yield from _check_settings(example, uses)
+        elif with_it + not_seen < 0.97 * len(candidate.traced):
+            yield f"{name} was at work on {with_it} of {len(candidate.traced)} pictures, in the original on all"
+        else:
+            yield Unseen(
+                f"{name} was seen at work on {with_it} of {len(candidate.traced)} pictures, and what makes the others "
+                "cannot be seen: use the transforms of torchvision, and call them as objects"
+            )
+            return
+    shared = max((origin.shared_by for origin in known), default=1)
+    if shared > 1:
+        yield f"{shared} pictures share one draw of a random transform; the original draws for each"
+    yield from _check_sizes(expected, known)
+    if not_seen > FEW * len(candidate.traced) and not any(each.has_gap for each in _origins(original)):
+        yield Unseen(
+            f"something that cannot be seen has changed {not_seen} of {len(candidate.traced)} pictures on their way: "
+            "use the transforms of torchvision, and call them as objects"
+        )
+
+
+def check_effects(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that each random transform changes pictures as far as in the original, and as often."""
+    ours, theirs = (_effects(ledger) for ledger in (original, candidate))
+    for name in sorted(ours.keys() & theirs.keys()):
+        one, other = np.array(ours[name]), np.array(theirs[name])
+        values = np.concatenate([one, other])
+        shares = [np.searchsorted(np.sort(each), values, side="right") / len(each) for each in (one, other)]
+        limit = KOLMOGOROV * np.sqrt(len(values) / (len(one) * len(other)))
+        if np.abs(shares[0] - shares[1]).max() > limit:
+            usual, now = (float(np.mean(each < SAME_PICTURE)) for each in (one, other))
+            yield (
+                f"{name} does not change pictures as in the original: it leaves {now:.0%} of them as they are, there "
+                f"{usual:.0%}"
+            )
+
+
+def _effects(ledger: Ledger) -> dict[str, list[float]]:
+    """How far each random transform has moved the pictures."""
+    found: dict[str, list[float]] = {}
+    for made in ledger.transforms:
+        for each in made.simple:
+            if each.moved and is_random(each.name):
+                found.setdefault(each.name, []).extend(each.moved)
+    return found
+
+
+def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that no state of the random generator serves for several draws of a process."""
+
+    def repeated(ledger: Ledger) -> tuple[int, int]:
+        draws = [
+            (made.source[0], each.name, each.draw) for made in ledger.transforms for each in made.simple if each.draw
+        ]
+        return len(draws) - len(set(draws)), len(draws)
+
+    (ours, _), (theirs, count) = repeated(original), repeated(candidate)
+    if not ours and theirs > 2 * FEW * count:
+        yield (
+            f"{theirs} of {count} random transforms begin where the random generator had been before: each picture "
+            "needs a draw of its own"
+        )
+
+
+def _origins(ledger: Ledger) -> list[PictureOrigin]:
+    return [each.origin for each in ledger.traced if each.origin]
+
+
+def _check_settings(ours: SimpleTransform, uses: list[SimpleTransform]) -> Iterator[str]:
+    for name, setting in sorted(ours.settings.items()):
+        others = {use.settings[name] for use in uses if use.settings.get(name, setting) != setting}
+        if others:
+            yield f"{ours.name} has {name}={min(others)}, in the original {setting}"
+
+
+def _check_sizes(expected: dict[str, SimpleTransform], origins_: list[PictureOrigin]) -> Iterator[str]:
+    """Check that no picture becomes smaller on its way than in the original, and no crop gets a smaller one to crop."""
+    smallest = min(min(each.after) for each in expected.values())
+    crops = {name: min(each.before) for name, each in expected.items() if "Crop" in name}
+    for origin in origins_:
+        for each in origin.simple:
+            if min(each.after) < smallest:
+                yield f"{each.name} makes a picture {dimensions(each.after)} pixels, smaller than any in the original"
+                return
+            if min(each.before) < crops.get(each.name, 0):
+                size = dimensions(each.before)
+                yield f"{each.name} gets pictures of {size} pixels, in the original of {crops[each.name]}"
+                return
+
+
+def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that the values that enter the model are spread as the original's, that is, normalised."""
+    ours, theirs = (
+        np.concatenate([f.values.reshape(len(f.values), f.shape[1] if len(f.shape) == 4 else 1, -1) for f in fs])
+        for fs in (original.forwards, candidate.forwards)
+    )
+    for channel in range(ours.shape[1]):
+        a, b = ours[:, channel], theirs[:, channel]
+        if abs(a.mean() - b.mean()) > 0.5 * a.std() or not 0.6 < b.std() / max(a.std(), 1e-9) < 1.6:
+            yield (
+                f"the values that enter the model have mean {b.mean():.2f} and deviation {b.std():.2f}, in the "
+                f"original {a.mean():.2f} and {a.std():.2f}: is the normalisation missing?"
+            )
+            return
+
+
+def check_targets(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that each picture comes with its own target."""
+    true = {each.origin.photo: each.target for each in original.traced if each.origin and each.origin.photo}
+    wrong = [
+        each.origin.photo
+        for each in candidate.traced
+        if each.origin and each.origin.photo in true and true[each.origin.photo] != each.target
+    ]
+    if wrong:
+        yield f"{len(wrong)} pictures came with the target of another one, such as {wrong[0]}"
+
+
+def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that a picture looks different in each epoch, as the augmentation makes it."""
+    steps = len(epochs(original)[0])
+    augments = any(each.origin and each.origin.draws for each in original.traced)
+    seen_twice = len(epochs(original, steps)) > 1
+    if largest_share_repeated(original, steps) > 0.1 or not (augments or seen_twice):
+        return
+    if (share := largest_share_repeated(candidate, steps)) > 0.1:
+        yield (
+            f"{share:.0%} of the pictures look exactly as in an epoch before: the augmentation is frozen; keep what is "
+            "deterministic, and augment what comes out"
+        )
+        return
+    uses = Counter(draw for each in candidate.traced if each.origin for draw in set(each.origin.draws))
+    again = [name for (name, _), count in uses.items() if count > 1]
+    if len(again) > 0.03 * len(candidate.traced):
+        yield (
+            f"one draw of {again[0]} serves for several epochs: what was augmented is kept; keep what is "
+            "deterministic, and augment what comes out"
+        )
+
+
+def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float]) -> Iterator[str]:
+    """Check that what was used in a race was made in it, but for what is prefetched: an epoch at most."""
+    items = sum(targets_in(epochs(original)[0]).values())
+
+    def missing(ledger: Ledger) -> dict[str, int]:
+        begin, end = raced_s
+        used = sum(forward.shape[0] for forward in ledger.forwards if begin < forward.t < end)
+        made: Counter[str] = Counter()
+        for call in ledger.transforms:
+            names = {each.name for each in call.simple if is_random(each.name)}
+            made.update(dict.fromkeys(names, len(call.after) * (begin < call.t < end)))
+        return {name: used - count for name, count in made.items()}
+
+    ours, theirs = missing(original), missing(candidate)
+    for name in sorted(ours.keys() & theirs.keys()):
+        if ours[name] <= items < theirs[name]:
+            yield (
+                f"{theirs[name]} of the pictures in the race had gone through {name} before it began: what is "
+                "augmented for later epochs is work left out of the race"
+            )
+            return
+
+
+def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int]:
+    """Return how many batches were copied before the model began with the batch before them, and of how many."""
+    ahead = batches = 0
+    for epoch in epochs(ledger, steps):
+        for present, following in pairwise(forwards_in(epoch)):
+            picture = unit(following.values)[0]
+            copied = [
+                t
+                for t, copy in ledger.copies
+                if copy is not None and len(copy[0]) == len(picture) and distance(copy, picture)[0] < SAME_PICTURE
+            ]
+            batches += 1
+            # The last copy before the model begins is the one that is used.
+            ahead += max((t for t in copied if t < following.t), default=math.inf) < present.t
+    return ahead, batches
+
+
+def largest_batch(forwards: Sequence[Forward]) -> Forward:
+    """One of the largest batches."""
+    return max(forwards, key=lambda forward: forward.shape[0])
+
+
+def dimensions(shape: Sequence[int]) -> str:
+    """Return a shape as text, such as "3 x 64 x 64"."""
+    return " x ".join(str(size) for size in shape)
