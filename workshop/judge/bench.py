@@ -152,7 +152,7 @@ class Bench:
         return Ledger.of(self.candidate.folder)
 
     def refusal(self) -> Verdict | None:
-        """Return the verdict on a candidate that does other work; None for one that does the same."""
+        """Return the verdict on other work, or on work that cannot be seen; None for the same work."""
         recomputed = []
         if self.recomputable:
             recomputed = [self.original.recompute(sample) for sample in self.samples] or [NO_LOSS]
