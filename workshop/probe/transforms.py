@@ -5,6 +5,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -49,11 +50,11 @@ class TransformWatch:
         outer: _OutermostCall | None = getattr(self._thread, "outer", None)
         is_outermost = outer is None
         if outer is None:
-            outer = self._thread.outer = _OutermostCall(signature(picture))
+            outer = self._thread.outer = _OutermostCall(picture)
         begun = outer.calls = outer.calls + 1
         name = type(transform).__name__
         draw = _random_state() if is_random(name) else ""
-        before = outer.first if is_outermost else signature(picture)
+        before = outer.signature_of(picture)
         try:
             result = call()
         finally:
@@ -64,9 +65,9 @@ class TransformWatch:
             return result
         if outer.calls == begun:  # it contains no other one
             sizes = size_of(picture), size_of(made)
-            outer.note(name, _settings_of(transform), sizes, before, signature(made), draw)
+            outer.note(SimpleTransform(name, _settings_of(transform), *sizes, draw=draw), before, made)
         if is_outermost:
-            after = signature(made)
+            after = outer.signature_of(made)
             self.events.write(
                 TransformCall,
                 simple=tuple(outer.simple),
@@ -81,22 +82,33 @@ class TransformWatch:
 class _OutermostCall:
     """What is noted while a transform that no other one has called is at work."""
 
-    def __init__(self, first: torch.Tensor) -> None:
-        self.first = self.last = first  # signatures of what entered, and of what left the latest simple transform
+    def __init__(self, picture: Any) -> None:
+        self.first = self.last = signature(picture)  # of what entered, and of what left the latest simple transform
+        self._picture = picture, _version(picture)  # that the latter is the signature of
         self.decoded: torch.Tensor | None = None
         self.calls = 0
         self.simple: list[SimpleTransform] = []
 
-    def note(
-        self, name: str, settings: dict[str, str], sizes: Any, before: torch.Tensor, after: torch.Tensor, draw: str
-    ) -> None:
-        """Note a simple transform that has been at work."""
-        if draw and self.decoded is None:
+    def signature_of(self, picture: Any) -> torch.Tensor:
+        """Return the signature of a picture, which is known if it comes unchanged from the latest simple transform."""
+        known, version = self._picture
+        return self.last if picture is known and _version(picture) == version else signature(picture)
+
+    def note(self, simple: SimpleTransform, before: torch.Tensor, made: Any) -> None:
+        """Note a simple transform that has been at work, the signature of what entered, and what it has made."""
+        gap = 0.0 if before is self.last else max(distances(self.last, before), default=0.0)
+        self.last, self._picture = signature(made), (made, _version(made))
+        moved: tuple[float, ...] = ()
+        if simple.draw and simple.before == simple.after:
+            moved = tuple(distances(before, self.last))
+        if simple.draw and self.decoded is None:
             self.decoded = before
-        gap = max(distances(self.last, before), default=0.0)
-        moved = tuple(distances(before, after)) if sizes[0] == sizes[1] else ()
-        self.simple.append(SimpleTransform(name, settings, sizes[0], sizes[1], moved, gap, draw))
-        self.last = after
+        self.simple.append(replace(simple, moved=moved, gap=gap))
+
+
+def _version(picture: Any) -> int:
+    """How many times a tensor has been changed in place; 0 of a Pillow image."""
+    return getattr(picture, "_version", 0)
 
 
 def _random_state() -> str:

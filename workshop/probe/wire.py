@@ -261,7 +261,8 @@ class SimpleTransform:
     before: tuple[int, int]
     after: tuple[int, int]
     moved: tuple[float, ...] = ()
-    """How far each picture's signature is from what it was before, both of unit variance; empty if its size changed."""
+    """How far each picture's signature is from what it was before, both of unit variance. Empty if the picture's size
+    has changed, and for a transform that is not random."""
     gap: float = 0.0
     """How far what enters is from what left the transform before, inside of the same outermost one."""
     draw: str = ""
