@@ -1,0 +1,50 @@
+"""What is noted of a transform: how far it moved the picture, and whether anything else has changed it in between."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from workshop.judge.ledger import AppliedTransform, Ledger
+from workshop.probe import transforms
+from workshop.probe.event_file import EventFile
+
+
+@pytest.fixture
+def applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., AppliedTransform]]:
+    """Apply some transforms to a picture, and return what was noted of them."""
+    monkeypatch.setattr(v2.Transform, "__call__", v2.Transform.__call__)  # is put back in the end
+    transforms.TransformWatch(EventFile(str(tmp_path))).wrap(v2.Transform)
+
+    def apply(*some: Callable[[torch.Tensor], torch.Tensor]) -> AppliedTransform:
+        torch.manual_seed(0)
+        v2.Compose(some)(torch.randint(256, (3, 32, 32), dtype=torch.uint8))
+        return Ledger.of(tmp_path).transforms[-1]
+
+    return apply
+
+
+def mirror_in_place(picture: torch.Tensor) -> torch.Tensor:
+    return picture.copy_(picture.flip(-1))
+
+
+def test_how_far_random_transforms_move_a_picture(applied: Callable[..., AppliedTransform]) -> None:
+    made = applied(v2.ToDtype(torch.float32), v2.RandomHorizontalFlip(1.0), v2.RandomVerticalFlip(0.0))
+    to_float, flipped, kept = made.simple
+    assert (to_float.moved, to_float.draw) == ([], "")
+    assert flipped.moved[0] > 0.5
+    assert kept.moved == [0.0]
+    assert flipped.draw != kept.draw
+    assert (made.gap, [each.gap for each in made.simple]) == (0.0, [0.0] * 3)
+    assert made.decoded is not None
+
+
+@pytest.mark.parametrize("between", [lambda picture: picture.flip(-1), mirror_in_place])
+def test_what_is_done_between_transforms_is_a_gap(
+    between: Callable[[torch.Tensor], torch.Tensor], applied: Callable[..., AppliedTransform]
+) -> None:
+    assert applied(v2.ToDtype(torch.float32), between, v2.RandomHorizontalFlip(0.0)).gap > 0.5
+    assert applied(v2.ToDtype(torch.float32), v2.RandomHorizontalFlip(0.0), between).gap > 0.5
+    assert applied(v2.ToDtype(torch.float32), lambda picture: picture / 255 - 0.5, v2.RandomCrop(8)).gap < 0.001
