@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
 
+from workshop.judge.ledger import Ledger
+from workshop.judge.proof import check_optimizer
 from workshop.judge.verdict import Unseen
+from workshop.probe.wire import ParameterGroup, TrainedModel
 
 NAMED = {
     "part3": {
@@ -88,6 +91,24 @@ def test_every_script_has_its_evidence_and_every_cheat_a_name(part: str) -> None
 def test_cheats_are_refused_and_named_and_honest_work_passes(part: str, script: str) -> None:
     original, candidate = (Recorded.load(FOLDER / part / f"{name}.jsonl.gz") for name in ("original", script))
     assert_right(part, script, candidate.differences(original))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "says"),
+    [
+        ([0.1, 0.1], [0.1], ""),
+        ([0.1], [0.1, 0.1, 0.1], ""),
+        ([0.1], [0.1, 0.2], "the optimizer's lr is 0.2 for 2 of its tensors, the original's 0.1"),
+        ([0.1, 0.2], [0.1], "the original's optimizer has other settings for 2 of its tensors: lr 0.2"),
+        ([0.1, 0.2], [0.2, 0.1], ""),
+    ],
+)
+def test_every_group_of_parameters_has_its_settings(ours: list[float], theirs: list[float], says: str) -> None:
+    def ledger(rates: list[float]) -> Ledger:
+        groups = tuple(ParameterGroup("AdamW", 2, {"lr": rate, "fused": len(rates) > 1}) for rate in rates)
+        return Ledger(model=TrainedModel(0.0, 1, 1, ((3,),), groups, 1))
+
+    assert list(check_optimizer(ledger(ours), ledger(theirs))) == ([says] if says else [])
 
 
 @pytest.mark.slow

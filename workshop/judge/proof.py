@@ -122,6 +122,11 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
             where = f" for {group.tensors} of its tensors" if len(theirs) > 1 else ""
             yield f"the optimizer's {name} is {setting}{where}, the original's {usual}"
             return
+    for group in ours:
+        if all(list(_other_settings(each.settings, group.settings)) for each in theirs):
+            name, _, usual = next(_other_settings(theirs[0].settings, group.settings))
+            yield f"the original's optimizer has other settings for {group.tensors} of its tensors: {name} {usual}"
+            return
 
 
 def _other_settings(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:

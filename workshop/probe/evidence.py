@@ -111,7 +111,6 @@ class EvidenceKeeper(Listener):
         self.output: Any = None  # of the model
         self.steps: list[_Step] = []  # of this epoch
         self.step = _Step()  # that is under way
-        self.forwards_in_epoch = 0
         self._pid = os.getpid()
         self.last_values: torch.Tensor | None = None  # of the parameters, after the last step that was written
         self.copy_trace: CopyTrace | None = None
@@ -174,8 +173,7 @@ class EvidenceKeeper(Listener):
         )
         if self.random_states:
             self.step.forwards[-1].random_state = torch.get_rng_state()
-        self.forwards_in_epoch += 1
-        if not self.steps and self.forwards_in_epoch > 2 * max(self.epoch_steps or 0, MOST_STEPS):
+        if len(self.step.forwards) > 2 * (self.epoch_steps or MOST_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.model is not None and self.recorder.wants(len(self.steps)):
             self.recorder.before_forward(batch, self.model)
@@ -258,7 +256,7 @@ class EvidenceKeeper(Listener):
         batches = self.hooks.batches
         while not isinstance(message := self.judge.receive(), Proceed):
             self.judge.send(self.recompute(message))
-        self.steps, self.step, self.forwards_in_epoch = [], _Step(), 0
+        self.steps, self.step = [], _Step()
         self.recorder.sample_step = message.sample_step
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
         self.copy_trace = CopyTrace() if message.trace_copies else None

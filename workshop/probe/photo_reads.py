@@ -19,10 +19,13 @@ _CLOCKS = {name: getattr(time, name) for name in ("perf_counter", "perf_counter_
 
 
 class _Waits(threading.local):
-    """How the present thread has waited since it opened its last photo."""
+    """How the present thread has waited: the seconds that it slept since it opened its last photo, and other ways.
+
+    The latter are kept from photo to photo, because coroutines of a thread wait first, and open their photos then.
+    """
 
     slept_s = 0.0
-    otherwise = False  # once, ever: coroutines of one thread wait for each other's photos
+    otherwise = False
 
 
 _waits = _Waits()
@@ -75,6 +78,10 @@ def watch_sleep() -> None:
 
     sleep.is_watched = True  # type: ignore[attr-defined]
     time.sleep = sleep  # type: ignore[assignment]
+
+
+def watch_events() -> None:
+    """Have a timed `threading.Event.wait` noted."""
     wait = threading.Event.wait
 
     @functools.wraps(wait)

@@ -100,8 +100,7 @@ def recompute(
     """
     device = next(model.parameters()).device
     records = [torch.load(sample, map_location=device, weights_only=True) for sample in samples]
-    shapes = [parameter.shape for parameter in model.parameters()]
-    if any([value.shape for value in record["before"]] != shapes for record in records):
+    if any(_shapes(record["before"]) != _shapes(model.parameters()) for record in records):
         return Recomputation(error="the model has other parameters")
     tried = [_take(shares, records[0], model, optimizers, loss) for shares in _ways_to_share(records)]
     total, update_error, buffer_error = min(tried, key=lambda each: each[1])
@@ -114,7 +113,7 @@ def recompute(
 def _apart(one: dict[str, Any], other: dict[str, Any]) -> float:
     """How far the parameters of two ranks are from each other, before and after the step; relative to the largest."""
     pairs = zip([*one["before"], *one["after"]], [*other["before"], *other["after"]], strict=True)
-    return max(float((a - b).abs().max() / a.abs().max().clamp_min(1e-12)) for a, b in pairs)
+    return max(_relative_error(a, b) for a, b in pairs)
 
 
 def _ways_to_share(records: list[dict[str, Any]]) -> list[list[_Share]]:
@@ -145,8 +144,9 @@ def _take(
         for parameter, value in zip(parameters, record["before"], strict=True):
             parameter.copy_(value)
             parameter.grad = None
-        for buffer, value in zip(own.buffers(), record["buffers"], strict=False):
-            buffer.copy_(value)
+        if _shapes(own.buffers()) == _shapes(record["buffers"]):
+            for buffer, value in zip(own.buffers(), record["buffers"], strict=True):
+                buffer.copy_(value)
     for stepper in steppers:
         for parameter, state in zip(parameters, record["state"], strict=True):
             if any(parameter is each for group in stepper.param_groups for each in group["params"]):
@@ -182,11 +182,19 @@ def _like(optimizer: Optimizer, numbers: dict[nn.Parameter, int], parameters: li
 
 def _buffer_error(computed: list[torch.Tensor], recorded: list[torch.Tensor]) -> float:
     """The largest difference of a buffer, relative to its largest value; 1 if they are not of the same shapes."""
-    if [each.shape for each in computed] != [each.shape for each in recorded]:
+    if _shapes(computed) != _shapes(recorded):
         return 1.0
-    scales = (each.abs().max().clamp_min(1e-6) for each in computed if each.is_floating_point())
-    pairs = ((a, b) for a, b in zip(computed, recorded, strict=True) if a.is_floating_point())
-    return max((float((a - b).abs().max() / scale) for (a, b), scale in zip(pairs, scales, strict=True)), default=0.0)
+    pairs = zip(computed, recorded, strict=True)
+    return max((_relative_error(a, b) for a, b in pairs if a.is_floating_point() and a.numel()), default=0.0)
+
+
+def _relative_error(one: torch.Tensor, other: torch.Tensor) -> float:
+    """The largest difference, relative to the largest value of the one."""
+    return float((one - other).abs().max() / one.abs().max().clamp_min(1e-12))
+
+
+def _shapes(tensors: Iterable[torch.Tensor]) -> list[torch.Size]:
+    return [tensor.shape for tensor in tensors]
 
 
 def _clones(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:

@@ -34,6 +34,7 @@ def _watch(config: ProbeConfig) -> None:
     events = EventFile(config.folder)
     if config.judged:
         photo_reads.watch_sleep()
+        photo_reads.watch_events()
         after_import("asyncio", photo_reads.watch_asyncio)
         if config.judged.photos:
             photo_reads.watch_photos(config.judged.photos, events)

@@ -249,7 +249,7 @@ class PhotoRead(Event):
     slept_s: float
     """The seconds that the thread slept since it opened its last photo."""
     waited_otherwise: bool = False
-    """True if the thread has waited meanwhile in a way that is not timed, as by `asyncio.sleep`."""
+    """True if the thread has ever waited in a way that is not timed, as by `asyncio.sleep`."""
 
 
 @dataclass(frozen=True)
