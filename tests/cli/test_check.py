@@ -31,7 +31,7 @@ def test_a_solution_is_done_and_json_says_so(
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)
     assert (verdict["schema_version"], verdict["next_part"]) == (1, "part7")
-    assert verdict["reasons"][0].startswith("2 of 2 batches were copied to the device before")
+    assert verdict["reasons"][0].startswith("4 of 4 batches were copied to the device before")
     assert (verdict["subject"], verdict["outcome"], verdict["exit_code"]) == ("part6", "done", 0)
     assert State(tmp_path).get("parts", "part6", "done") is True
     assert {path.name for path in tmp_path.iterdir()} == {".workshop", "mine.py", config.name}

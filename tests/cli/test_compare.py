@@ -96,7 +96,7 @@ while True:
     ("word", "exit_code", "says"),
     [
         pytest.param("plain", 1, "with the same work; asked are 9 times", marks=pytest.mark.slow),
-        pytest.param("all", 1, "not compared: the steps themselves", marks=pytest.mark.slow),
+        pytest.param("all", 1, "not compared: the gradients; the original's own", marks=pytest.mark.slow),
         ("never", 2, "mine.py never steps an optimizer"),
     ],
 )
@@ -108,3 +108,107 @@ def test_a_script_does_the_same_work_as_itself(
     done = workshop("compare", "--target", "9", "--steps", "8", "mine.py", "mine.py", word)
     assert done.returncode == exit_code, done.stdout + done.stderr
     assert says in done.stdout + done.stderr
+
+
+BEGIN = """
+import sys, time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+words = sys.argv[0]
+
+class Slow(Dataset):
+    def __init__(self):
+        dice = torch.Generator().manual_seed(7)
+        self.inputs, self.targets = torch.randn(50, 64, generator=dice), torch.randint(5, (50,), generator=dice)
+    def __len__(self):
+        return 50
+    def __getitem__(self, index):
+        time.sleep(0.02 if "old" in words else 0.001)
+        return self.inputs[index], self.targets[index]
+
+torch.manual_seed(0)
+loader = DataLoader(Slow(), 8, shuffle=True)
+"""
+
+SCHEDULE = """
+model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 5))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+while True:
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        if "constant" not in words:
+            scheduler.step()
+        if "eval" in words:
+            model.eval()
+"""
+
+GAN = """
+generator = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 64))
+discriminator = nn.Sequential(nn.Linear(64, 32), nn.LeakyReLU(), nn.Linear(32, 1))
+of_generator = torch.optim.Adam(generator.parameters(), lr=4e-4 if "rate" in words else 2e-4)
+of_discriminator = torch.optim.Adam(discriminator.parameters(), lr=2e-4)
+loss = nn.BCEWithLogitsLoss()
+while True:
+    for real, _ in loader:
+        one, zero = torch.ones(len(real), 1), torch.zeros(len(real), 1)
+        of_discriminator.zero_grad()
+        loss(discriminator(real), one).backward()
+        fake = generator(torch.randn(len(real), 16))
+        loss(discriminator(fake.detach()), zero).backward()
+        of_discriminator.step()
+        of_generator.zero_grad()
+        loss(discriminator(fake), one).backward()
+        if "idle" not in words:
+            of_generator.step()
+"""
+
+MAPPING = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 5))
+    def forward(self, batch):
+        return {"loss": nn.functional.cross_entropy(self.layers(batch["inputs"]), batch["targets"])}
+
+model = Model()
+optimizer = torch.optim.AdamW(model.parameters())
+while True:
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        if "half" in words:
+            inputs, targets = inputs[::2], targets[::2]
+        model({"inputs": inputs, "targets": targets})["loss"].backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "new", "exit_code", "says"),
+    [
+        pytest.param(SCHEDULE, "new", 0, "with the same work", marks=pytest.mark.slow),
+        pytest.param(SCHEDULE, "constant", 3, "in step 4, the optimizer's lr is 0.1,", marks=pytest.mark.slow),
+        pytest.param(SCHEDULE, "eval", 3, "of a sampled step", marks=pytest.mark.slow),
+        pytest.param(GAN, "new", 0, "times as fast as old.py", marks=pytest.mark.slow),
+        (GAN, "idle", 3, "another model's Adam (5,248 parameters) never steps"),
+        pytest.param(
+            GAN, "rate", 3, "the lr of another model's Adam (5,248 parameters) is 0.0004", marks=pytest.mark.slow
+        ),
+        pytest.param(MAPPING, "new", 0, "times as fast as old.py", marks=pytest.mark.slow),
+        pytest.param(MAPPING, "half", 3, "batches have 4 items, the original's 8", marks=pytest.mark.slow),
+    ],
+)
+def test_schedules_several_models_and_other_inputs(
+    script: str, new: str, exit_code: int, says: str, workshop: Run, tmp_path: Path
+) -> None:
+    for name in ("old", new):
+        (tmp_path / f"{name}.py").write_text(BEGIN + script)
+    done = workshop("compare", "old.py", f"{new}.py")
+    assert done.returncode == exit_code, done.stdout + done.stderr
+    assert says in " ".join(done.stdout.split())

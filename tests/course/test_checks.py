@@ -36,8 +36,8 @@ def check(tmp_path: Path) -> Check:
     """Check a script by a part whose `check.py` has some lines, and perhaps a question."""
     folder = tmp_path / "parts" / "part99"
     folder.mkdir(parents=True)
-    for path in ("parts/part99/own.py", "part99.py", "own.py"):
-        (tmp_path / path).write_text(path)
+    for path, script in (("parts/part99/own.py", "slow = True"), ("part99.py", "slow = 0"), ("own.py", "slow = False")):
+        (tmp_path / path).write_text(script)
 
     def run(lines: str, question: str = "") -> Verdict:
         (folder / "part.toml").write_text(PART + question)
@@ -79,3 +79,14 @@ def test_the_speed_of_the_solution_is_remembered_for_this_machine(check: Check) 
     return Verdict(bench.subject, Outcome.NOT_YET, (str(known),))"""
     assert check(lines).reasons == ("None",)
     assert check(lines).reasons == ("4.0",)
+
+
+def test_a_script_in_which_nothing_was_changed_is_not_run(check: Check, tmp_path: Path) -> None:
+    for script in ("slow = True", "# mine\n\nslow =  True  # still\n"):
+        (tmp_path / "own.py").write_text(script)
+        verdict = check("raise AssertionError('it was judged')")
+        assert verdict.outcome is Outcome.NOT_YET
+        assert verdict.reasons == ("own.py is as it was at the beginning of the part: nothing has been changed yet",)
+        assert verdict.next == "workshop show part99"
+    (tmp_path / "own.py").write_text("slow = (")
+    assert check("return Verdict(bench.subject, Outcome.DONE, ('judged',))").reasons == ("judged",)

@@ -14,9 +14,9 @@ PROVEN_ELSEWHERE = SCRIPTS.keys()
 """The parts whose cheats are tried from end to end by judge/test_proof.py."""
 
 SAID = {
-    "part5, the untouched script": "nothing is kept: 37 of 37 photos were read slowly again in the second epoch",
-    "part6, the untouched script": "0 of 8 batches were copied to the device before",
-    "part10, the untouched script": "init_process_group is missing",
+    "part5, the script with nothing gained": r"nothing is kept: \d+ of \d+ photos were read slowly again in the second",
+    "part6, the script with nothing gained": r"0 of \d+ batches were copied to the device before",
+    "part10, the script with nothing gained": "init_process_group is missing",
     "part10, its solution": "2 ranks train one model: each item once an epoch",
 }
 """What is said of some of the things that are tried."""
@@ -32,12 +32,16 @@ def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     done = workshop("dev", "selftest", part.name, "--data", data, *without_cheats)
     assert done.returncode == 0, done.stdout
     tried = dict(re.findall(r"^ok    ([^:]*): (.*)$", done.stdout, re.M))
-    expected = {"the untouched script", "its solution"} if part.changes else {"no answer", "the right answer"}
+    expected = (
+        {"the untouched script", "the script with nothing gained", "its solution"}
+        if part.changes
+        else {"no answer", "the right answer"}
+    )
     if part.question:
         expected |= {"a wrong answer"} | ({"without a profile"} if part.profiled or part.recorded else set())
     assert tried.keys() >= {f"{part.name}, {what}" for what in expected}
     for what in tried.keys() & SAID.keys():
-        assert SAID[what] in tried[what]
+        assert re.search(SAID[what], tried[what])
     if not without_cheats:
         cheats = {path.stem for path in (selftest.CHEATS / part.name).glob("*.py")} - {"variation"}
         assert {what.partition(" cheat ")[2] for what in tried if " cheat " in what} == cheats

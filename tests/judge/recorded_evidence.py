@@ -25,13 +25,13 @@ from workshop.judge.rank_proof import differences_of_ranks
 from workshop.judge.ranks import Ranks
 from workshop.parts import SOLUTIONS, find_part
 from workshop.probe import wire
-from workshop.probe.wire import Event, Recomputation
+from workshop.probe.wire import Event, Recomputation, Repetition
 
 TESTS = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "evidence"
 
 ITEMS, BATCH, WASTED_S = 11, 4, 0.02
-STEPS = 3
+STEPS, EPOCHS = 3, 3
 
 
 def cheats(part: str) -> list[Path]:
@@ -53,29 +53,32 @@ SCRIPTS = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one script did in three epochs: the events of each of its ranks, and a sampled step."""
+    """What one script did in a few epochs: the events of each of its ranks, sampled steps, and some transforms."""
 
     ranks: list[list[Event]]
     recomputed: list[Recomputation]
+    repeated: list[Repetition]
     replaced_clocks: list[str]
 
     def save(self, path: Path) -> None:
         """Write a file; it is the same for the same evidence."""
         head = {"ranks": [len(events) for events in self.ranks], "clocks": self.replaced_clocks}
-        lines = [head, self.recomputed, *(event for events in self.ranks for event in events)]
+        lines = [head, self.recomputed, self.repeated, *(event for events in self.ranks for event in events)]
         with gzip.GzipFile(path, "wb", mtime=0) as file:
             file.write("".join(f"{wire.encode(line)}\n" for line in lines).encode())
 
     @classmethod
     def load(cls, path: Path) -> "Recorded":
         """Read a file that `save` has written."""
-        head, recomputed, *rest = map(wire.decode, gzip.decompress(path.read_bytes()).splitlines())
+        head, recomputed, repeated, *rest = map(wire.decode, gzip.decompress(path.read_bytes()).splitlines())
         events = iter(rest)
-        return cls([[next(events) for _ in range(size)] for size in head["ranks"]], recomputed, head["clocks"])
+        return cls(
+            [[next(events) for _ in range(size)] for size in head["ranks"]], recomputed, repeated, head["clocks"]
+        )
 
     def differences(self, original: "Recorded") -> list[str]:
         """What the judge says of it."""
-        evidence = Evidence(WASTED_S, self.replaced_clocks, self.recomputed)
+        evidence = Evidence(WASTED_S, self.replaced_clocks, self.recomputed, repeated=self.repeated)
         alone = Ledger.of_events(original.ranks[0])
         ledgers = [Ledger.of_events(events) for events in self.ranks]
         if len(ledgers) > 1:
@@ -91,9 +94,9 @@ def record(part: str, data: Path) -> Iterator[tuple[str, Recorded]]:
     """Let the original and the scripts of a part train, two at a time, and yield what each of them did."""
     contest = _contest(part, data)
     with contest.script(contest.original) as original, ThreadPoolExecutor(2) as threads:
-        for _ in range(3):
+        for _ in range(EPOCHS):
             original.epoch()
-        yield "original", Recorded([events_in(original.folder)], [], [])
+        yield "original", Recorded([events_in(original.folder)], [], [], [])
         one_at_a_time = Lock()
 
         def train(script: Path) -> tuple[str, Recorded]:
@@ -107,12 +110,15 @@ def record(part: str, data: Path) -> Iterator[tuple[str, Recorded]]:
 def _train(contest: Contest, count: int, original: JudgedScript, one_at_a_time: Lock) -> Recorded:
     ranks = Ranks(contest, count)
     try:
-        epochs = [ranks.epoch(step) for step in (None, random.randrange(STEPS), None)]
-        samples = [epoch.sample for epoch in epochs[1] if epoch.sample]
+        epochs = [ranks.epoch(random.randrange(STEPS) if epoch else None) for epoch in range(EPOCHS)]
+        samples = [[epoch.sample for epoch in of_ranks if epoch.sample] for of_ranks in epochs]
         with one_at_a_time:
-            recomputed = original.recompute(*samples) if len(samples) == count else NO_LOSS
+            whole = [each for each in samples if len(each) == count]
+            recomputed = [original.recompute(*each) for each in whole] or [NO_LOSS]
+            files = [path for script in ranks.scripts for path in script.recorded_transforms()]
+            repeated = list(original.repeat(files).values())
         clocks = sorted({name for epoch in epochs[-1] for name in epoch.report.replaced_clocks})
-        return Recorded([events_in(script.folder) for script in ranks.scripts], [recomputed], clocks)
+        return Recorded([events_in(script.folder) for script in ranks.scripts], recomputed, repeated, clocks)
     finally:
         ranks.close()
 

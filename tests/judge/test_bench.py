@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workshop.judge.bench import hidden_share
-from workshop.judge.ledger import Forward, Ledger, TrainingStep, unit
+from workshop.judge.ledger import CopiedBatch, Forward, Ledger, TrainingStep, unit
 from workshop.judge.picture_proof import copied_ahead
 from workshop.judge.verdict import Outcome, Unseen, other_work
 
@@ -22,17 +22,26 @@ def test_the_share_of_copies_that_is_hidden(copies: list[tuple[int, int]], kerne
     assert hidden_share({"copies": copies, "kernels": kernels}) == pytest.approx(share)
 
 
-@pytest.mark.parametrize(("copied_s", "ahead"), [((0.5,), 1), ((1.5,), 0), ((0.5, 1.5), 0), ((0.5, 2.5), 1)])
-def test_the_copy_that_is_used_counts(copied_s: tuple[float, ...], ahead: int) -> None:
-    """That is the last one before the model begins: an earlier one may be for show."""
+@pytest.mark.parametrize(
+    ("copied", "found"),
+    [
+        ([(0.5, 1)], (1, 0, 1)),
+        ([(1.5, 1)], (0, 0, 1)),
+        ([(0.5, 1), (1.5, 1)], (1, 0, 1)),  # it was there already
+        ([(0.5, 1), (1.5, 2)], (0, 1, 1)),  # the first copy was for show
+        ([(0.5, 1), (2.5, 2)], (1, 0, 1)),
+    ],
+)
+def test_the_copy_that_is_used_counts(copied: list[tuple[float, int]], found: tuple[int, int, int]) -> None:
+    """That is the last one before the model begins."""
     pictures = np.random.default_rng(0).normal(size=(2, 1, 192)).astype(np.float32)
     forwards = [
         Forward(t, (1, 3, 8, 8), "float32", "cpu", False, each, (0,))
         for t, each in zip((1.0, 2.0), pictures, strict=True)
     ]
     steps = [TrainingStep(each.t, (each,), 1, (0.0,)) for each in forwards]
-    ledger = Ledger(steps=steps, copies=[(t, unit(pictures[1])) for t in copied_s])
-    assert copied_ahead(ledger, 2) == (ahead, 1)
+    copies = [CopiedBatch(t, unit(pictures[1])[0], memory) for t, memory in copied]
+    assert copied_ahead(Ledger(steps=steps, copies=copies), 2) == found
 
 
 def test_what_cannot_be_seen_is_no_accusation() -> None:

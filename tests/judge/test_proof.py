@@ -5,13 +5,23 @@ from pathlib import Path
 import pytest
 from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
 
-from workshop.judge.ledger import Ledger
-from workshop.judge.proof import check_optimizer
+from workshop.judge.proof import Evidence, check_recomputed, not_reproducible
 from workshop.judge.verdict import Unseen
-from workshop.probe.wire import ParameterGroup, TrainedModel
+from workshop.probe.wire import Recomputation
 
 NAMED = {
     "part3": {
+        "activations_rounded": "something is computed in lower precision",
+        "crop_in_the_corner": "RandomResizedCrop does not do what torchvision's RandomResizedCrop does",
+        "crop_of_its_own": "RandomResizedCrop does not do what torchvision's RandomResizedCrop does",
+        "decoded_small_now_and_then": "are not what the original makes of the photos",
+        "gradients_rounded": "something is computed in lower precision",
+        "momentum_forgotten": "something else has changed the optimizer's state",
+        "normalised_otherwise": "is the normalisation another one?",
+        "optimizer_state_rounded": "something else has changed the optimizer's state",
+        "orders_take_turns": "the items come in the order of an epoch before",
+        "pictures_left_black": "pictures that enter the model show nothing",
+        "workers_draw_alike": "begin where a random generator had been before",
         "augmentation_frozen": "the augmentation is frozen",
         "backward_left_out": "backward runs",
         "batch_size_changed": "batches have 8 items, the original's 4",
@@ -23,7 +33,7 @@ NAMED = {
         "decoded_in_grey": "are not what the original makes of the photos",
         "decoded_small": "are not what the original makes of the photos",
         "decoded_with_loss": "are not what the original makes of the photos",
-        "draw_repeated": "begin where the random generator had been before",
+        "draw_repeated": "begin where a random generator had been before",
         "epochs_from_memory": "the augmentation is frozen",
         "epochs_prepared": "had gone through AutoAugment before it began",
         "every_second_batch_skipped": "batches are skipped",
@@ -32,18 +42,18 @@ NAMED = {
         "head_only_now_and_then": "optimizer steps moved nothing in 60 of the model's 62 tensors",
         "images_shrunk": "the model's input is 3 x 32 x 32, the original's 3 x 64 x 64",
         "images_shrunk_and_enlarged": "Resize makes a picture 16 x 16 pixels",
-        "kernels_replaced": "AutoAugment does not change pictures as in the original",
+        "kernels_replaced": "AutoAugment does not do what torchvision's AutoAugment does",
         "last_batch_dropped": "an epoch trains on 8 of 11 items: the last batch is dropped",
         "layers_frozen": "something else than the gradient of its batch",
         "lower_precision": "lower precision",
-        "not_normalised": "is the normalisation missing?",
-        "not_shuffled": "the items come in the same order every epoch",
+        "not_normalised": "is the normalisation another one?",
+        "not_shuffled": "the items come in the order of an epoch before",
         "optimizer_another": "the optimizer is SGD, the original's AdamW",
         "optimizer_every_other_batch": "the optimizer steps",
         "optimizer_pretends": "optimizer steps moved nothing in 62 of the model's 62 tensors",
-        "parameters_in_two_groups": "the optimizer's weight_decay is 0.0 for 61 of its tensors",
+        "parameters_in_two_groups": "the optimizer's weight_decay is 0 for 61 of its tensors",
         "perf_counter_patched": "the script replaces time.perf_counter",
-        "policies_left_out": "AutoAugment does not change pictures as in the original",
+        "policies_left_out": "AutoAugment does not do what torchvision's AutoAugment does",
         "resize_left_out": "pixels, the original's 73 x 73",
         "setting_changed_later": "RandomResizedCrop has scale=(0.95, 1.0), in the original (0.08, 1.0)",
         "sleep_at_start": "did not wait for the slow storage",
@@ -64,7 +74,7 @@ NAMED = {
         "every_rank_sees_all": "an epoch trains on 22 items, the original on 11",
         "gradients_not_averaged": "the ranks have different parameters",
         "item_dealt_twice": "an epoch trains on 12 items, the original on 11",
-        "order_kept": "the items come in the same order every epoch",
+        "order_kept": "the items come in the order of an epoch before",
         "rank_stops_early": "the ranks do not step together: in an epoch, rank 0 takes 3, rank 1 takes 2 steps",
     },
 }
@@ -94,21 +104,31 @@ def test_cheats_are_refused_and_named_and_honest_work_passes(part: str, script: 
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "says"),
+    ("errors", "says"),
     [
-        ([0.1, 0.1], [0.1], ""),
-        ([0.1], [0.1, 0.1, 0.1], ""),
-        ([0.1], [0.1, 0.2], "the optimizer's lr is 0.2 for 2 of its tensors, the original's 0.1"),
-        ([0.1, 0.2], [0.1], "the original's optimizer has other settings for 2 of its tensors: lr 0.2"),
-        ([0.1, 0.2], [0.2, 0.1], ""),
+        ([[0.0] * 20] * 3, ""),
+        ([[2.5] * 20] * 3, ""),
+        ([[900.0] * 15 + [1.0] * 5, [1.0] * 20, [1.0] * 20], ""),  # a kink: the layers before it, in one step
+        ([[900.0] * 15 + [1.0] * 5, [900.0] + [1.0] * 19, [1.0] * 20], ""),
+        ([[300.0] * 20], ""),  # one step alone says nothing
+        ([[300.0] * 20, [290.0] * 20], "nearly all tensors are off by 290 times"),
+        ([[0.0] * 19 + [800.0]] * 3, "1 tensors are off by 800 times"),
     ],
 )
-def test_every_group_of_parameters_has_its_settings(ours: list[float], theirs: list[float], says: str) -> None:
-    def ledger(rates: list[float]) -> Ledger:
-        groups = tuple(ParameterGroup("AdamW", 2, {"lr": rate, "fused": len(rates) > 1}) for rate in rates)
-        return Ledger(model=TrainedModel(0.0, 1, 1, ((3,),), groups, 1))
+def test_lower_precision_shows_in_several_steps(errors: list[list[float]], says: str) -> None:
+    evidence = Evidence(recomputed=[Recomputation(gradient_errors=each) for each in errors])
+    found = list(check_recomputed(evidence))
+    assert [says in each for each in found] == [True] * bool(says)
 
-    assert list(check_optimizer(ledger(ours), ledger(theirs))) == ([says] if says else [])
+
+def test_what_the_original_does_not_reproduce_is_not_asked_for() -> None:
+    of_chance = Recomputation(loss=1.0, recorded_loss=1.0, gradient_error=0.5)
+    lost_state = Recomputation(loss=1.0, recorded_loss=1.0, gradient_error=0.5, state_error=0.1)
+    assert len(list(check_recomputed(Evidence(recomputed=[of_chance])))) == 1
+    assert list(check_recomputed(Evidence(recomputed=[of_chance], own=[of_chance]))) == []
+    [found] = check_recomputed(Evidence(recomputed=[lost_state], own=[of_chance]))
+    assert "optimizer's state" in found
+    assert not_reproducible(Evidence(own=[of_chance, lost_state])) == ["gradients", "optimizer's state"]
 
 
 @pytest.mark.slow

@@ -52,6 +52,8 @@ def check(bench):
     state = State(tmp_path)
     solved = checks.check(part, part.solution, data, state=state)
     assert (solved.subject, solved.outcome, solved.reasons) == ("part99", Outcome.DONE, ("workers: True",))
-    untouched = checks.check(part, solutions / "part1.py", data, state=state)
-    assert (untouched.outcome, untouched.reasons) == (Outcome.NOT_YET, ("workers: False",))
+    slow = tmp_path / "slow.py"
+    slow.write_text(f"{part.untouched.read_text()}\nSLOW = True\n")
+    verdict = checks.check(part, slow, data, state=state)
+    assert (verdict.outcome, verdict.reasons) == (Outcome.NOT_YET, ("workers: False",))
     assert state.get("parts", "part99", "done") is True

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torchvision.transforms import v2
@@ -30,12 +31,10 @@ def mirror_in_place(picture: torch.Tensor) -> torch.Tensor:
     return picture.copy_(picture.flip(-1))
 
 
-def test_how_far_random_transforms_move_a_picture(applied: Callable[..., AppliedTransform]) -> None:
+def test_each_random_transform_has_a_draw_of_its_own(applied: Callable[..., AppliedTransform]) -> None:
     made = applied(v2.ToDtype(torch.float32), v2.RandomHorizontalFlip(1.0), v2.RandomVerticalFlip(0.0))
     to_float, flipped, kept = made.simple
-    assert (to_float.moved, to_float.draw) == ([], "")
-    assert flipped.moved[0] > 0.5
-    assert kept.moved == [0.0]
+    assert (to_float.draw, to_float.scales) == ("", [])
     assert flipped.draw != kept.draw
     assert (made.gap, [each.gap for each in made.simple]) == (0.0, [0.0] * 3)
     assert made.decoded is not None
@@ -45,6 +44,19 @@ def test_how_far_random_transforms_move_a_picture(applied: Callable[..., Applied
 def test_what_is_done_between_transforms_is_a_gap(
     between: Callable[[torch.Tensor], torch.Tensor], applied: Callable[..., AppliedTransform]
 ) -> None:
-    assert applied(v2.ToDtype(torch.float32), between, v2.RandomHorizontalFlip(0.0)).gap > 0.5
-    assert applied(v2.ToDtype(torch.float32), v2.RandomHorizontalFlip(0.0), between).gap > 0.5
-    assert applied(v2.ToDtype(torch.float32), lambda picture: picture / 255 - 0.5, v2.RandomCrop(8)).gap < 0.001
+    """The first random transform has been at work by then: before, only what enters it is looked at."""
+    flip, crop = v2.RandomHorizontalFlip(0.0), v2.RandomCrop(8)
+    assert applied(flip, v2.ToDtype(torch.float32), between).gap > 0.5
+    between_them = applied(flip, between, v2.ToDtype(torch.float32), crop)
+    assert max(each.gap for each in between_them.simple) > 0.5
+    scaled = applied(flip, lambda picture: picture / 255 - 0.5, crop)
+    assert max(scaled.gap, *(each.gap for each in scaled.simple)) < 0.001
+
+
+def test_what_is_made_of_the_values_of_each_channel(applied: Callable[..., AppliedTransform]) -> None:
+    to_float = v2.ToDtype(torch.float32, scale=True)
+    normalise = v2.Normalize([0.5, 0.4, 0.3], [0.1, 0.2, 0.5])
+    made = applied(v2.RandomHorizontalFlip(0.0), to_float, normalise)
+    _, first, second = made.simple
+    assert np.allclose(first.scales, [[1.0, 0.0]] * 3, atol=0.001), "bytes are fractions of 255 from the beginning"
+    assert np.allclose(second.scales, [[10.0, -5.0], [5.0, -2.0], [2.0, -0.6]], atol=0.001)

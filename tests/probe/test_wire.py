@@ -30,8 +30,8 @@ FORWARD = ForwardPass(1.5, [2, 3], "float32", "cpu", False, Signatures([2, 64], 
         ProbeConfig("/tmp/x", 7, 2, JudgedRun("/photos/", None, 3)),
         ProbeConfig("/tmp/x", 7),
         StepReport("replay", 3, {str(phase): 0.5 for phase in Phase}, 12, BatchCounts(training=3, kept=1), "cuda"),
-        StepTaken(1.0, 2, 3, [FORWARD], 1, [0.25], [3], []),  # type: ignore[arg-type]
-        SimpleTransform("Resize", {"size": "(5, 5)"}, [9, 9], [5, 5], [0.25]),  # type: ignore[arg-type]
+        StepTaken(1.0, 2, 3, [FORWARD], 1, [0.25], [3], [], []),  # type: ignore[arg-type]
+        SimpleTransform("Resize", {"size": "(5, 5)"}, [9, 9], [5, 5], 0.25, scales=[]),  # type: ignore[arg-type]
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -60,7 +60,8 @@ def _figures(speed: Speed) -> Table:
     table.add_row("yours", f"{speed.rate_after:.1f} samples/s, {speed.ratio:.2f} times as fast ({interval})")
     if speed.headroom_rate:
         share = speed.rate_after / speed.headroom_rate
-        table.add_row("headroom", f"{speed.headroom_rate:.1f} samples/s with batches in memory: you reach {share:.0%}")
+        reached = f"you reach {share:.0%}" if share < 1 else "you are as fast, within the noise of one epoch"
+        table.add_row("headroom", f"{speed.headroom_rate:.1f} samples/s with batches in memory: {reached}")
     return table
 
 

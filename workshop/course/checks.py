@@ -3,13 +3,14 @@
 import importlib.metadata
 import os
 import platform
+import random
 from dataclasses import replace
 from pathlib import Path
 
 from workshop.course import progress
 from workshop.course.answers import JUDGES
 from workshop.course.answers.question import Ask, Question
-from workshop.course.scripts import existing
+from workshop.course.scripts import existing, is_same_code
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.experiment import ExperimentConfig, load_config
@@ -22,6 +23,9 @@ from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
 from workshop.processes.script import Say, ScriptError
+
+MORE_ITEMS = (0, 2, 4)
+"""An epoch of a check has so many items more than the part says; a script cannot know how many."""
 
 
 def check(
@@ -84,13 +88,24 @@ def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> 
         if verdict.outcome is Outcome.DONE:
             state.put(question.answered, "parts", part.name, "answer")
     if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
-        several, say = part.ranks > 1, question.say
-        with RanksBench(contest, part.ranks, say, on_cpu) if several else Bench(contest, say) as bench:
-            verdict = part.check(bench)
+        verdict = _judge_change(part, contest, question.say, on_cpu)
         if part.question and state.get("parts", part.name, "answer") is None:
             verdict = _with_open_question(verdict, part)
     assert verdict  # a part asks a question, or for a change
     return verdict
+
+
+def _judge_change(part: Part, contest: Contest, say: Say, on_cpu: bool) -> Verdict:
+    if any(is_same_code(contest.candidate, start) for start in (part.untouched, contest.original)):
+        nothing = f"{contest.candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
+        return Verdict(part.name, Outcome.NOT_YET, (nothing,), next=f"workshop show {part.name}")
+    if part.ranks > 1:
+        with RanksBench(contest, part.ranks, say, on_cpu) as ranks:
+            return part.check(ranks)
+    with Bench(contest, say) as bench:
+        verdict = part.check(bench)
+        files = bench.files_left()
+    return replace(verdict, reasons=(*verdict.reasons, files)) if files else verdict
 
 
 def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:
@@ -136,7 +151,8 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
 def config_of(part: Part, path: Path | None) -> ExperimentConfig:
     """Return the config of a check: few items, and more epochs than any check waits for."""
     own = load_config(path) if path else ExperimentConfig(image_size=64, batch_size=part.batch_size)
-    return replace(own, dataset="stand-in", max_items=part.items, max_epochs=10_000, wasted_time=0.1)
+    items = part.items + random.choice(MORE_ITEMS)
+    return replace(own, dataset="stand-in", max_items=items, max_epochs=10_000, wasted_time=0.1)
 
 
 def machine(device: str | None) -> str:

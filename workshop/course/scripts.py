@@ -1,5 +1,6 @@
 """The participant's script: found, replaced by another one without being lost, and watched while it is edited."""
 
+import ast
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,15 @@ def existing(script: Path, part: Part) -> Path:
     if script == Path(part.script):
         raise WorkshopError(f"there is no {script} here; put it there with workshop start {part.name}")
     raise WorkshopError(f"there is no file {script.absolute()}; name your script with --script")
+
+
+def is_same_code(one: Path, other: Path) -> bool:
+    """Return whether two scripts are the same but for comments and blank space; one that cannot be parsed is not."""
+    try:
+        trees = [ast.dump(ast.parse(path.read_bytes())) for path in (one, other)]
+    except (SyntaxError, ValueError):
+        return False
+    return trees[0] == trees[1]
 
 
 def replace_script(script: Path, source: Path) -> Path | None:

@@ -70,7 +70,9 @@ def changes(part: Part, folder: Path, data: Path, answer: str = "") -> Iterator[
     """Try a part's change, with the right answer to its question, if it has one."""
     script = folder / part.script
     script.write_bytes(part.untouched.read_bytes())
-    yield _try(part, script, "the untouched script", Outcome.NOT_YET, data, folder, answer)
+    yield _try(part, script, "the untouched script", Outcome.NOT_YET, data, folder, answer, "nothing has been changed")
+    script.write_text(f"{part.untouched.read_text()}\nFAST = True\n")
+    yield _try(part, script, "the script with nothing gained", Outcome.NOT_YET, data, folder, answer)
     script.write_bytes(part.solution.read_bytes())
     yield _try(part, script, "its solution", Outcome.DONE, data, folder, answer)
 

@@ -18,11 +18,11 @@ from workshop.judge.contest import Contest
 from workshop.judge.judged_script import Epoch, JudgedScript
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
-from workshop.judge.proof import NO_LOSS, Evidence, check_recomputed, differences
-from workshop.judge.race import MOST_PAIRS, Result, race
+from workshop.judge.proof import NO_LOSS, Evidence, differences, not_reproducible
+from workshop.judge.race import LEAD, MOST_PAIRS, Pair, Result, race
 from workshop.judge.verdict import Outcome, Speed, Verdict, other_work
 from workshop.probe.phases import Phase
-from workshop.probe.wire import Proceed
+from workshop.probe.wire import Proceed, Recomputation, Repetition
 from workshop.processes.script import Say
 from workshop.profiles.traces.intervals import overlap, union_of
 
@@ -42,7 +42,7 @@ BEATEN = 1.2
 LEAST_HIDDEN = 0.1
 """With a smaller share of the copy time under kernels, nothing overlaps: a part of the prefetcher is missing."""
 
-_NOT_REPRODUCIBLE = "the original's own do not come out the same from the same batch (dropout, clipping, a scheduler?)"
+_NOT_REPRODUCIBLE = "the original's own do not come out the same when they are computed over again"
 
 SampleCheck = Callable[[Sequence[Path]], Iterable[str]]
 """Looks at the files of recorded steps, and returns what is wrong with them."""
@@ -86,7 +86,9 @@ class Bench:
         self.timed = WHOLE
         self.also: SampleCheck = lambda _: ()
         self.samples: list[Path] = []
-        self.recomputable = contest.recomputable is not False
+        self.recomputed: list[Recomputation] = []  # the samples, as far as they have been looked at
+        self.own: list[Recomputation] = []  # samples of the original
+        self.repeated: dict[Path, Repetition] = {}  # recorded random transforms
         self.replaced_clocks: set[str] = set()
         self.steps_taken: list[int] = []  # in each epoch of the candidate
         self.deadline_s = time.monotonic()
@@ -119,15 +121,17 @@ class Bench:
         if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
             raise WorkshopError(f"{name} never steps an optimizer: nothing can be compared with it")
         self.candidate.epoch_steps = self.original.epoch_steps
-        if self.contest.recomputable is None:
-            own = self.original.epoch(Proceed(self.some_step(), keep_batches=True)).sample
-            result = self.original.recompute(own) if own else NO_LOSS
-            self.recomputable = not list(check_recomputed(Evidence(recomputed=[result])))
         self.train(2)
 
     def train(self, epochs: int) -> None:
-        """Let the candidate train, outside of any race; a step of each epoch is recorded, to be recomputed."""
+        """Let the candidate train, outside of any race; a step of each epoch is recorded, to be recomputed.
+
+        So does the original, if it is not known whether its steps come out the same.
+        """
         for _ in range(epochs):
+            if not self.contest.recomputable:
+                own = self.original.epoch(Proceed(self.some_step(), keep_batches=True)).sample
+                self.own.append(self.original.recompute(own) if own else NO_LOSS)
             epoch = self.candidate.epoch(Proceed(self.some_step()))
             self.replaced_clocks |= set(epoch.report.replaced_clocks)
             self.steps_taken.append(epoch.report.steps)
@@ -151,12 +155,20 @@ class Bench:
         """Return what the candidate has done so far."""
         return Ledger.of(self.candidate.folder)
 
+    def evidence(self) -> Evidence:
+        """Return what is known beside the ledgers; the original recomputes what it has not recomputed yet."""
+        recomputed: list[Recomputation] = []
+        if not any(own.error for own in self.own):
+            self.recomputed += [self.original.recompute(sample) for sample in self.samples[len(self.recomputed) :]]
+            recomputed = self.recomputed or [NO_LOSS]
+        self.repeated |= self.original.repeat(set(self.candidate.recorded_transforms()) - self.repeated.keys())
+        repeated = list(self.repeated.values())
+        clocks = sorted(self.replaced_clocks)
+        return Evidence(self.contest.wasted_time_s, clocks, recomputed, self.own, repeated)
+
     def refusal(self) -> Verdict | None:
         """Return the verdict on other work, or on work that cannot be seen; None for the same work."""
-        recomputed = []
-        if self.recomputable:
-            recomputed = [self.original.recompute(sample) for sample in self.samples] or [NO_LOSS]
-        evidence = Evidence(self.contest.wasted_time_s, sorted(self.replaced_clocks), recomputed)
+        evidence = self.evidence()
         original, candidate = Ledger.of(self.original.folder), self.ledger()
         complaints = [*self.also(self.samples), *differences(original, candidate, evidence)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
@@ -164,6 +176,14 @@ class Bench:
         if not complaints and self.raced_s:
             complaints = [*check_stock(original, candidate, self.raced_s)]
         return other_work(self.subject, complaints)
+
+    def files_left(self) -> str:
+        """Return a sentence that names the files that the candidate leaves behind; empty if there are none."""
+        names = sorted(set(self.ledger().files) - set(Ledger.of(self.original.folder).files))
+        if not names:
+            return ""
+        more = f" and {len(names) - 1} more files" if len(names) > 1 else ""
+        return f"it writes {names[0]}{more}, which stays there: what is kept belongs under the config's cache_dir"
 
     def race(self, *notes: str) -> Verdict:
         """Race the candidate against the original, and look once more whether it did the same work meanwhile.
@@ -180,6 +200,15 @@ class Bench:
             self.replaced_clocks |= set(epoch.report.replaced_clocks)
             return self.timed.seconds(epoch)
 
+        unraced = random.randrange(1, LEAD)
+
+        def on_pair(pairs: Sequence[Pair]) -> None:
+            """Show the latest pair; once, let the candidate train an epoch more, of which a step is recorded."""
+            pair = pairs[-1]
+            self.say(f"  {pair.before_s:.2f} s against {pair.after_s:.2f} s: {pair.ratio:.2f} times")
+            if len(pairs) == unraced:
+                self.train(1)
+
         begin = time.monotonic()
         self.say(f"racing, epoch by epoch; asked: {self.timed.what}{self.contest.target:g} times as fast")
         result = race(
@@ -187,7 +216,7 @@ class Bench:
             lambda: run(self.candidate),
             self.contest.target,
             self.deadline_s - time.monotonic() if self.contest.solution else LONG_BUDGET_S,
-            lambda pair: self.say(f"  {pair.before_s:.2f} s against {pair.after_s:.2f} s: {pair.ratio:.2f} times"),
+            on_pair,
         )
         self.raced_s = begin, time.monotonic()
         self.train(1)
@@ -269,7 +298,10 @@ class Bench:
         says = f"{self.timed.what}{speed.ratio:.2f} times as fast as {self.contest.original_name}, with the same work"
         asked = f"asked are {speed.target:g} times"
         solution = f"; the solution reaches {speed.solution_ratio:.1f} times here" if speed.solution_ratio else ""
-        notes = notes if self.recomputable else (*notes, f"not compared: the steps themselves; {_NOT_REPRODUCIBLE}")
+        left_out = not_reproducible(self.evidence())
+        if left_out:
+            says = says.replace("with the same work", "and nothing that could be compared is otherwise")
+            notes = (*notes, f"not compared: the {' and '.join(left_out)}; {_NOT_REPRODUCIBLE}")
         if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
             because = f"this machine cannot show it: {asked}{solution}"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, says, *notes), speed)

@@ -40,8 +40,8 @@ class Contest:
     batch_size: int = 0
     wasted_time_s: float | None = None
     """The seconds that each read of a photo must have slept; None where there is no such rule."""
-    recomputable: bool | None = None
-    """Whether the original's steps come out the same when they are recomputed; None if that must be found out."""
+    recomputable: bool = False
+    """Whether the original's steps are known to come out the same when they are recomputed."""
     solution: Path | None = None
     """A script that is known to be fast, to see what this machine can show."""
     known_solution_ratio: float | None = None

@@ -3,12 +3,23 @@
 import os
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workshop.probe.connection import ClosedError
-from workshop.probe.wire import EpochBegan, EpochEnded, EpochReport, JudgedRun, Proceed, Recomputation, Recompute
+from workshop.probe.wire import (
+    EpochBegan,
+    EpochEnded,
+    EpochReport,
+    JudgedRun,
+    Proceed,
+    Recomputation,
+    Recompute,
+    Repeat,
+    Repetition,
+)
 from workshop.processes.script import Script
 
 
@@ -104,12 +115,31 @@ class JudgedScript(Script):
         Raises:
             ScriptError: the script has ended.
         """
+        return self._ask(Recompute(list(map(str, samples))), answers=1)[0]
+
+    def recorded_transforms(self) -> list[Path]:
+        """Return the files of the random transforms that were recorded so far."""
+        return sorted(self.folder.glob("transform-*.pickle"))
+
+    def repeat(self, files: Iterable[Path]) -> dict[Path, Repetition]:
+        """Have this script apply random transforms again that others recorded, between two epochs.
+
+        Args:
+            files: their `recorded_transforms`.
+
+        Raises:
+            ScriptError: the script has ended.
+        """
+        names = list(map(str, files))
+        return dict(zip(map(Path, names), self._ask(Repeat(names), answers=len(names)), strict=True))
+
+    def _ask(self, message: Any, answers: int) -> list[Any]:
         if self.process is None:
-            raise ValueError("a script recomputes steps only between its epochs")
+            raise ValueError("a script answers only between its epochs")
         self.signal(signal.SIGCONT)
         try:
-            self.send(Recompute(list(map(str, samples))))
-            return self.receive()
+            self.send(message)
+            return [self.receive() for _ in range(answers)]
         except ClosedError:
             raise self.ended(self._so_far()) from None
 

@@ -18,12 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workshop.probe import wire
+from workshop.probe.signature import FLAT
 from workshop.probe.wire import (
     SAMPLES,
     BatchCopied,
     Event,
+    FileWritten,
     ForwardPass,
     LoaderStarted,
+    OtherOptimizer,
+    ParameterGroup,
     PhotoRead,
     Signatures,
     SimpleTransform,
@@ -39,6 +43,9 @@ SAME_PICTURE = 0.05
 """Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
 makes 0.01; two crops of a photo differ by 0.1 and more."""
 
+BLANK = 0.05
+"""The values of a picture of one colour deviate by no more than this."""
+
 MOST_TRACED = 1000
 """The number of pictures that are followed back; of more pictures, a sample is taken."""
 
@@ -52,12 +59,13 @@ class AppliedTransform:
     """The process and the thread."""
     simple: tuple[SimpleTransform, ...]
     before: Array
-    """Signatures of shape (pictures, channels * SAMPLES), of unit variance in each channel."""
+    """Signatures of shape (pictures, channels * SAMPLES)."""
     after: Array
     decoded: Array | None = None
-    """The signatures as the pictures entered the first random transform."""
+    """The signatures as the pictures entered the first random transform, of unit variance in each channel."""
     gap: float = 0.0
     """The largest change of the signature between the simple transforms, or after the last of them."""
+    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class Forward:
     targets: tuple[Any, ...] | None
     random_state: bytes | None = None
     """The state of the CPU's random generator, if it was noted."""
+    random_seed: int | None = None
+    """The number that the generator began with."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +100,21 @@ class TrainingStep:
     """The parameter tensors that the step did not move."""
     touched: frozenset[int] = frozenset()
     """The parameter tensors that something moved between the step before and this one."""
+    groups: tuple[ParameterGroup, ...] = ()
+    """The groups of all optimizers, with their settings in this step."""
     run_index: int = 0
     """How many times the script had been started before the run that took this step."""
+
+
+@dataclass(frozen=True)
+class CopiedBatch:
+    """A tensor was copied to the device."""
+
+    t: float
+    picture: Array | None
+    """The signature of its first picture, of unit variance; None if it did not come from the CPU."""
+    memory: int
+    """The address of what came out."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +133,9 @@ class PictureOrigin:
     """The signature of the picture as it entered the first random transform."""
     has_gap: bool = False
     """Whether something that is no transform of torchvision has changed the picture on its way."""
+    scale: Array | None = None
+    """What is made of the values of each channel from the first random transform on, other than at random: slopes and
+    offsets, of shape (channels, 2)."""
 
     @property
     def decoded_size(self) -> tuple[int, ...] | None:
@@ -138,9 +164,13 @@ class Ledger:
     """The number of batches in the DataLoader that supplied the first training step."""
     workers: int = 0
     """The largest number of workers that a DataLoader asked for."""
-    copies: list[tuple[float, Array | None]] = field(default_factory=list)
-    """The copies of a batch to the device: the time, and the signature of the first picture."""
+    copies: list[CopiedBatch] = field(default_factory=list)
     model: TrainedModel | None = None
+    files: list[str] = field(default_factory=list)
+    """The files that it wrote outside of the folders that are its own."""
+    others: list[OtherOptimizer] = field(default_factory=list)
+    """What the optimizers of other models did, epoch by epoch."""
+    _groups: tuple[ParameterGroup, ...] = ()
     _runs: dict[int, int] = field(default_factory=dict)
     _last_batches: int | None = None
 
@@ -165,10 +195,10 @@ class Ledger:
         starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
         whole = cls(loader_starts=starts, batches=ledgers[0].batches, model=ledgers[0].model)
         whole.workers = sum(ledger.workers for ledger in ledgers)
-        for name in ("reads", "transforms"):
-            events = [event for ledger in ledgers for event in getattr(ledger, name)]
-            setattr(whole, name, sorted(events, key=lambda event: event.t))
-        whole.copies = sorted((copy for ledger in ledgers for copy in ledger.copies), key=lambda copy: copy[0])
+        whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
+        made = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.transforms)
+        whole.transforms = sorted(made, key=lambda each: each.t)
+        whole.copies = sorted((copy for ledger in ledgers for copy in ledger.copies), key=lambda copy: copy.t)
         for shares in zip_longest(*(ledger.steps for ledger in ledgers)):
             steps = [step for step in shares if step]
             forwards = zip_longest(*(step.forwards for step in steps))
@@ -182,7 +212,7 @@ class Ledger:
             case PhotoRead():
                 self.reads.append(event)
             case TransformCall():
-                before, after = unit(decode(event.before)), unit(decode(event.after))
+                before, after = decode(event.before), decode(event.after)
                 decoded = unit(decode(event.decoded)) if event.decoded else None
                 gap = max([event.gap, *(each.gap for each in event.simple)])
                 applied = AppliedTransform(event.t, event.source, tuple(event.simple), before, after, decoded, gap)
@@ -194,13 +224,20 @@ class Ledger:
                 parameter = None if event.parameter is None else tuple(event.parameter)
                 run_index = self._runs.setdefault(event.pid, len(self._runs))
                 moves = frozenset(event.still), frozenset(event.touched)
-                self.steps.append(TrainingStep(event.t, forwards, event.backwards, parameter, *moves, run_index))
+                self._groups = tuple(event.groups) or self._groups
+                step = TrainingStep(event.t, forwards, event.backwards, parameter, *moves, self._groups, run_index)
+                self.steps.append(step)
             case LoaderStarted():
                 self.loader_starts.append(event.t)
                 self._last_batches = event.batches
                 self.workers = max(self.workers, event.workers)
             case BatchCopied():
-                self.copies.append((event.t, unit(decode(event.picture)) if event.picture else None))
+                picture = unit(decode(event.picture))[0] if event.picture else None
+                self.copies.append(CopiedBatch(event.t, picture, event.memory))
+            case OtherOptimizer():
+                self.others.append(event)
+            case FileWritten():
+                self.files.append(event.path)
             case TrainedModel():
                 self.model = self.model or event
 
@@ -211,8 +248,8 @@ class Ledger:
 
     def _index(self) -> None:
         """Prepare for `origin`."""
-        self._made = _Signatures((number, each.after) for number, each in enumerate(self.transforms))
-        self._taken = _Signatures((number, each.before) for number, each in enumerate(self.transforms))
+        self._made = _Signatures((number, unit(each.after)) for number, each in enumerate(self.transforms))
+        self._taken = _Signatures((number, unit(each.before)) for number, each in enumerate(self.transforms))
         self.read_for: list[PhotoRead | None] = []
         """For each transform, the photo that its thread had opened last and done nothing else with."""
         opened: dict[tuple[int, int], PhotoRead] = {}
@@ -224,13 +261,14 @@ class Ledger:
                 self.read_for.append(opened.pop(event.source, None))
 
     def origin(self, picture: Array, before: float) -> PictureOrigin | None:
-        """Follow a picture back from a time, given its signature of unit variance. None: no transform made it."""
+        """Follow a picture back from a time, given its signature. None: no transform made it."""
         simple: list[SimpleTransform] = []
         draws: list[tuple[str, int]] = []
         shared_by = 1
-        photo = decoded = None
+        photo = decoded = scale = None
         has_gap = False
-        while (number := self._maker(picture, before)) is not None:
+        so_far = np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(picture) // SAMPLES, 1))
+        while (number := self._maker(same := unit(picture[None])[0], before)) is not None:
             made = self.transforms[number]
             simple.extend(reversed(made.simple))
             drawn = [(each.name, number) for each in made.simple if is_random(each.name)]
@@ -239,18 +277,28 @@ class Ledger:
                 shared_by = max(shared_by, len(made.after))
             if read := self.read_for[number]:
                 photo = read.photo
-            position = int(np.argmin(distance(made.after, picture))) if len(made.before) > 1 else 0
+            position = int(np.argmin(distance(unit(made.after), same))) if len(made.before) > 1 else 0
+            so_far = _after(so_far, scale_between(made.after[position], picture))
+            for each in reversed(made.simple):
+                so_far = _after(so_far, each.scales)
+            if made.decoded is None and is_same(made.before[position], made.after[position]):
+                so_far = _after(so_far, scale_between(made.before[position], made.after[position]))
             if made.decoded is not None:
-                decoded = made.decoded[position]
+                decoded, scale = made.decoded[position], so_far
             has_gap |= made.gap > SAME_PICTURE
             picture, before = made.before[position], made.t
         if not simple:
             return None
         if photo is None:
             # What has been kept by code of its own comes back as the same picture: see what it was the first time.
-            reads = [self.read_for[number] for number in self._taken.near(picture)]
+            reads = [self.read_for[number] for number in self._taken.near(same)]
             photo = next((read.photo for read in reads if read), None)
-        return PictureOrigin(photo, tuple(simple), shared_by, tuple(draws), decoded, has_gap)
+        return PictureOrigin(photo, tuple(simple), shared_by, tuple(draws), decoded, has_gap, scale)
+
+    @cached_property
+    def blank(self) -> int:
+        """The number of pictures that entered the model and are of one colour."""
+        return sum(int((forward.values.std(axis=1) <= BLANK).sum()) for forward in self.forwards)
 
     @cached_property
     def traced(self) -> list[TracedPicture]:
@@ -260,12 +308,10 @@ class Ledger:
             pictures = random.sample(pictures, MOST_TRACED)
         found = []
         for forward, row in pictures:
-            [picture] = unit(forward.values[row : row + 1])
-            if forward.values[row].std() > 0.05 and picture.any():  # else the augmentation has blanked it
-                targets = forward.targets or ()
-                found.append(
-                    TracedPicture(targets[row] if row < len(targets) else None, self.origin(picture, forward.t))
-                )
+            picture = forward.values[row]
+            if picture.std() > BLANK:  # else the augmentation has blanked it
+                target = (forward.targets or ())[row : row + 1]
+                found.append(TracedPicture(target[0] if target else None, self.origin(picture, forward.t)))
         return found
 
     def _maker(self, picture: Array, before: float) -> int | None:
@@ -302,9 +348,34 @@ def unit(values: Array) -> Array:
     return scaled.reshape(values.shape).astype(np.float32)
 
 
+def scale_between(one: Array, other: Array) -> Array:
+    """Return slope and offset of the line through the values of each channel of two signatures, of shape (channels, 2).
+
+    Those of a channel in which all values are the same are no numbers.
+    """
+    x, y = one.reshape(-1, SAMPLES), other.reshape(-1, SAMPLES)
+    centred = x - x.mean(1, keepdims=True)
+    spread = (centred**2).sum(1)
+    slopes = np.where(spread > FLAT, (centred * y).sum(1) / np.maximum(spread, FLAT), np.nan)
+    return np.stack([slopes, y.mean(1) - slopes * x.mean(1)], axis=1).astype(np.float32)
+
+
+def _after(second: Array, first: Sequence[Sequence[float]] | Array) -> Array:
+    """Slopes and offsets of one line after another, for each channel; the first does nothing if it is empty."""
+    if not len(first):
+        return second
+    slopes, offsets = np.asarray(first, dtype=np.float32).T
+    return np.stack([second[:, 0] * slopes, second[:, 0] * offsets + second[:, 1]], axis=1)
+
+
 def distance(pictures: Array, picture: Array) -> Array:
     """Return the root mean square difference of each of some signatures, of shape (pictures, values), to one."""
     return np.sqrt(np.mean((pictures - picture) ** 2, axis=1))
+
+
+def is_same(one: Array, other: Array) -> bool:
+    """Return whether two signatures are those of one picture, scaled and shifted perhaps."""
+    return one.shape == other.shape and bool(distance(unit(one[None]), unit(other[None])[0])[0] < SAME_PICTURE)
 
 
 def events_in(folder: Path) -> list[Event]:
@@ -338,4 +409,5 @@ def _forward(each: ForwardPass) -> Forward:
     targets = None if each.targets is None else tuple(each.targets)
     state = base64.b64decode(each.random_state) if each.random_state else None
     values = decode(each.pictures)
-    return Forward(each.t, tuple(each.shape), each.dtype, each.device, each.autocast, values, targets, state)
+    shape = tuple(each.shape)
+    return Forward(each.t, shape, each.dtype, each.device, each.autocast, values, targets, state, each.random_seed)

@@ -1,6 +1,7 @@
 """Whether the pictures that enter the model are made as the original makes them: read, decoded, augmented, in time."""
 
 import math
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -8,20 +9,22 @@ from itertools import pairwise
 import numpy as np
 
 from workshop.judge.epochs import epochs, forwards_in, largest_share_repeated, targets_in
-from workshop.judge.ledger import SAME_PICTURE, Forward, Ledger, PictureOrigin, distance, unit
+from workshop.judge.ledger import SAME_PICTURE, Array, Forward, Ledger, PictureOrigin, distance, unit
 from workshop.judge.verdict import Unseen
-from workshop.probe.wire import PhotoRead, SimpleTransform, is_random
+from workshop.probe.wire import PhotoRead, Repetition, SimpleTransform, is_random
 
 SAME_DECODED = 0.03
-"""The largest median distance of the signatures of decoded pictures. Honest decoders stay below 0.010. Interpolation by
+"""The largest distance of the signatures of decoded pictures. Honest decoders stay below 0.010. Interpolation by
 the nearest neighbour makes 0.6, a greyscale picture 1.1, JPEG of quality 5 0.8, a JPEG draft 0.09, bicubic 0.06."""
 
 FEW = 0.05
 """The share of steps, pictures or draws in which something may be otherwise by chance."""
 
-KOLMOGOROV = 2.4
-"""Two samples of n and m values differ if the largest distance of their distributions is more than this times the
-square root of (n + m) / (n m): by chance, that happens twice in 100,000 times (2 exp(-2 x 2.4^2))."""
+SCALE_TOLERANCE = 0.05
+"""The largest difference of slope or offset in `check_scale`, relative to the slope. Rounding to bytes makes 0.01."""
+
+SAME_RESULT = 0.005
+"""The largest difference of what a transform makes of a picture with the same draw; rounding to bytes makes 0.001."""
 
 
 def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[str]:
@@ -78,11 +81,12 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield f"the pictures that enter {first} are {sizes_now} pixels, the original's {sizes_usual}"
         return
     known = np.stack([each.decoded for each in ours if each.decoded is not None])
-    nearest = [float(distance(known, each.decoded).min()) for each in theirs if each.decoded is not None]
-    if (middle := float(np.median(nearest))) > SAME_DECODED:
+    nearest = np.array([distance(known, each.decoded).min() for each in theirs if each.decoded is not None])
+    wrong = nearest[nearest > SAME_DECODED]
+    if len(wrong) > 2 * FEW * len(nearest):
         yield (
-            f"the pictures that enter {first} are not what the original makes of the photos: the median distance is "
-            f"{middle:.2f}, with honest decoders below 0.01"
+            f"{len(wrong)} of {len(nearest)} pictures that enter {first} are not what the original makes of the "
+            f"photos: their median distance is {np.median(wrong):.2f}, with honest decoders below 0.01"
         )
 
 
@@ -119,46 +123,50 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
         )
 
 
-def check_effects(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that each random transform changes pictures as far as in the original, and as often."""
-    ours, theirs = (_effects(ledger) for ledger in (original, candidate))
-    for name in sorted(ours.keys() & theirs.keys()):
-        one, other = np.array(ours[name]), np.array(theirs[name])
-        values = np.concatenate([one, other])
-        shares = [np.searchsorted(np.sort(each), values, side="right") / len(each) for each in (one, other)]
-        limit = KOLMOGOROV * np.sqrt(len(values) / (len(one) * len(other)))
-        if np.abs(shares[0] - shares[1]).max() > limit:
-            usual, now = (float(np.mean(each < SAME_PICTURE)) for each in (one, other))
+def check_repeated(repeated: Sequence[Repetition]) -> Iterator[str]:
+    """Check that each random transform makes of a picture what torchvision's own makes of it with the same draw."""
+    by_name: dict[str, list[Repetition]] = {}
+    for each in repeated:
+        if each.error is None:
+            by_name.setdefault(each.name, []).append(each)
+    for name, found in sorted(by_name.items()):
+        others = [each for each in found if each.difference > SAME_RESULT]
+        most = len(found) / 2 if any(each.threads for each in found) else 0  # threads share the random generator
+        if len(others) > most:
             yield (
-                f"{name} does not change pictures as in the original: it leaves {now:.0%} of them as they are, there "
-                f"{usual:.0%}"
+                f"{name} does not do what torchvision's {name} does: applied again with the same draw, "
+                f"{len(others)} of {len(found)} pictures come out otherwise"
             )
+    errors = [each.error for each in repeated if each.error is not None]
+    if len(errors) > FEW * len(repeated):
+        yield Unseen(f"{len(errors)} of {len(repeated)} random transforms could not be applied again: {errors[0]}")
 
 
-def _effects(ledger: Ledger) -> dict[str, list[float]]:
-    """How far each random transform has moved the pictures."""
-    found: dict[str, list[float]] = {}
-    for made in ledger.transforms:
-        for each in made.simple:
-            if each.moved and is_random(each.name):
-                found.setdefault(each.name, []).extend(each.moved)
-    return found
+def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that no more pictures than in the original are of one colour; these cannot be followed."""
+    ours, theirs = original.blank, candidate.blank
+    usual, count = (sum(len(forward.values) for forward in ledger.forwards) for ledger in (original, candidate))
+    deviation = math.sqrt((ours + 1) / usual / count)  # of the candidate's share, if it is the original's
+    if theirs / count > ours / usual + max(2 * FEW, 5 * deviation):
+        yield f"{theirs} of {count} pictures that enter the model show nothing, in the original {ours} of {usual}"
 
 
 def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that no state of the random generator serves for several draws of a process."""
+    """Check that no state of the random generator serves for several draws: of a process, or in an epoch of a rank."""
+    steps = len(epochs(original)[0])
 
     def repeated(ledger: Ledger) -> tuple[int, int]:
-        draws = [
-            (made.source[0], each.name, each.draw) for made in ledger.transforms for each in made.simple if each.draw
-        ]
-        return len(draws) - len(set(draws)), len(draws)
+        ends = [epoch[-1].t for epoch in epochs(ledger, steps)]
+        draws = [(made, each.name, each.draw) for made in ledger.transforms for each in made.simple if each.draw]
+        of_process = {(made.source[0], *draw) for made, *draw in draws}
+        of_epoch = {(made.rank, bisect(ends, made.t), *draw) for made, *draw in draws}
+        return len(draws) - min(len(of_process), len(of_epoch)), len(draws)
 
     (ours, _), (theirs, count) = repeated(original), repeated(candidate)
     if not ours and theirs > 2 * FEW * count:
         yield (
-            f"{theirs} of {count} random transforms begin where the random generator had been before: each picture "
-            "needs a draw of its own"
+            f"{theirs} of {count} random transforms begin where a random generator had been before: each picture "
+            "needs a draw of its own, in each worker"
         )
 
 
@@ -189,7 +197,32 @@ def _check_sizes(expected: dict[str, SimpleTransform], origins_: list[PictureOri
 
 
 def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that the values that enter the model are spread as the original's, that is, normalised."""
+    """Check that the values that enter the model are scaled and shifted as the original's, that is, normalised."""
+    ours, theirs = (_scales(ledger) for ledger in (original, candidate))
+    if not ours or not theirs or ours[0].shape != theirs[0].shape:
+        yield from _check_spread(original, candidate)
+        return
+    usual = np.nanmedian(ours, axis=0)
+    known = [(channel, scale[channel]) for scale in theirs for channel in np.flatnonzero(np.isfinite(scale[:, 0]))]
+    wrong = [
+        (channel, line)
+        for channel, line in known
+        if np.abs(line - usual[channel]).max() > SCALE_TOLERANCE * abs(usual[channel, 0])
+    ]
+    if len(wrong) > 2 * FEW * len(known):
+        channel, (slope, offset) = wrong[len(wrong) // 2]
+        yield (
+            f"what enters the model is {slope:.2f} x {offset:+.2f} for a value x of channel {channel}, in the original "
+            f"{usual[channel, 0]:.2f} x {usual[channel, 1]:+.2f}: is the normalisation another one?"
+        )
+
+
+def _scales(ledger: Ledger) -> list[Array]:
+    return [each.scale for each in _origins(ledger) if each.scale is not None]
+
+
+def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Where pictures cannot be followed: check mean and deviation of all values that enter the model."""
     ours, theirs = (
         np.concatenate([f.values.reshape(len(f.values), f.shape[1] if len(f.shape) == 4 else 1, -1) for f in fs])
         for fs in (original.forwards, candidate.forwards)
@@ -221,6 +254,8 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
     steps = len(epochs(original)[0])
     augments = any(each.origin and each.origin.draws for each in original.traced)
     seen_twice = len(epochs(original, steps)) > 1
+    if any(len(each.targets or ()) != len(each.values) for each in (*original.forwards, *candidate.forwards)):
+        return  # pictures cannot be told from each other
     if largest_share_repeated(original, steps) > 0.1 or not (augments or seen_twice):
         return
     if (share := largest_share_repeated(candidate, steps)) > 0.1:
@@ -261,21 +296,29 @@ def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float
             return
 
 
-def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int]:
-    """Return how many batches were copied before the model began with the batch before them, and of how many."""
-    ahead = batches = 0
+def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
+    """Count the batches that were copied before the model began with the batch before them.
+
+    Returns:
+        How many were, how many were copied more than once, and of how many batches.
+    """
+    ahead = again = batches = 0
     for epoch in epochs(ledger, steps):
         for present, following in pairwise(forwards_in(epoch)):
             picture = unit(following.values)[0]
             copied = [
-                t
-                for t, copy in ledger.copies
-                if copy is not None and len(copy[0]) == len(picture) and distance(copy, picture)[0] < SAME_PICTURE
+                copy
+                for copy in ledger.copies
+                if copy.t < following.t
+                and copy.picture is not None
+                and copy.picture.shape == picture.shape
+                and distance(copy.picture[None], picture)[0] < SAME_PICTURE
             ]
             batches += 1
-            # The last copy before the model begins is the one that is used.
-            ahead += max((t for t in copied if t < following.t), default=math.inf) < present.t
-    return ahead, batches
+            # The last copy before the model begins is the one that is used. What is there already is not copied again.
+            ahead += min((copy.t for copy in copied if copy.memory == copied[-1].memory), default=math.inf) < present.t
+            again += len({copy.memory for copy in copied}) > 1
+    return ahead, again, batches
 
 
 def largest_batch(forwards: Sequence[Forward]) -> Forward:

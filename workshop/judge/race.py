@@ -10,7 +10,7 @@ Three pairs that happen to agree about the target, and about nothing else, decid
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev
 
@@ -75,7 +75,7 @@ def race(
     after: Callable[[], float],
     target: float,
     budget_s: float = math.inf,
-    on_pair: Callable[[Pair], None] = lambda pair: None,
+    on_pair: Callable[[Sequence[Pair]], None] = lambda pairs: None,
 ) -> Result:
     """Run pairs until one side leads by three, or pairs or time run out.
 
@@ -84,7 +84,7 @@ def race(
         after: the same for the other.
         target: a pair is a win from that ratio on.
         budget_s: after three pairs, none is begun that would take longer than this if it were as long as the longest.
-        on_pair: told of each pair.
+        on_pair: called with all pairs so far after each one; its time is not raced.
     """
     pairs: list[Pair] = []
     longest_s = 0.0
@@ -98,7 +98,7 @@ def race(
             before_s = before()
         pairs.append(Pair(before_s, after_s))
         longest_s = max(longest_s, before_s + after_s)
-        on_pair(pairs[-1])
+        on_pair(pairs)
         result = Result(target, tuple(pairs))
         elapsed_s, enough = time.monotonic() - begin, len(pairs) >= LEAD
         if result.faster is not None or len(pairs) == MOST_PAIRS or (enough and elapsed_s + longest_s > budget_s):

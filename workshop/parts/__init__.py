@@ -69,8 +69,8 @@ class Part:
     original: str = "part1"
     """The script in `solutions/` that this part starts from and is measured against, without ".py"."""
 
-    items: int = 31
-    """The number of items in an epoch of the check."""
+    items: int = 39
+    """The least number of items in an epoch of the check. Of some of the 37 classes there are two, then."""
 
     batch_size: int = 4
 

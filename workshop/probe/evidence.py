@@ -4,10 +4,11 @@ After the last optimizer step of an epoch the process waits until the judge lets
 """
 
 import atexit
+import inspect
 import os
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,13 @@ from workshop.probe.connection import Connection
 from workshop.probe.copy_trace import CopyTrace
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import Listener, TrainingHooks, is_trained
+from workshop.probe.other_optimizers import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
-from workshop.probe.recorded_step import LossFunction, StepRecorder, recompute
+from workshop.probe.recomputation import recompute
+from workshop.probe.recorded_step import LossFunction, StepRecorder
+from workshop.probe.recorded_transform import repeat
 from workshop.probe.signature import encode, signature
+from workshop.probe.spots import Spots, moved, still
 from workshop.probe.wire import (
     BatchCopied,
     EpochBegan,
@@ -31,11 +36,13 @@ from workshop.probe.wire import (
     EpochReport,
     ForwardPass,
     LoaderStarted,
+    OtherOptimizer,
     ParameterGroup,
     ProbeConfig,
     Proceed,
     Recomputation,
     Recompute,
+    Repeat,
     StepTaken,
     TrainedModel,
 )
@@ -48,9 +55,6 @@ MOST_TARGETS = 4096
 
 MOST_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
-
-SPOTS = 4
-"""The number of values of each parameter tensor that show whether something has moved it."""
 
 _monotonic = time.monotonic  # the script may replace it
 
@@ -67,6 +71,7 @@ class _Pass:
     pictures: torch.Tensor
     targets: torch.Tensor | None = None
     random_state: torch.Tensor | None = None
+    random_seed: int | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
@@ -85,6 +90,7 @@ class _Step:
     parameter: torch.Tensor | None = None
     before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
     after: torch.Tensor | None = None
+    groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
 
 
 class EvidenceKeeper(Listener):
@@ -104,8 +110,11 @@ class EvidenceKeeper(Listener):
         self.inner_hooks: list[Any] = []  # of the model, where that is not the root
         self.parameters: list[nn.Parameter] = []
         self.trained: set[nn.Parameter] = set()
-        self.spots: list[torch.Tensor] = []
+        self.spots = Spots([])
         self.optimizers: list[Optimizer] = []  # of the model's parameters
+        self.others = OtherOptimizers()
+        self.adaptive = False
+        self.unseen_steps = 0  # of optimizers, as long as no model was seen
         self.stepped: set[nn.Parameter] = set()  # in the step that is under way
         self.loss: LossFunction | None = None
         self.output: Any = None  # of the model
@@ -113,6 +122,7 @@ class EvidenceKeeper(Listener):
         self.step = _Step()  # that is under way
         self._pid = os.getpid()
         self.last_values: torch.Tensor | None = None  # of the parameters, after the last step that was written
+        self.last_groups: tuple[ParameterGroup, ...] = ()
         self.copy_trace: CopyTrace | None = None
         atexit.register(self.end)
 
@@ -132,11 +142,11 @@ class EvidenceKeeper(Listener):
             self.batches = None
         self.events.write(LoaderStarted, batches=self.batches, workers=loader.num_workers)
 
-    def on_copy(self, tensor: torch.Tensor) -> None:
+    def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
         if self.has_begun and tensor.ndim and tensor.numel():
             picture = encode(signature(tensor[:1])) if tensor.device.type == "cpu" else None
-            self.events.write(BatchCopied, picture=picture)
+            self.events.write(BatchCopied, picture=picture, memory=result.data_ptr())
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note what enters the model."""
@@ -151,9 +161,7 @@ class EvidenceKeeper(Listener):
         self.root, self.model = module, innermost(module)
         self.parameters = list(self.model.parameters())
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
-        dice = torch.Generator()  # the script's own draws must not change
-        dice.seed()
-        self.spots = [torch.randint(p.numel(), (SPOTS,), generator=dice).to(p.device) for p in self.parameters]
+        self.spots = Spots(self.parameters)
         if self.model is not module:
             before = self.model.register_forward_pre_hook(lambda _, *call: self.enter(*call), with_kwargs=True)
             after = self.model.register_forward_hook(lambda *call: setattr(self, "output", call[-1]))
@@ -161,8 +169,9 @@ class EvidenceKeeper(Listener):
 
     def enter(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note what enters the model."""
-        batch = next((value for value in (*inputs, *options.values()) if isinstance(value, torch.Tensor)), None)
-        if not torch.is_grad_enabled() or batch is None:
+        is_training = self.model is not None and torch.is_grad_enabled()
+        batch = first_tensor(self.model, inputs, options) if is_training else None
+        if batch is None or not batch.ndim:
             return
         if self.stepped:  # some parameters are never stepped
             self.end_step()
@@ -173,6 +182,7 @@ class EvidenceKeeper(Listener):
         )
         if self.random_states:
             self.step.forwards[-1].random_state = torch.get_rng_state()
+            self.step.forwards[-1].random_seed = torch.initial_seed()
         if len(self.step.forwards) > 2 * (self.epoch_steps or MOST_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.model is not None and self.recorder.wants(len(self.steps)):
@@ -207,22 +217,37 @@ class EvidenceKeeper(Listener):
                 self.recorder.on_loss(None, first)
         self.output = None
 
+    def on_adaptive_schedule(self) -> None:
+        """Note that the learning rate depends on chance."""
+        self.adaptive = True
+
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Record the state before the step, if it is the step that the judge asks for."""
         if not self.of_model(optimizer):
+            self.others.before_step(optimizer)
+            self.unseen_steps += self.model is None
+            if self.unseen_steps > MOST_STEPS:
+                self.wait(finished=False)
             return
+        self.step.groups += tuple(
+            ParameterGroup(type(optimizer).__name__, len(group["params"]), plain_settings(group))
+            for group in optimizer.param_groups
+        )
         if not any(optimizer is known for known in self.optimizers):
             self.optimizers.append(optimizer)
         if not self.stepped:
-            self.step.before = self.values()
+            self.step.before = self.spots.values(self.optimizers)
             if self.recorder.wants(len(self.steps)):
                 self.recorder.before_step(self.parameters)
         if self.recorder.wants(len(self.steps)):
-            self.recorder.keep_state(self.parameters, optimizer)
+            self.recorder.before_optimizer(self.parameters, optimizer)
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""
-        self.stepped |= self.of_model(optimizer)
+        stepped = self.of_model(optimizer)
+        if stepped and self.recorder.wants(len(self.steps)):
+            self.recorder.after_optimizer(self.parameters, optimizer)
+        self.stepped |= stepped
         if self.stepped and self.stepped >= self.trained:
             self.end_step()
 
@@ -230,18 +255,12 @@ class EvidenceKeeper(Listener):
         """Return the parameters of the model that an optimizer steps."""
         return {parameter for group in optimizer.param_groups for parameter in group["params"]} & set(self.parameters)
 
-    def values(self) -> torch.Tensor:
-        """Return a few values of each parameter tensor, in a row of its own."""
-        with torch.no_grad():
-            pairs = zip(self.parameters, self.spots, strict=True)
-            return torch.stack([parameter.reshape(-1)[spots].float() for parameter, spots in pairs])
-
     def end_step(self) -> None:
         """Note the step; perhaps the epoch ends with it."""
         if self.model is not None and self.recorder.wants(len(self.steps)):
-            self.recorder.after_step(self.parameters, self.model)
+            self.recorder.after_step(self.parameters, self.model, self.optimizers)
         self.stepped = set()
-        self.step.after = self.values()
+        self.step.after = self.spots.values(self.optimizers)
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
         self.step = _Step()
@@ -255,7 +274,11 @@ class EvidenceKeeper(Listener):
         self.report(finished)
         batches = self.hooks.batches
         while not isinstance(message := self.judge.receive(), Proceed):
-            self.judge.send(self.recompute(message))
+            if isinstance(message, Repeat):
+                for path in message.files:
+                    self.judge.send(repeat(Path(path)))
+            else:
+                self.judge.send(self.recompute(message))
         self.steps, self.step = [], _Step()
         self.recorder.sample_step = message.sample_step
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
@@ -300,13 +323,11 @@ class EvidenceKeeper(Listener):
         self.events.write(
             TrainedModel,
             parameters=[tuple(parameter.shape) for parameter in self.model.parameters()],
-            groups=[
-                ParameterGroup(type(optimizer).__name__, len(group["params"]), _plain(group))
-                for optimizer in self.optimizers
-                for group in optimizer.param_groups
-            ],
             ranks=distributed.get_world_size() if distributed.is_initialized() else 1,
+            adaptive=self.adaptive,
         )
+        for other in self.others.epoch():
+            self.events.write(OtherOptimizer, **other)
         for step in [*self.steps, self.step]:
             if step.forwards or step.parameter is not None:
                 parameter = None if step.parameter is None else step.parameter.flatten()[:MOST_PARAMETERS].tolist()
@@ -316,16 +337,11 @@ class EvidenceKeeper(Listener):
                     forwards=forwards,
                     backwards=step.backwards,
                     parameter=parameter,
-                    still=_still(step.before, step.after),
-                    touched=self.touched(step.before),
+                    still=still(step.before, step.after),
+                    touched=moved(self.last_values, step.before),
+                    groups=() if step.groups == self.last_groups else step.groups,
                 )
-                self.last_values = step.after
-
-    def touched(self, before: torch.Tensor | None) -> tuple[int, ...]:
-        """Return the parameter tensors that have changed between the last step that was written and the next one."""
-        if before is None or self.last_values is None:
-            return ()
-        return tuple(sorted(set(range(len(before))) - set(_still(self.last_values, before))))
+                self.last_values, self.last_groups = step.after, step.groups
 
     def recompute(self, message: Recompute) -> Recomputation:
         """Take a step that another script recorded, with this script's model, loss function and optimizer."""
@@ -347,13 +363,21 @@ def innermost(module: nn.Module) -> nn.Module:
     return innermost(children[0]) if has_all else module
 
 
-def _plain(group: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a parameter group that are plain values."""
-    return {name: value for name, value in group.items() if isinstance(value, (int, float, tuple))}
+def first_tensor(model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> torch.Tensor | None:
+    """Return the first tensor among a model's arguments: in the order of its signature, in a mapping by key."""
+    try:
+        arguments = list(inspect.signature(model.forward).bind(*inputs, **options).arguments.values())
+    except (TypeError, ValueError):
+        arguments = [*inputs, *options.values()]
+    return next(_tensors_in(arguments), None)
 
 
-def _still(before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:
-    """The rows, one for each parameter tensor, in which nothing has changed."""
-    if before is None or after is None:
-        return ()
-    return tuple((before == after).all(dim=1).nonzero().flatten().tolist())
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield from _tensors_in(value[key])
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _tensors_in(each)

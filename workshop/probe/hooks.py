@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.optim import lr_scheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader, dataloader
 
@@ -42,8 +43,8 @@ class Listener:
     def on_batch(self, batch: Any) -> None:
         """A DataLoader, or the batch store, has handed out a batch."""
 
-    def on_copy(self, tensor: torch.Tensor) -> None:
-        """The loop has copied this tensor to a device."""
+    def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        """The loop has copied this tensor to a device, where it is the result."""
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """The script is about to call a module with these arguments."""
@@ -56,6 +57,9 @@ class Listener:
 
     def on_backward(self, tensors: Any) -> None:
         """`backward` is about to run from these tensors."""
+
+    def on_adaptive_schedule(self) -> None:
+        """A learning rate is adapted to how the training goes."""
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """An optimizer is about to step."""
@@ -100,6 +104,7 @@ class TrainingHooks:
         self._wrap(torch.autograd, "backward", self._backward)
         self._wrap(torch.autograd, "grad", self._backward)
         self._wrap(Optimizer, "zero_grad", self._zero_grad)
+        self._wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
         for name in LOSSES:
             self._wrap(nn.functional, name, self._loss)
         for name in ("to", "cuda"):
@@ -184,7 +189,7 @@ class TrainingHooks:
             return original(tensor, *args, **options)
         with self.clock.within(Phase.COPY):
             result = original(tensor, *args, **options)
-        self._tell("on_copy", tensor)
+        self._tell("on_copy", tensor, result)
         return result
 
     # Models
@@ -282,6 +287,10 @@ class TrainingHooks:
     def _zero_grad(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         with self.clock.within(Phase.OPTIMIZER):
             return original(*args, **options)
+
+    def _adapt(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        self._tell("on_adaptive_schedule")
+        return original(*args, **options)
 
     def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         if self._is_active():

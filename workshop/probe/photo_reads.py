@@ -18,6 +18,13 @@ _monotonic, _sleep = time.monotonic, time.sleep
 _CLOCKS = {name: getattr(time, name) for name in ("perf_counter", "perf_counter_ns", "monotonic", "time")}
 
 
+SLICE_S = 0.025
+"""A sleep is divided into pieces of this length."""
+
+STOPPED_S = 0.3
+"""A piece that takes so much longer was under way while the process was stopped: on a busy machine it does not."""
+
+
 class _Waits(threading.local):
     """How the present thread has waited: the seconds that it slept since it opened its last photo, and other ways.
 
@@ -68,13 +75,18 @@ def replaced_clocks() -> list[str]:
 
 
 def watch_sleep() -> None:
-    """Have `time.sleep` add up what each thread sleeps."""
+    """Have `time.sleep` add up what each thread sleeps; while the process is stopped, no time passes for a sleeper."""
 
     @functools.wraps(_sleep)
     def sleep(seconds: float) -> None:
-        begin = _monotonic()
-        _sleep(seconds)
-        _waits.slept_s += _monotonic() - begin
+        left = seconds
+        while left > 0 or left == seconds:  # a sleep of no time lets others run
+            asked, begin = min(left, SLICE_S), _monotonic()
+            _sleep(asked)
+            passed = _monotonic() - begin
+            passed = passed if passed < asked + STOPPED_S else asked
+            _waits.slept_s += passed
+            left -= passed
 
     sleep.is_watched = True  # type: ignore[attr-defined]
     time.sleep = sleep  # type: ignore[assignment]

@@ -7,7 +7,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from workshop.probe import photo_reads, wire
+from workshop.probe import file_writes, photo_reads, wire
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
@@ -38,6 +38,8 @@ def _watch(config: ProbeConfig) -> None:
         after_import("asyncio", photo_reads.watch_asyncio)
         if config.judged.photos:
             photo_reads.watch_photos(config.judged.photos, events)
+            temporary = os.environ.get("TMPDIR", "/tmp")
+            file_writes.watch_writes([config.folder, os.getcwd(), temporary], events)
         after_import("torchvision.io.image", photo_reads.audit_read_file)
         after_import("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events))
     parent = claim(config)

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.signature import distances, encode, is_picture, signature, size_of
+from workshop.probe.recorded_transform import TransformRecorder
+from workshop.probe.signature import as_picture, distances, encode, scales, signature, size_of
 from workshop.probe.wire import SimpleTransform, TransformCall, is_random
 
 
@@ -31,6 +32,7 @@ class TransformWatch:
 
     def __init__(self, events: EventFile) -> None:
         self.events = events
+        self.recorder = TransformRecorder(events.folder)
         self._thread = threading.local()
 
     def wrap(self, of: type) -> None:
@@ -41,74 +43,98 @@ class TransformWatch:
             def call() -> Any:
                 return nn.Module.__call__(transform, *inputs, **options)
 
-            return self._observe(transform, inputs[0], call) if inputs and is_picture(inputs[0]) else call()
+            picture = as_picture(inputs[0]) if inputs else None
+            return call() if picture is None else self._observe(transform, inputs[0], picture, call)
 
         of.__call__ = watched  # type: ignore[method-assign]
 
-    def _observe(self, transform: Any, picture: Any, call: Callable[[], Any]) -> Any:
+    def _observe(self, transform: Any, entered: Any, picture: Any, call: Callable[[], Any]) -> Any:
         """Call a transform. If it contains no other one, note it; if it is the outermost one, write the event."""
         outer: _OutermostCall | None = getattr(self._thread, "outer", None)
         is_outermost = outer is None
         if outer is None:
             outer = self._thread.outer = _OutermostCall(picture)
-        begun = outer.calls = outer.calls + 1
-        name = type(transform).__name__
-        draw = _random_state() if is_random(name) else ""
-        before = outer.signature_of(picture)
+        number = outer.calls = outer.calls + 1
+        draw = _random_state() if is_random(type(transform).__name__) else ""
+        before = outer.begin(picture, bool(draw))
+        begun = self.recorder.chosen(entered) if draw else None
         try:
             result = call()
         finally:
             if is_outermost:
                 del self._thread.outer
-        made = result[0] if isinstance(result, tuple) else result
-        if not is_picture(made):
+        made = as_picture(result[0] if isinstance(result, tuple) else result)
+        if made is None:
             return result
-        if outer.calls == begun:  # it contains no other one
-            sizes = size_of(picture), size_of(made)
-            outer.note(SimpleTransform(name, _settings_of(transform), *sizes, draw=draw), before, made)
+        if outer.calls == number:  # it contains no other one
+            if begun:
+                self.recorder.record(transform, begun, result)
+            outer.note(transform, draw, (size_of(picture), size_of(made)), before, made)
         if is_outermost:
-            after = outer.signature_of(made)
+            after = outer.look(made)
             self.events.write(
                 TransformCall,
                 simple=tuple(outer.simple),
                 before=encode(outer.first),
                 after=encode(after),
                 decoded=None if outer.decoded is None else encode(outer.decoded),
-                gap=max(distances(outer.last, after), default=0.0),
+                gap=0.0 if outer.decoded is None else outer.gap_to(after),
             )
         return result
 
 
 class _OutermostCall:
-    """What is noted while a transform that no other one has called is at work."""
+    """What is noted while a transform that no other one has called is at work.
+
+    The picture is looked at as it enters, and again from the first random transform on.
+    """
 
     def __init__(self, picture: Any) -> None:
-        self.first = self.last = signature(picture)  # of what entered, and of what left the latest simple transform
-        self._picture = picture, _version(picture)  # that the latter is the signature of
-        self.decoded: torch.Tensor | None = None
+        self.first = signature(picture)
+        self.last, self._known = self.first, _state_of(picture)  # how the picture looks that was looked at last
+        self.decoded: Any = None
         self.calls = 0
         self.simple: list[SimpleTransform] = []
 
-    def signature_of(self, picture: Any) -> torch.Tensor:
-        """Return the signature of a picture, which is known if it comes unchanged from the latest simple transform."""
-        known, version = self._picture
-        return self.last if picture is known and _version(picture) == version else signature(picture)
+    def begin(self, picture: Any, is_random: bool) -> Any:
+        """Return the signature of a picture that a transform is about to change, unless it is not of interest yet."""
+        if is_random and self.decoded is None:
+            self.decoded = self.last = self.look(picture)
+        return None if self.decoded is None else self.look(picture)
 
-    def note(self, simple: SimpleTransform, before: torch.Tensor, made: Any) -> None:
-        """Note a simple transform that has been at work, the signature of what entered, and what it has made."""
-        gap = 0.0 if before is self.last else max(distances(self.last, before), default=0.0)
-        self.last, self._picture = signature(made), (made, _version(made))
-        moved: tuple[float, ...] = ()
-        if simple.draw and simple.before == simple.after:
-            moved = tuple(distances(before, self.last))
-        if simple.draw and self.decoded is None:
-            self.decoded = before
-        self.simple.append(replace(simple, moved=moved, gap=gap))
+    def note(self, transform: Any, draw: str, sizes: tuple[Any, Any], before: Any, made: Any) -> None:
+        """Note a simple transform that has been at work.
+
+        Args:
+            transform: the transform.
+            draw: its draw, as `SimpleTransform` has it.
+            sizes: those of what entered, and of what it has made.
+            before: the signature of what entered, if it is of interest.
+            made: what it has made.
+        """
+        noted = SimpleTransform(type(transform).__name__, _settings_of(transform), *sizes, draw=draw)
+        if before is None:
+            self.simple.append(noted)
+            return
+        gap = self.gap_to(before)
+        self.last, self._known = signature(made), _state_of(made)
+        scaled = [] if draw else scales(before, self.last)
+        self.simple.append(replace(noted, gap=gap, scales=tuple(scaled)))
+
+    def look(self, picture: Any) -> Any:
+        """Return the signature of a picture, which is known if it is the one that was looked at last, unchanged."""
+        return self.last if _state_of(picture)[1:] == self._known[1:] else signature(picture)
+
+    def gap_to(self, found: Any) -> float:
+        """Return how far a signature is from the latest one."""
+        return 0.0 if found is self.last else max(distances(self.last, found), default=0.0)
 
 
-def _version(picture: Any) -> int:
-    """How many times a tensor has been changed in place; 0 of a Pillow image."""
-    return getattr(picture, "_version", 0)
+def _state_of(picture: Any) -> tuple[Any, ...]:
+    """A picture, which stays in memory as long as this is kept, and what is otherwise once it is changed."""
+    if isinstance(picture, torch.Tensor):
+        return picture, picture.data_ptr(), picture.shape, picture.stride(), picture._version
+    return picture, id(picture)
 
 
 def _random_state() -> str:

@@ -1,14 +1,15 @@
 """Everything that crosses between a watched script and the process that watches it, declared once for both ends.
 
 - `ProbeConfig` and `ProfilerOptions` travel in environment variables as the script starts.
-- Messages go over a socket: `Proceed` and `Recompute` to a script that is judged, which answers with `EpochBegan`,
-  `EpochEnded`, `EpochReport` and `Recomputation`; `SetStage` to a script that is measured, which sends `StepReport`.
+- Messages go over a socket: `Proceed`, `Recompute` and `Repeat` to a script that is judged, which answers with
+  `EpochBegan`, `EpochEnded`, `EpochReport`, `Recomputation` and `Repetition`; `SetStage` to a script that is measured,
+  which sends `StepReport`.
 - Events are appended to files in the run's folder: every class that derives from `Event`. In the same way each process
   that torch.profiler recorded appends a `ProfilerReport`.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 PROBE_VARIABLE = "WORKSHOP_PROBE"
@@ -126,6 +127,27 @@ class Recompute:
 
 
 @dataclass(frozen=True)
+class Repeat:
+    """Apply random transforms again that another script has recorded."""
+
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A recorded random transform, applied once more with the same draw."""
+
+    name: str = ""
+    """The transform's."""
+    difference: float = 0.0
+    """The root mean square difference of the results, as a fraction of the range of values."""
+    threads: bool = False
+    """Whether other threads of that process applied random transforms, too, and drew from the same generator."""
+    error: str | None = None
+    """Why it was not applied; the other fields then mean nothing."""
+
+
+@dataclass(frozen=True)
 class SetStage:
     """Let the following steps belong to another stage of a measurement."""
 
@@ -174,9 +196,16 @@ class Recomputation:
     loss: float = 0.0
     """The loss of the whole batch as computed here."""
     recorded_loss: float = 0.0
-    update_error: float = 0.0
-    """The length of the difference between the recorded change of all parameters and the change computed here, divided
-    by the length of the latter."""
+    gradient_error: float = 0.0
+    """The length of the difference between all recorded gradients and those computed here, divided by the length of the
+    latter."""
+    gradient_errors: list[float] = field(default_factory=list)
+    """The same for each parameter tensor, divided by the length of the noise that rounding makes there."""
+    step_error: float = 0.0
+    """The largest error of what the optimizer makes of a parameter tensor, relative to its change. The recorded
+    gradients are given, so that this is exact but for rounding."""
+    state_error: float = 0.0
+    """The largest relative error of a tensor of the optimizer's state after the step, in the same way."""
     buffer_error: float = 0.0
     """The largest relative error of a buffer after the step, such as a running mean of batch norm."""
     apart: float = 0.0
@@ -253,6 +282,13 @@ class PhotoRead(Event):
 
 
 @dataclass(frozen=True)
+class FileWritten(Event):
+    """A file was opened to be written, outside of the folders that are the run's own."""
+
+    path: str
+
+
+@dataclass(frozen=True)
 class SimpleTransform:
     """A transform that contains no other one, as it was applied to a picture; sizes are height and width in pixels."""
 
@@ -260,13 +296,13 @@ class SimpleTransform:
     settings: dict[str, str]
     before: tuple[int, int]
     after: tuple[int, int]
-    moved: tuple[float, ...] = ()
-    """How far each picture's signature is from what it was before, both of unit variance. Empty if the picture's size
-    has changed, and for a transform that is not random."""
     gap: float = 0.0
     """How far what enters is from what left the transform before, inside of the same outermost one."""
     draw: str = ""
     """A digest of the state of torch's random generator as the transform begins; empty if it is not a random one."""
+    scales: tuple[tuple[float, float], ...] = ()
+    """Slope and offset of what it makes of each channel, of the first picture, if it only scales and shifts them. Empty
+    for a random transform, and before the first of those."""
 
 
 RANDOM = ("Random", "AutoAugment", "TrivialAugment", "AugMix", "ColorJitter", "Gaussian")
@@ -307,6 +343,8 @@ class BatchCopied(Event):
 
     picture: Signatures | None
     """The signature of the first item; None if the tensor did not come from the CPU."""
+    memory: int = 0
+    """The address of what came out. It is the tensor itself where it was on the device already."""
 
 
 @dataclass(frozen=True)
@@ -323,14 +361,29 @@ class ParameterGroup:
 
 @dataclass(frozen=True)
 class TrainedModel(Event):
-    """The model and its optimizer, as they are at the end of an epoch."""
+    """The model that is followed, as it is at the end of an epoch."""
 
     parameters: tuple[tuple[int, ...], ...]
     """The shape of each parameter."""
-    groups: tuple["ParameterGroup", ...]
-    """What adjusts the parameters: the groups of all optimizers."""
     ranks: int
     """The number of processes in torch.distributed's group; 1 without one."""
+    adaptive: bool = False
+    """Whether the learning rate depends on how the training goes, as with ReduceLROnPlateau."""
+
+
+@dataclass(frozen=True)
+class OtherOptimizer(Event):
+    """What an optimizer has done in an epoch that adjusts parameters of other models than the one that is followed."""
+
+    optimizer: str
+    """Its class."""
+    shapes: tuple[tuple[int, ...], ...]
+    """The shape of each of its parameters."""
+    settings: dict[str, Any]
+    """The settings of its first group that are plain values."""
+    steps: int
+    moved: int
+    """The number of its parameter tensors that were moved."""
 
 
 @dataclass(frozen=True)
@@ -349,6 +402,8 @@ class ForwardPass:
     """The values of the batch's target tensor; None if no loss function was seen."""
     random_state: str | None = None
     """The bytes of `torch.get_rng_state()`, in base64, if they were asked for."""
+    random_seed: int | None = None
+    """The number that this generator began with, `torch.initial_seed()`; noted with the state."""
 
 
 @dataclass(frozen=True)
@@ -360,9 +415,11 @@ class StepTaken(Event):
     parameter: list[float] | None = None
     """The first values of the model's smallest parameter, after the step."""
     still: tuple[int, ...] = ()
-    """The parameter tensors, by their number, that the step did not move."""
+    """The tensors that the step did not move, by their number: the model's parameters, then the optimizer's state."""
     touched: tuple[int, ...] = ()
-    """The parameter tensors that something has moved between the step before and this one."""
+    """The tensors that something has moved between the step before and this one."""
+    groups: tuple[ParameterGroup, ...] = ()
+    """What adjusts the parameters in this step: the groups of all optimizers. Empty for those of the step before."""
 
 
 _TAG = "$"

@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 LOOK_EVERY_S = 1.0
 """The time between two looks at a script's processes, which take time from the script."""
 
-EXIT_PATIENCE_S = 10.0
+EXIT_PATIENCE_S = 60.0
 """A script that has closed its connection gets this time to end."""
 
 # Reading ends when the other end of the pipe is closed, which only the process that has started the guard holds.

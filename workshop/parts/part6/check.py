@@ -11,7 +11,10 @@ def check(bench: Bench) -> Verdict:
     if refused := bench.refusal():
         return refused
     ledger = bench.ledger()
-    ahead, batches = copied_ahead(ledger, bench.steps)
+    ahead, again, batches = copied_ahead(ledger, bench.steps)
+    if again > batches / 2:
+        twice = f"{again} of {batches} batches were copied to the device more than once: hand on the copy made ahead"
+        return Verdict(bench.subject, Outcome.OTHER_WORK, (twice,))
     found = f"{ahead} of {batches} batches were copied to the device before the model began with the batch before them"
     if ahead < batches:
         hint = "Copy the next batch before you train on the present one; .to(device) counts on a CPU, too."

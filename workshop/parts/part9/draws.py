@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from workshop.judge.ledger import Ledger
@@ -37,11 +38,21 @@ def too_few(ledger: Ledger) -> Iterator[str]:
     for part in counts, counts[len(counts) // 2 :]:
         asked = FEWEST * links * (len(part) - 2)
         if not any(counts):
+            first = forwards[0]
+            if first.random_seed is not None and words_drawn(first.random_seed, states[0], most=asked) >= asked:
+                yield "the links of many steps were drawn before the first one: draw those of each step in that step"
+                return
             yield Unseen("no number of torch's default random generator is drawn between steps: draw the links with it")
             return
         if sum(part) < asked:
             yield f"{len(part)} steps drew {sum(part):,} random numbers, and their links need at least {asked:,}"
             return
+
+
+def words_drawn(seed: int, state: bytes, most: int) -> int:
+    """Return the number of words that the generator gave out since it was seeded; `most` if they are more."""
+    beginning = torch.Generator().manual_seed(seed).get_state()
+    return words_between(beginning.numpy().tobytes(), state, most)
 
 
 def words_between(before: bytes, after: bytes, most: int) -> int:

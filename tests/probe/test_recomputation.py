@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from workshop.probe.recorded_step import LossFunction, recompute
+from workshop.judge.proof import ROUNDING
+from workshop.probe.recomputation import recompute
+from workshop.probe.recorded_step import LossFunction, some_values
 
 
 @pytest.mark.parametrize("share", ["items", "ranks"])
@@ -24,17 +26,21 @@ def test_a_step_that_ranks_took_together_is_computed_over_again(share: str, tmp_
         value = loss(own(batch), targets)
         losses.append(value.detach())
         (value * (len(batch) / 5 if share == "items" else 0.5)).backward()
+    gradients = [parameter.grad for parameter in own.parameters()]
     optimizer.step()
     paths = []
     for number, ((batch, targets), value) in enumerate(zip(batches, losses, strict=True)):
-        after = [parameter.detach() for parameter in own.parameters()]
         record = {
             "batch": batch,
             "targets": targets,
             "loss": value,
             "before": before,
-            "after": after,
+            "gradients": gradients,
+            "after": some_values(list(own.parameters()), [optimizer]),
             "state": [{}, {}],
+            "groups": [[{"lr": 0.1, "params": [0, 1]}]],
+            "autocast": ("cpu", torch.bfloat16, False),
+            "random": (torch.get_rng_state(), None),
             "buffers": [],
             "buffers_after": [],
         }
@@ -43,6 +49,8 @@ def test_a_step_that_ranks_took_together_is_computed_over_again(share: str, tmp_
 
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.1)]
     found = recompute(paths, model, optimizers, LossFunction(loss))
-    assert found.update_error < 1e-4
+    assert found.gradient_error < 1e-4
+    assert max(found.gradient_errors) < ROUNDING
+    assert found.step_error < 1e-4
     assert found.loss == pytest.approx(found.recorded_loss, rel=1e-5)
-    assert recompute(paths[:1], model, optimizers, LossFunction(loss)).update_error > 0.1
+    assert recompute(paths[:1], model, optimizers, LossFunction(loss)).gradient_error > 0.1

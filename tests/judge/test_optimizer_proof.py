@@ -1,0 +1,76 @@
+"""Optimizers have the settings of the original in each step, those of other models included."""
+
+import pytest
+
+from workshop.judge.ledger import Ledger, TrainingStep
+from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
+from workshop.probe.wire import OtherOptimizer, ParameterGroup, TrainedModel
+
+
+def ledger(*rates_of_steps: list[float], adaptive: bool = False, run_index: int = 0) -> Ledger:
+    """A training in which each step has some parameter groups, given their learning rates."""
+    steps = []
+    for rates in rates_of_steps:
+        groups = tuple(ParameterGroup("AdamW", 2, {"lr": rate, "fused": len(rates) > 1}) for rate in rates)
+        steps.append(TrainingStep(0.0, (), 1, (0.0,), groups=groups, run_index=run_index))
+    return Ledger(steps=steps, model=TrainedModel(0.0, 1, 1, ((3,),), 1, adaptive))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "says"),
+    [
+        ([0.1, 0.1], [0.1], ""),
+        ([0.1], [0.1, 0.1, 0.1], ""),
+        ([0.1], [0.1000000001], ""),
+        ([0.1], [0.1, 0.2], "the optimizer's lr is 0.2 for 2 of its tensors, the original's 0.1"),
+        ([0.1, 0.2], [0.1], "the original's optimizer has other settings for 2 of its tensors: lr 0.2"),
+        ([0.1, 0.2], [0.2, 0.1], ""),
+    ],
+)
+def test_every_group_of_parameters_has_its_settings(ours: list[float], theirs: list[float], says: str) -> None:
+    assert list(check_optimizer(ledger(ours), ledger(theirs))) == ([says] if says else [])
+
+
+def test_settings_that_never_change_are_those_of_every_step_and_run() -> None:
+    late = ledger([0.1], [0.1], [0.1], [0.2], run_index=1)
+    assert list(check_optimizer(ledger([0.1], [0.1]), late)) == [
+        "in step 4, the optimizer's lr is 0.2, the original's 0.1"
+    ]
+
+
+def test_a_schedule_is_followed_step_by_step() -> None:
+    schedule = ledger([0.1], [0.05], [0.025])
+    assert list(check_optimizer(schedule, ledger([0.1], [0.05]))) == []
+    assert list(check_optimizer(schedule, ledger([0.1], [0.1]))) == [
+        "in step 2, the optimizer's lr is 0.1, the original's 0.05"
+    ]
+    depends_on_chance = ledger([0.1], [0.05], adaptive=True)
+    assert list(check_optimizer(depends_on_chance, ledger([0.1], [0.1]))) == []
+    assert list(check_optimizer(depends_on_chance, ledger([0.3]))) == ["the optimizer's lr is 0.3, the original's 0.1"]
+
+
+def with_another(steps: int, moved: int = 2, rate: float = 0.1, shape: tuple[int, ...] = (3,)) -> Ledger:
+    found = ledger([0.1], [0.1])
+    found.others = [OtherOptimizer(0.0, 1, 1, "Adam", (shape, (2,)), {"lr": rate}, steps, moved)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("theirs", "says"),
+    [
+        (with_another(2), []),
+        (ledger([0.1]), ["another model's Adam (5 parameters) never steps"]),
+        (with_another(2, shape=(4,)), ["another model's Adam (5 parameters) never steps"]),
+        (
+            with_another(1),
+            [
+                "another model's Adam (5 parameters) steps 0.50 times for each step of the first model, "
+                "in the original 1.00 times"
+            ],
+        ),
+        (with_another(2, moved=1), ["another model's Adam (5 parameters) moves only 1 of its 2 tensors"]),
+        (with_another(2, rate=0.2), ["the lr of another model's Adam (5 parameters) is 0.2, the original's 0.1"]),
+    ],
+)
+def test_the_optimizers_of_other_models(theirs: Ledger, says: list[str]) -> None:
+    assert list(check_other_optimizers(with_another(2), theirs)) == says

@@ -1,0 +1,93 @@
+"""An order that is not random shows, whatever it is; a random one is never taken for another."""
+
+import random
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.order_proof import check_order
+
+ITEMS, BATCH, EPOCHS = 39, 4, 7
+
+Order = Callable[[random.Random, int], list[int]]
+
+
+def shuffled(dice: random.Random, _: int) -> list[int]:
+    return dice.sample(range(ITEMS), ITEMS)
+
+
+def in_batches(dice: random.Random, _: int) -> list[int]:
+    batches = [list(range(first, min(first + BATCH, ITEMS))) for first in range(0, ITEMS, BATCH)]
+    last = batches.pop()
+    dice.shuffle(batches)
+    return [item for batch in [*batches, last] for item in batch]
+
+
+def rotated(dice: random.Random, _: int) -> list[int]:
+    first = dice.randrange(ITEMS)
+    return [(first + number) % ITEMS for number in range(ITEMS)]
+
+
+def in_halves(dice: random.Random, _: int) -> list[int]:
+    return [*dice.sample(range(20), 20), *dice.sample(range(20, ITEMS), ITEMS - 20)]
+
+
+def from_a_buffer(dice: random.Random, _: int) -> list[int]:
+    buffer, order = [], []
+    for item in range(ITEMS):
+        buffer.append(item)
+        if len(buffer) == 8:
+            order.append(buffer.pop(dice.randrange(8)))
+    return [*order, *dice.sample(buffer, len(buffer))]
+
+
+def in_turns_of_three(_: random.Random, epoch: int) -> list[int]:
+    return shuffled(random.Random(epoch % 3), 0)
+
+
+def ledger(order: Order, seed: int, epochs: int = EPOCHS, class_of: Callable[[int], int] = lambda item: item) -> Ledger:
+    dice, found = random.Random(seed), Ledger()
+    for epoch in range(epochs):
+        items = order(dice, epoch)
+        found.loader_starts.append(float(len(found.steps)))
+        for begin in range(0, ITEMS, BATCH):
+            targets = tuple(class_of(item) for item in items[begin : begin + BATCH])
+            t = len(found.steps) + 0.5
+            forward = Forward(t, (len(targets), 3, 8, 8), "float32", "cpu", False, np.zeros((len(targets), 3)), targets)
+            found.steps.append(TrainingStep(t, (forward,), 1, (0.0,)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        (lambda *_: list(range(ITEMS)), "come in the order of an epoch before"),
+        (in_turns_of_three, "come in the order of an epoch before"),
+        (in_batches, "share a batch shared one in an epoch before|come in the order of an epoch before"),
+        (rotated, "follow each other did so in an epoch before|share a batch shared one|come in the order of an"),
+        (in_halves, "much the same order in each epoch"),
+        (from_a_buffer, "much the same order in each epoch"),
+    ],
+)
+def test_what_is_not_shuffled(order: Order, says: str) -> None:
+    for seed in range(20):
+        [found] = check_order(ledger(shuffled, 99), ledger(order, seed))
+        assert re.search(says, found)
+
+
+def test_what_is_shuffled_is_never_taken_for_something_else() -> None:
+    """In 500 trainings of few epochs and of more, also with several items of some classes."""
+    original = ledger(shuffled, 1000)
+    for seed in range(500):
+        assert (
+            list(check_order(original, ledger(shuffled, seed, epochs=3 + seed % 6, class_of=lambda item: item % 37)))
+            == []
+        )
+
+
+def test_an_original_that_does_not_shuffle_asks_for_nothing() -> None:
+    original = ledger(lambda *_: list(range(ITEMS)), 0)
+    assert list(check_order(original, ledger(rotated, 0))) == []

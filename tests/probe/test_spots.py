@@ -1,0 +1,51 @@
+"""A few values show whether a tensor was moved."""
+
+import pytest
+import torch
+from torch import nn
+
+from workshop.probe.spots import VALUES, Spots, moved, still
+
+
+@pytest.fixture
+def model() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4, 1)).to(memory_format=torch.channels_last)
+
+
+def test_what_a_step_moves_and_what_is_moved_between_steps(model: nn.Sequential) -> None:
+    spots = Spots(list(model.parameters()))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    first = spots.values([optimizer])
+    assert first.shape == (4, VALUES), "there is no state before the first step"
+    model(torch.randn(2, 3, 3, 3)).sum().backward()
+    optimizer.step()
+    after = spots.values([optimizer])
+    assert after.shape == (4 + 4 * 3, VALUES), "the step, and two means for each parameter"
+    assert (still(first, after), moved(first, after)) == ((), (0, 1, 2, 3))
+    assert still(after, spots.values([optimizer])) == tuple(range(16))
+
+    with torch.no_grad():
+        model[2].bias.add_(1.0)
+    for state in optimizer.state.values():
+        state["exp_avg"].zero_()
+    found = moved(after, spots.values([optimizer]))
+    assert found[0] == 3, "a tensor of one value"
+    assert len(found) == 1 + 4
+    optimizer.state.clear()
+    assert moved(after, spots.values([optimizer])) == (3, *range(4, 16)), "a state that is gone has changed"
+
+
+def test_a_parameter_that_gets_another_memory_is_looked_at_there(model: nn.Sequential) -> None:
+    spots = Spots(list(model.parameters()))
+    before = spots.values([])
+    model[2].weight.data = model[2].weight.data + 1.0
+    assert moved(before, spots.values([])) == (2,)
+
+
+def test_no_number_is_the_same_as_no_number(model: nn.Sequential) -> None:
+    spots = Spots(list(model.parameters()))
+    with torch.no_grad():
+        model[2].bias.fill_(torch.nan)
+    assert moved(spots.values([]), spots.values([])) == ()
+    assert (still(None, spots.values([])), moved(None, None)) == ((), ())

@@ -1,0 +1,101 @@
+"""Whether the optimizers are those of the original, with the same settings in each step."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from workshop.judge.ledger import Ledger
+from workshop.probe.wire import OtherOptimizer, ParameterGroup
+
+FREE_SETTINGS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "max_lr", "min_lr", "swa_lr")
+"""The settings of an optimizer that say how it computes, not what, and those that only its scheduler needs."""
+
+FEW_STEPS = 0.02
+"""The largest difference in how often another model's optimizer steps, relative to the steps of the one followed."""
+
+
+def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that the optimizers are of the same kind, with the same settings for all parameters in each step.
+
+    Settings that the original never changes are those of each step; else the steps of the first run are compared, one
+    by one, unless they depend on how the training goes.
+    """
+    ours, theirs = ([step for step in ledger.steps if step.groups] for ledger in (original, candidate))
+    if not ours or not theirs:
+        return
+    pairs = list(zip(ours, [step for step in theirs if not step.run_index], strict=False))
+    if all(step.groups == ours[0].groups for step in ours):
+        pairs = [(ours[0], step) for step in theirs]
+    elif original.model and original.model.adaptive:
+        pairs = pairs[:1]
+    for number, (one, other) in enumerate(pairs, start=1):
+        if complaint := next(_other_groups(one.groups, other.groups), None):
+            yield complaint if number == 1 else f"in step {number}, {complaint}"
+            return
+
+
+def _other_groups(ours: Sequence[ParameterGroup], theirs: Sequence[ParameterGroup]) -> Iterator[str]:
+    """What is otherwise with some parameter groups."""
+    if (kinds := {group.optimizer for group in theirs}) != (expected := {group.optimizer for group in ours}):
+        yield f"the optimizer is {' and '.join(sorted(kinds))}, the original's {' and '.join(sorted(expected))}"
+    for group in theirs:
+        others = [list(_other_settings(group.settings, each.settings)) for each in ours]
+        if all(others):
+            name, setting, usual = min(others, key=len)[0]
+            where = f" for {group.tensors} of its tensors" if len(theirs) > 1 else ""
+            yield f"the optimizer's {name} is {_text(setting)}{where}, the original's {_text(usual)}"
+    for group in ours:
+        if all(list(_other_settings(each.settings, group.settings)) for each in theirs):
+            name, _, usual = next(_other_settings(theirs[0].settings, group.settings))
+            where = f"for {group.tensors} of its tensors"
+            yield f"the original's optimizer has other settings {where}: {name} {_text(usual)}"
+
+
+def _other_settings(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    names = ours.keys() & theirs.keys() - set(FREE_SETTINGS)
+    for name in sorted(names, key=lambda name: (name != "lr", name)):
+        if not _same(ours[name], theirs[name]):
+            yield name, theirs[name], ours[name]
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-6)  # a scheduler may have computed it in another way
+    return bool(one == other)
+
+
+def _text(setting: Any) -> str:
+    return f"{setting:g}" if isinstance(setting, float) else str(setting)
+
+
+def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that the optimizers of other models step as often, with the same settings, and move as many tensors."""
+    ours, theirs = (_others(ledger) for ledger in (original, candidate))
+    for key, epochs in ours.items():
+        kind, shapes = key
+        name = f"another model's {kind} ({sum(math.prod(shape) for shape in shapes):,} parameters)"
+        if key not in theirs:
+            yield f"{name} never steps"
+            continue
+        found = theirs[key]
+        often, usual = (
+            sum(each.steps for each in some) / max(1, sum(step.parameter is not None for step in ledger.steps))
+            for some, ledger in ((found, candidate), (epochs, original))
+        )
+        if abs(often - usual) > FEW_STEPS:
+            yield f"{name} steps {often:.2f} times for each step of the first model, in the original {usual:.2f} times"
+        elif (most := max(each.moved for each in found)) < max(each.moved for each in epochs):
+            yield f"{name} moves only {most} of its {len(shapes)} tensors"
+        elif other := next(_other_settings(found[0].settings, epochs[0].settings), None):
+            setting, now, then = other
+            yield f"the {setting} of {name} is {_text(now)}, the original's {_text(then)}"
+
+
+def _others(ledger: Ledger) -> dict[tuple[str, tuple[tuple[int, ...], ...]], list[OtherOptimizer]]:
+    """The epochs of each optimizer, by its class and the shapes of its parameters."""
+    found: dict[tuple[str, tuple[tuple[int, ...], ...]], list[OtherOptimizer]] = {}
+    for each in ledger.others:
+        found.setdefault((each.optimizer, tuple(sorted(map(tuple, each.shapes)))), []).append(each)
+    return found

@@ -1,0 +1,106 @@
+"""Random transforms, recorded as they are applied now and then, and applied again in another process.
+
+There the transform is torchvision's own, whatever the script has made of it, and it begins with the same random state.
+"""
+
+import inspect
+import io
+import itertools
+import os
+import pickle
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from workshop.probe.signature import as_picture
+from workshop.probe.wire import Repetition
+
+SHARE = 1 / 4
+"""So many of the calls are recorded."""
+
+_TRUSTED = ("torch", "torchvision", "PIL", "numpy", "collections", "_codecs")
+"""The packages whose classes and functions a recorded call may name."""
+
+
+class TransformRecorder:
+    """Records some of the calls, chosen by chance, each in a file of its own.
+
+    Args:
+        folder: the folder of the files.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._dice = random.Random()  # the script's own draws must not change
+        self._numbers = itertools.count()
+        self._threads: set[int | None] = set()
+
+    def chosen(self, picture: Any) -> tuple[bytes, torch.Tensor] | None:
+        """Return a copy of a picture and of the state of torch's random generator, if the next call is one of those."""
+        self._threads |= {threading.main_thread().ident, threading.get_ident()}
+        if self._dice.random() >= SHARE:
+            return None
+        return pickle.dumps(picture), torch.get_rng_state()
+
+    def record(self, transform: Any, begun: tuple[bytes, torch.Tensor], made: Any) -> None:
+        """Write how a transform was made, what `chosen` has returned, and what came out."""
+        kind = next((each for each in type(transform).mro() if each.__module__.startswith("torchvision.")), None)
+        try:
+            if kind is None:
+                raise TypeError("it is none of torchvision's")
+            names = inspect.signature(kind).parameters
+            options = {name: getattr(transform, name) for name in names if hasattr(transform, name)}
+            content = pickle.dumps((kind, options, *begun, made, len(self._threads) > 1))
+        except Exception as error:  # a transform of the script's own may be anything
+            content = pickle.dumps(f"{type(transform).__name__}: {error}")
+        path = os.path.join(self.folder, f"transform-{os.getpid()}-{next(self._numbers)}")
+        with open(f"{path}.part", "wb") as file:
+            file.write(content)
+        os.rename(f"{path}.part", f"{path}.pickle")
+
+
+def repeat(path: Path) -> Repetition:
+    """Apply a recorded transform again, newly made with the same options, and compare the results."""
+    try:
+        content = _Unpickler(io.BytesIO(path.read_bytes())).load()
+        if isinstance(content, str):
+            return Repetition(error=content)
+        kind, options, entered, state, made, threads = content
+        picture = _Unpickler(io.BytesIO(entered)).load()
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            transform = kind(**options)
+            torch.set_rng_state(state)
+            again = nn.Module.__call__(transform, picture)  # not noted as work of this script
+    except Exception as error:
+        return Repetition(error=f"{type(error).__name__}: {error}")
+    return Repetition(kind.__name__, _difference(as_picture(again), as_picture(made)), threads)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Loads nothing but what torch, torchvision and Pillow define."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.partition(".")[0] not in _TRUSTED:
+            raise pickle.UnpicklingError(f"{module}.{name} is none of torchvision's")
+        return super().find_class(module, name)
+
+
+def _difference(one: Any, other: Any) -> float:
+    """The root mean square difference of two pictures, as a fraction of the range of the first one's values."""
+    a, b = (_values(each) for each in (one, other))
+    if a is None or b is None or a.shape != b.shape:
+        return 1.0
+    spread = float(a.max() - a.min())
+    return float((a - b).square().mean().sqrt()) / max(spread, 1e-6)
+
+
+def _values(picture: Any) -> torch.Tensor | None:
+    if isinstance(picture, torch.Tensor):
+        return picture.detach().cpu().float()
+    if picture is None:
+        return None
+    return torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8).float()

@@ -1,0 +1,71 @@
+"""A few values of each tensor of a model and of its optimizers, which show whether something has moved it."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+VALUES = 4
+"""The number of values that are looked at in each tensor."""
+
+
+class Spots:
+    """Looks at the same values of each tensor again and again.
+
+    Args:
+        parameters: the model's.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self._dice = random.Random()  # the script's own draws must not change
+        self._views: dict[tuple[int, str], tuple[int, torch.Tensor]] = {}
+
+    def values(self, optimizers: Sequence[Optimizer]) -> torch.Tensor:
+        """Return values of shape (tensors, VALUES): a row for each parameter, then for each tensor of the state."""
+        with torch.no_grad():
+            views = [self._view((number, ""), each) for number, each in enumerate(self.parameters)]
+            views += [self._view(key, tensor) for key, tensor in self._states(optimizers)]
+            device = views[0].device
+            here = [view if view.device == device else view.to(device, non_blocking=True) for view in views]
+            return torch.cat(here).float().reshape(-1, VALUES)
+
+    def _states(self, optimizers: Sequence[Optimizer]) -> Iterator[tuple[tuple[int, str], torch.Tensor]]:
+        """What the optimizers know of each parameter."""
+        for number, parameter in enumerate(self.parameters):
+            for optimizer in optimizers:
+                for name, tensor in optimizer.state.get(parameter, {}).items():
+                    if isinstance(tensor, torch.Tensor) and tensor.numel():
+                        yield (number, name), tensor
+
+    def _view(self, key: tuple[int, str], tensor: torch.Tensor) -> torch.Tensor:
+        """A view of some values; it is made anew where the tensor has got another memory."""
+        known = self._views.get(key)
+        if known is None or known[0] != tensor.data_ptr():
+            stride = tensor.numel() // VALUES  # 0 for a smaller tensor: the same value comes again
+            first = tensor.storage_offset() + self._dice.randrange(stride or tensor.numel() or 1)
+            view = tensor.detach().as_strided((VALUES,), (stride,), first)
+            self._views[key] = known = tensor.data_ptr(), view
+        return known[1]
+
+
+def still(before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:
+    """Return the rows in which nothing has changed from one time to another; none if one of both is not known."""
+    return _rows(before, after, changed=False)
+
+
+def moved(before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:
+    """Return the rows in which something has changed from one time to another, or that are gone."""
+    gone = range(len(after), len(before)) if before is not None and after is not None else ()
+    return (*_rows(before, after, changed=True), *gone)
+
+
+def _rows(before: torch.Tensor | None, after: torch.Tensor | None, changed: bool) -> tuple[int, ...]:
+    if before is None or after is None:
+        return ()
+    rows = min(len(before), len(after))  # an optimizer has no state before its first step
+    same = torch.isclose(before[:rows], after[:rows], rtol=0.0, atol=0.0, equal_nan=True)
+    found = same.all(dim=1) != changed
+    return tuple(found.nonzero().flatten().tolist())
