@@ -88,6 +88,15 @@ def test_what_is_shuffled_is_never_taken_for_something_else() -> None:
         )
 
 
+def test_items_that_cannot_be_told_from_each_other_say_little() -> None:
+    """Of 39 items of 10 or of 20 classes few have a class of their own."""
+    for classes in (10, 20, 26):
+        original = ledger(shuffled, 1000, class_of=classes.__rmod__)
+        for seed in range(100):
+            candidate = ledger(shuffled, seed, class_of=classes.__rmod__)
+            assert list(check_order(original, candidate)) == []
+
+
 def test_an_original_that_does_not_shuffle_asks_for_nothing() -> None:
     original = ledger(lambda *_: list(range(ITEMS)), 0)
     assert list(check_order(original, ledger(rotated, 0))) == []

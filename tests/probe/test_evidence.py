@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +64,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for keeper in keepers:
         keeper.hooks.remove()
         keeper.steps = []  # or it would report them as this process ends
+    with suppress(OSError):  # the test has closed it
+        ends[0].shutdown(socket.SHUT_RDWR)  # or else a training waits for it
     pool.shutdown()
     for end in ends:
         end.close()
@@ -92,8 +95,8 @@ def test_epochs_samples_and_batches_from_memory(start: Start) -> None:
     judge.send(Proceed(from_memory=True))
     assert judge.receive() == EpochEnded()
     assert judge.receive().from_memory == 3
-    judge.send(Proceed())
     ledger = Ledger.of(folder)
+    judge.send(Proceed())
     assert [len(forward.targets or ()) for forward in ledger.forwards] == [4, 4, 2] * 3
     assert sorted(target for forward in ledger.forwards[:3] for target in forward.targets or ()) == list(range(ITEMS))
     assert len({step.parameter for step in ledger.steps}) == 9, "each step moves the parameters"

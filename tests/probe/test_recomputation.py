@@ -38,7 +38,7 @@ def test_a_step_that_ranks_took_together_is_computed_over_again(share: str, tmp_
             "gradients": gradients,
             "after": some_values(list(own.parameters()), [optimizer]),
             "state": [{}, {}],
-            "groups": [[{"lr": 0.1, "params": [0, 1]}]],
+            "groups": [("SGD", [{"lr": 0.1, "params": [0, 1]}])],
             "autocast": ("cpu", torch.bfloat16, False),
             "random": (torch.get_rng_state(), None),
             "buffers": [],

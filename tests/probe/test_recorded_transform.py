@@ -60,6 +60,8 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Record:
         v2.RandomResizedCrop(16, scale=(0.2, 0.9), interpolation=v2.InterpolationMode.BICUBIC),
         v2.RandomErasing(1.0, inplace=True),
         v2.ColorJitter(0.5, hue=0.1),
+        v2.RandomCrop(20, padding=(1, 2, 3, 4)),
+        v2.RandAugment(),
         v2.RandomRotation((-40, 40), fill=3),
         v1.AutoAugment(),
         v1.RandomAffine(30, translate=(0.1, 0.2)),

@@ -43,6 +43,17 @@ def test_a_parameter_that_gets_another_memory_is_looked_at_there(model: nn.Seque
     assert moved(before, spots.values([])) == (2,)
 
 
+def test_a_tensor_without_values_and_one_with_gaps_are_not_looked_at() -> None:
+    empty, gaps = nn.Parameter(torch.empty(0)), nn.Parameter(torch.zeros(8, 8)[:, ::2])
+    expanded = nn.Parameter(torch.zeros(1).expand(8))
+    assert Spots([empty, gaps, expanded]).values([]).shape == (3, VALUES)
+
+
+def test_two_scripts_are_looked_at_in_the_same_places() -> None:
+    parameter = nn.Parameter(torch.randn(10_000))
+    assert torch.equal(Spots([parameter]).values([]), Spots([parameter]).values([]))
+
+
 def test_no_number_is_the_same_as_no_number(model: nn.Sequential) -> None:
     spots = Spots(list(model.parameters()))
     with torch.no_grad():

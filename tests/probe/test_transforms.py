@@ -9,7 +9,7 @@ import torch
 from torchvision.transforms import v2
 
 from workshop.judge.ledger import AppliedTransform, Ledger
-from workshop.probe import transforms
+from workshop.probe import recorded_transform, transforms
 from workshop.probe.event_file import EventFile
 
 
@@ -51,6 +51,17 @@ def test_what_is_done_between_transforms_is_a_gap(
     assert max(each.gap for each in between_them.simple) > 0.5
     scaled = applied(flip, lambda picture: picture / 255 - 0.5, crop)
     assert max(scaled.gap, *(each.gap for each in scaled.simple)) < 0.001
+
+
+def test_what_is_given_a_target_as_well_is_not_recorded(
+    applied: Callable[..., AppliedTransform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target may be a mask or boxes, which are transformed with it."""
+    monkeypatch.setattr(recorded_transform, "SHARE", 1.0)
+    applied(v2.RandomCrop(8))
+    assert len(list(tmp_path.glob("transform-*"))) == 1
+    v2.RandomCrop(8)(torch.zeros(3, 32, 32), 5)
+    assert len(list(tmp_path.glob("transform-*"))) == 1
 
 
 def test_what_is_made_of_the_values_of_each_channel(applied: Callable[..., AppliedTransform]) -> None:

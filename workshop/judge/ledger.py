@@ -99,7 +99,7 @@ class TrainingStep:
     still: frozenset[int] = frozenset()
     """The parameter tensors that the step did not move."""
     touched: frozenset[int] = frozenset()
-    """The parameter tensors that something moved between the step before and this one."""
+    """The tensors that something moved between the step before and this one: the model's, then the optimizer's."""
     groups: tuple[ParameterGroup, ...] = ()
     """The groups of all optimizers, with their settings in this step."""
     run_index: int = 0
@@ -193,7 +193,7 @@ class Ledger:
         """Join the ledgers of several ranks as if one process had done it all: shares of a batch become one batch."""
         # The slowest rank counts: what enters the model on one rank may be made after another has begun its step.
         starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
-        whole = cls(loader_starts=starts, batches=ledgers[0].batches, model=ledgers[0].model)
+        whole = cls(loader_starts=starts, batches=ledgers[0].batches, model=ledgers[0].model, others=ledgers[0].others)
         whole.workers = sum(ledger.workers for ledger in ledgers)
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
         made = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.transforms)
@@ -364,6 +364,8 @@ def _after(second: Array, first: Sequence[Sequence[float]] | Array) -> Array:
     """Slopes and offsets of one line after another, for each channel; the first does nothing if it is empty."""
     if not len(first):
         return second
+    if len(first) != len(second):  # of channels
+        return np.full_like(second, np.nan)
     slopes, offsets = np.asarray(first, dtype=np.float32).T
     return np.stack([second[:, 0] * slopes, second[:, 0] * offsets + second[:, 1]], axis=1)
 

@@ -1,5 +1,6 @@
 """Whether the items come in a new random order in each epoch, and in new company."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,13 +13,20 @@ import numpy as np
 from workshop.judge.epochs import epochs, forwards_in
 from workshop.judge.ledger import Ledger
 
+FEWEST = 10
+"""With fewer items that can be told from each other, nothing is said."""
+
 SAME_ORDER = 0.9
-"""The largest rank correlation of the positions in two epochs. By chance its deviation is 1 / sqrt(items - 1)."""
+"""The largest rank correlation of the positions in two epochs; by chance its deviation is 1 / sqrt(items - 1)."""
+
+MANY = 25
+"""Of fewer items, only an order that is exactly the same is taken for the same."""
 
 ALIKE = 0.35
-"""The largest mean of that correlation over all pairs of epochs, and"""
+"""The largest mean of that correlation over all pairs of epochs, if it is not within chance."""
+
 DEVIATIONS = 5
-"""so many times the mean's own deviation, if that is more."""
+"""So many times its own deviation is within chance."""
 
 SAME_PAIRS = 0.8
 """The largest share of pairs of items that are a pair in two epochs."""
@@ -26,14 +34,20 @@ SAME_PAIRS = 0.8
 
 @dataclass(frozen=True)
 class _Likeness:
-    """How like each other two epochs are; each is at most 1."""
+    """How like each other two epochs are; each share is at most 1."""
 
+    items: int
+    """The number of items that come in both and can be told from each other."""
     order: float
     """The rank correlation of the items' positions (Spearman's)."""
     company: float
     """The share of pairs of items in a batch that are in a batch in the other epoch, too."""
     succession: float
     """The share of items that come one after the other, and do so in the other epoch, too."""
+
+    @property
+    def is_same_order(self) -> bool:
+        return self.order > (SAME_ORDER if self.items >= MANY else 0.999)
 
 
 def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -42,9 +56,8 @@ def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
     ours, theirs = (list(_likenesses(ledger, steps)) for ledger in (original, candidate))
     if not ours or not theirs:
         return
-    items = sum(len(forward.targets or ()) for forward in forwards_in(epochs(original)[0]))
-    alike = max(ALIKE, DEVIATIONS / np.sqrt((items - 1) * len(theirs)))
-    if _most(ours, "order") < SAME_ORDER < _most(theirs, "order"):
+    alike = max(ALIKE, DEVIATIONS / np.sqrt((mean(each.items for each in theirs) - 1) * len(theirs)))
+    if not any(each.is_same_order for each in ours) and any(each.is_same_order for each in theirs):
         yield "the items come in the order of an epoch before: shuffle=True, or a sampler's set_epoch(), is missing"
     elif _most(ours, "company") < SAME_PAIRS < (share := _most(theirs, "company")):
         yield f"{share:.0%} of the items that share a batch shared one in an epoch before: shuffle items, not batches"
@@ -82,22 +95,19 @@ def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
         by_run.setdefault(epoch[0].run_index, []).append(unique)
     for of_run in by_run.values():
         for before, after in combinations(of_run, 2):
-            order = _correlation(list(chain(*before)), list(chain(*after)))
-            if order is not None:
-                company = _share(*(chain.from_iterable(combinations(b, 2) for b in each) for each in (before, after)))
-                yield _Likeness(order, company, _share(*(pairwise(chain(*each)) for each in (before, after))))
+            common = set(chain(*before)) & set(chain(*after))
+            if len(common) >= FEWEST:
+                yield _likeness(*([[each for each in batch if each in common] for batch in e] for e in (before, after)))
 
 
-def _correlation(before: list[Any], after: list[Any]) -> float | None:
-    """The correlation of the positions of the items that come in both orders; None if these are few."""
-    place = {item: number for number, item in enumerate(before)}
-    places = [place[item] for item in after if item in place]
-    if len(places) < 5:
-        return None
-    return float(np.corrcoef(np.arange(len(places)), np.argsort(np.argsort(places)))[0, 1])
-
-
-def _share(before: Iterable[tuple[Any, Any]], after: Iterable[tuple[Any, Any]]) -> float:
-    """The share of pairs that were pairs before, in whatever order."""
-    known, pairs = ({frozenset(pair) for pair in each} for each in (before, after))
-    return len(pairs & known) / len(pairs) if pairs else 0.0
+def _likeness(before: list[list[Any]], after: list[list[Any]]) -> _Likeness:
+    """Compare two epochs of the same items."""
+    orders = [list(chain(*batches)) for batches in (before, after)]
+    place, batch_of = ({item: n for n, item in enumerate(orders[0])}, {i: n for n, b in enumerate(before) for i in b})
+    places = [place[item] for item in orders[1]]
+    order = float(np.corrcoef(np.arange(len(places)), places)[0, 1])
+    pairs = sum(math.comb(len(batch), 2) for batch in after)
+    both = sum(math.comb(n, 2) for batch in after for n in Counter(batch_of[item] for item in batch).values())
+    company = both / pairs if pairs >= FEWEST else 0.0
+    succession = mean(abs(one - other) == 1 for one, other in pairwise(places))
+    return _Likeness(len(places), order, company, succession)

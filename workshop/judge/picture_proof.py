@@ -142,6 +142,13 @@ def check_repeated(repeated: Sequence[Repetition]) -> Iterator[str]:
         yield Unseen(f"{len(errors)} of {len(repeated)} random transforms could not be applied again: {errors[0]}")
 
 
+def repeatable(repeated: Sequence[Repetition], own: Sequence[Repetition]) -> list[Repetition]:
+    """Return what can be judged of some transforms: not those that come out otherwise in the original itself."""
+    off = {each.name for each in own if each.difference > SAME_RESULT}
+    fails = any(each.error is not None for each in own)
+    return [each for each in repeated if each.name not in off and not (fails and each.error is not None)]
+
+
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that no more pictures than in the original are of one colour; these cannot be followed."""
     ours, theirs = original.blank, candidate.blank

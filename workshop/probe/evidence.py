@@ -337,7 +337,7 @@ class EvidenceKeeper(Listener):
                     forwards=forwards,
                     backwards=step.backwards,
                     parameter=parameter,
-                    still=still(step.before, step.after),
+                    still=[row for row in still(step.before, step.after) if row < len(self.parameters)],
                     touched=moved(self.last_values, step.before),
                     groups=() if step.groups == self.last_groups else step.groups,
                 )

@@ -18,10 +18,11 @@ def watch_writes(own: Sequence[str], events: EventFile) -> None:
     """Make an event of each file that is opened to be written.
 
     Args:
-        own: folders whose files are not of interest. Devices, and what Python caches, are never of interest.
+        own: folders whose files are not of interest. Devices, and the caches of libraries, are never of interest.
         events: where the events go.
     """
-    folders = tuple(os.path.join(os.path.realpath(folder), "") for folder in (*own, "/dev", "/proc"))
+    caches = (os.path.expanduser(each) for each in ("~/.cache", "~/.triton", "~/.config"))
+    folders = tuple(os.path.join(os.path.realpath(folder), "") for folder in (*own, *caches, "/dev", "/proc"))
     known: set[str] = set()
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:

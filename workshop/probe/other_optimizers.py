@@ -42,13 +42,14 @@ class OtherOptimizers:
 
     def epoch(self) -> Iterator[dict[str, Any]]:
         """Yield the fields of an `OtherOptimizer` for each, and begin another epoch."""
+        self.known = [each for each in self.known if each.steps]  # a script may make one for each batch
         for each in self.known:
             yield {
                 "optimizer": type(each.optimizer).__name__,
                 "shapes": [tuple(parameter.shape) for parameter in each.parameters],
                 "settings": plain_settings(each.optimizer.param_groups[0]),
                 "steps": each.steps,
-                "moved": len(moved(each.before, each.spots.values([]))) if each.steps else 0,
+                "moved": len(moved(each.before, each.spots.values([]))),
             }
             each.steps = 0
 

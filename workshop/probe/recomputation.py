@@ -115,18 +115,18 @@ def _computed(
     """
     own = copy.deepcopy(model).train()
     device, dtype, is_enabled = record["autocast"]
-    with torch.no_grad():
-        for parameter, value in zip(own.parameters(), record["before"], strict=True):
-            parameter.copy_(_nudged(value, nudge))
-            parameter.grad = None
-        if _shapes(own.buffers()) == _shapes(record["buffers"]):
-            for buffer, value in zip(own.buffers(), record["buffers"], strict=True):
-                buffer.copy_(value)
     total = 0.0
-    with torch.random.fork_rng():  # dropout comes out as it did
+    with torch.random.fork_rng([shares[0].batch.device] if device == "cuda" else []):
+        with torch.no_grad():
+            for parameter, value in zip(own.parameters(), record["before"], strict=True):
+                parameter.copy_(_nudged(value, nudge))
+                parameter.grad = None
+            if _shapes(own.buffers()) == _shapes(record["buffers"]):
+                for buffer, value in zip(own.buffers(), record["buffers"], strict=True):
+                    buffer.copy_(value)
         for share in shares:
             batch = _nudged(share.batch, nudge)
-            _set_random_state(*record["random"])
+            _set_random_state(*record["random"])  # dropout comes out as it did
             with torch.autocast(device, dtype, is_enabled):
                 value = loss(own(batch), share.targets)
             (value * share.weight).backward()
@@ -158,10 +158,8 @@ def _errors_of_step(record: dict[str, Any], optimizers: Sequence[Optimizer]) -> 
     parameters = [nn.Parameter(value.clone()) for value in record["before"]]
     for parameter, gradient in zip(parameters, record["gradients"], strict=True):
         parameter.grad = gradient
-    kinds = [type(optimizer) for optimizer in optimizers]
-    if len(kinds) != len(record["groups"]):  # the parameters are shared out otherwise
-        kinds = [kinds[0]] * len(record["groups"])
-    steppers = [_new(kind, groups, parameters) for kind, groups in zip(kinds, record["groups"], strict=True)]
+    kinds = {type(optimizer).__name__: type(optimizer) for optimizer in optimizers}
+    steppers = [_new(kinds[name], groups, parameters) for name, groups in record["groups"]]
     for stepper in steppers:
         for parameter, state in zip(parameters, record["state"], strict=True):
             if any(parameter is each for group in stepper.param_groups for each in group["params"]):

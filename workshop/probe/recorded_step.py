@@ -61,13 +61,12 @@ class StepRecorder:
     def before_optimizer(self, parameters: list[nn.Parameter], optimizer: Optimizer) -> None:
         """Copy the state and the settings of an optimizer that is about to step."""
         numbers = {parameter: number for number, parameter in enumerate(parameters)}
-        self.record["groups"].append(
-            [
-                {name: value for name, value in group.items() if name != "params"}
-                | {"params": [numbers[each] for each in group["params"] if each in numbers]}
-                for group in optimizer.param_groups
-            ]
-        )
+        groups = [
+            {name: value for name, value in group.items() if name != "params"}
+            | {"params": [numbers[each] for each in group["params"] if each in numbers]}
+            for group in optimizer.param_groups
+        ]
+        self.record["groups"].append((type(optimizer).__name__, groups))
         for number, parameter in enumerate(parameters):
             if parameter in optimizer.state:
                 self.record["state"][number] = copied(optimizer.state[parameter])

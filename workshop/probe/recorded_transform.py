@@ -10,6 +10,7 @@ import os
 import pickle
 import random
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ from workshop.probe.signature import as_picture
 from workshop.probe.wire import Repetition
 
 SHARE = 1 / 4
-"""So many of the calls are recorded."""
+"""So many of the calls are recorded, as long as there is room."""
+
+ROOM = 8_000_000
+"""The bytes that each process may write."""
 
 _TRUSTED = ("torch", "torchvision", "PIL", "numpy", "collections", "_codecs")
 """The packages whose classes and functions a recorded call may name."""
@@ -35,14 +39,21 @@ class TransformRecorder:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._dice = random.Random()  # the script's own draws must not change
+        self._dice = random.SystemRandom()  # forked processes do not share it, and the script's own draws stay
+        self._pid, self._room = 0, ROOM
         self._numbers = itertools.count()
         self._threads: set[int | None] = set()
 
     def chosen(self, picture: Any) -> tuple[bytes, torch.Tensor] | None:
-        """Return a copy of a picture and of the state of torch's random generator, if the next call is one of those."""
+        """Return a copy of a picture and of the state of torch's random generator, if the next call is one of those.
+
+        Pictures on another device are left out: what is drawn there does not depend on this state alone.
+        """
         self._threads |= {threading.main_thread().ident, threading.get_ident()}
-        if self._dice.random() >= SHARE:
+        if self._pid != os.getpid():
+            self._pid, self._room = os.getpid(), ROOM
+        on_cpu = not isinstance(picture, torch.Tensor) or picture.device.type == "cpu"
+        if self._room <= 0 or not on_cpu or self._dice.random() >= SHARE:
             return None
         return pickle.dumps(picture), torch.get_rng_state()
 
@@ -52,27 +63,36 @@ class TransformRecorder:
         try:
             if kind is None:
                 raise TypeError("it is none of torchvision's")
-            names = inspect.signature(kind).parameters
-            options = {name: getattr(transform, name) for name in names if hasattr(transform, name)}
-            content = pickle.dumps((kind, options, *begun, made, len(self._threads) > 1))
+            content = pickle.dumps((kind, _public(transform), *begun, made, len(self._threads) > 1))
         except Exception as error:  # a transform of the script's own may be anything
             content = pickle.dumps(f"{type(transform).__name__}: {error}")
+        self._room -= len(content)
         path = os.path.join(self.folder, f"transform-{os.getpid()}-{next(self._numbers)}")
-        with open(f"{path}.part", "wb") as file:
-            file.write(content)
-        os.rename(f"{path}.part", f"{path}.pickle")
+        with suppress(OSError):  # no room left
+            Path(f"{path}.part").write_bytes(content)
+            os.rename(f"{path}.part", f"{path}.pickle")
+
+
+def _public(transform: Any) -> dict[str, Any]:
+    """The attributes of a transform that are not private, as modules have many of those."""
+    return {name: value for name, value in vars(transform).items() if not name.startswith("_") and name != "training"}
 
 
 def repeat(path: Path) -> Repetition:
-    """Apply a recorded transform again, newly made with the same options, and compare the results."""
+    """Apply a recorded transform again, newly made with the same settings, and compare the results.
+
+    What is private to it, such as the policies of AutoAugment, is that of a new one.
+    """
     try:
         content = _Unpickler(io.BytesIO(path.read_bytes())).load()
         if isinstance(content, str):
             return Repetition(error=content)
-        kind, options, entered, state, made, threads = content
+        kind, settings, entered, state, made, threads = content
         picture = _Unpickler(io.BytesIO(entered)).load()
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            transform = kind(**options)
+            names = inspect.signature(kind).parameters
+            transform = kind(**{name: value for name, value in settings.items() if name in names})
+            vars(transform).update(settings)  # some are kept in another form than they are given in
             torch.set_rng_state(state)
             again = nn.Module.__call__(transform, picture)  # not noted as work of this script
     except Exception as error:
@@ -81,7 +101,7 @@ def repeat(path: Path) -> Repetition:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Loads nothing but what torch, torchvision and Pillow define."""
+    """Loads nothing that the script itself defines."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.partition(".")[0] not in _TRUSTED:

@@ -70,7 +70,7 @@ def scales(some: Any, others: Any) -> list[tuple[float, float]]:
     """Return the slope and the offset, for each channel of the first picture, that make the others of some signatures.
 
     They mean something only where the others are scaled and shifted, and nothing else. Those of a channel in which all
-    values are the same are no numbers. None if shapes differ.
+    values are the same are no numbers. Empty if shapes differ.
     """
     if some.shape != others.shape:
         return []

@@ -20,35 +20,43 @@ class Spots:
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
-        self._dice = random.Random()  # the script's own draws must not change
-        self._views: dict[tuple[int, str], tuple[int, torch.Tensor]] = {}
+        self._views: dict[tuple[int, int, str], tuple[int, torch.Tensor]] = {}
 
     def values(self, optimizers: Sequence[Optimizer]) -> torch.Tensor:
         """Return values of shape (tensors, VALUES): a row for each parameter, then for each tensor of the state."""
         with torch.no_grad():
-            views = [self._view((number, ""), each) for number, each in enumerate(self.parameters)]
-            views += [self._view(key, tensor) for key, tensor in self._states(optimizers)]
-            device = views[0].device
-            here = [view if view.device == device else view.to(device, non_blocking=True) for view in views]
-            return torch.cat(here).float().reshape(-1, VALUES)
+            views = [self._view((number, 0, ""), each) for number, each in enumerate(self.parameters)]
+            rows = [torch.cat(views).float()]
+            if states := [self._view(key, tensor) for key, tensor in self._states(optimizers)]:
+                devices = dict.fromkeys(view.device for view in states)  # Adam keeps the number of steps on the CPU
+                rows += [torch.cat([view for view in states if view.device == each]).float() for each in devices]
+            return torch.cat([each.to(rows[0].device) for each in rows]).reshape(-1, VALUES)
 
-    def _states(self, optimizers: Sequence[Optimizer]) -> Iterator[tuple[tuple[int, str], torch.Tensor]]:
+    def _states(self, optimizers: Sequence[Optimizer]) -> Iterator[tuple[tuple[int, int, str], torch.Tensor]]:
         """What the optimizers know of each parameter."""
         for number, parameter in enumerate(self.parameters):
-            for optimizer in optimizers:
+            for which, optimizer in enumerate(optimizers):
                 for name, tensor in optimizer.state.get(parameter, {}).items():
                     if isinstance(tensor, torch.Tensor) and tensor.numel():
-                        yield (number, name), tensor
+                        yield (number, which, name), tensor
 
-    def _view(self, key: tuple[int, str], tensor: torch.Tensor) -> torch.Tensor:
+    def _view(self, key: tuple[int, int, str], tensor: torch.Tensor) -> torch.Tensor:
         """A view of some values; it is made anew where the tensor has got another memory."""
         known = self._views.get(key)
         if known is None or known[0] != tensor.data_ptr():
-            stride = tensor.numel() // VALUES  # 0 for a smaller tensor: the same value comes again
-            first = tensor.storage_offset() + self._dice.randrange(stride or tensor.numel() or 1)
-            view = tensor.detach().as_strided((VALUES,), (stride,), first)
-            self._views[key] = known = tensor.data_ptr(), view
+            self._views[key] = known = tensor.data_ptr(), _some_values(tensor, str(key))
         return known[1]
+
+
+def _some_values(tensor: torch.Tensor, seed: str) -> torch.Tensor:
+    """A view of some values of a tensor; where its memory has gaps, none is a view, and zeros stand for them."""
+    span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    if not tensor.numel() or span != tensor.numel():
+        return torch.zeros(VALUES, device=tensor.device)
+    stride = tensor.numel() // VALUES  # 0 for a smaller tensor: the same value comes again
+    dice = random.Random(seed)  # two scripts are looked at in the same places
+    first = tensor.storage_offset() + dice.randrange(stride or tensor.numel())
+    return tensor.detach().as_strided((VALUES,), (stride,), first)
 
 
 def still(before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:

@@ -44,7 +44,8 @@ class TransformWatch:
                 return nn.Module.__call__(transform, *inputs, **options)
 
             picture = as_picture(inputs[0]) if inputs else None
-            return call() if picture is None else self._observe(transform, inputs[0], picture, call)
+            alone = len(inputs) == 1 and not options  # nothing but the picture
+            return call() if picture is None else self._observe(transform, inputs[0] if alone else None, picture, call)
 
         of.__call__ = watched  # type: ignore[method-assign]
 
@@ -57,7 +58,7 @@ class TransformWatch:
         number = outer.calls = outer.calls + 1
         draw = _random_state() if is_random(type(transform).__name__) else ""
         before = outer.begin(picture, bool(draw))
-        begun = self.recorder.chosen(entered) if draw else None
+        begun = self.recorder.chosen(entered) if draw and entered is not None else None
         try:
             result = call()
         finally:

@@ -305,7 +305,7 @@ class SimpleTransform:
     for a random transform, and before the first of those."""
 
 
-RANDOM = ("Random", "AutoAugment", "TrivialAugment", "AugMix", "ColorJitter", "Gaussian")
+RANDOM = tuple("Rand AutoAugment TrivialAugment AugMix ColorJitter ScaleJitter Gaussian Elastic JPEG".split())
 """The names of torchvision's random transforms begin with one of these."""
 
 
@@ -415,9 +415,9 @@ class StepTaken(Event):
     parameter: list[float] | None = None
     """The first values of the model's smallest parameter, after the step."""
     still: tuple[int, ...] = ()
-    """The tensors that the step did not move, by their number: the model's parameters, then the optimizer's state."""
+    """The parameter tensors that the step did not move, by their number."""
     touched: tuple[int, ...] = ()
-    """The tensors that something has moved between the step before and this one."""
+    """The tensors that something has moved between the step before and this one: the model's, then the optimizer's."""
     groups: tuple[ParameterGroup, ...] = ()
     """What adjusts the parameters in this step: the groups of all optimizers. Empty for those of the step before."""
 
