@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from workshop.judge.bench import hidden_share
-from workshop.judge.ledger import CopiedBatch, Forward, Ledger, TrainingStep, unit
+from workshop.judge.ledger import CopiedBatch, Forward, Ledger, TrainingStep
 from workshop.judge.picture_proof import copied_ahead
+from workshop.judge.signatures import unit
 from workshop.judge.verdict import Outcome, Unseen, other_work
 
 

@@ -8,7 +8,8 @@ import torch
 from PIL import Image
 from torchvision.transforms import v2
 
-from workshop.judge.ledger import SAME_PICTURE, AppliedTransform, Ledger, decode, distance, unit
+from workshop.judge.ledger import AppliedTransform, Ledger
+from workshop.judge.signatures import SAME_PICTURE, decode, distance, unit
 from workshop.pets.layout import stand_in_folder
 from workshop.probe.signature import encode, signature
 from workshop.probe.wire import PhotoRead, SimpleTransform

@@ -116,10 +116,17 @@ def test_nothing_foreign_is_loaded(tmp_path: Path) -> None:
     ],
 )
 def test_threads_share_a_generator(differences: list[float], threads: bool, says: list[str]) -> None:
-    found = list(check_repeated([Repetition("RandomCrop", each, threads) for each in differences]))
+    found = list(check_repeated([Repetition("RandomCrop", each, threads) for each in differences], []))
     assert [each.rpartition(", ")[2] for each in found] == says
 
 
 def test_what_could_not_be_applied_again_is_no_accusation() -> None:
-    [found] = check_repeated([Repetition(error="no memory")] * 2)
+    [found] = check_repeated([Repetition(error="no memory")] * 2, [])
     assert isinstance(found, Unseen)
+
+
+def test_what_the_original_does_otherwise_itself_is_not_asked_for() -> None:
+    failed, other = Repetition(error="no memory"), Repetition("RandomCrop", 0.3)
+    assert list(check_repeated([failed, other], [failed, other])) == []
+    [found] = check_repeated([other, Repetition("RandomErasing", 0.3)], [other])
+    assert found.startswith("RandomErasing does not do")

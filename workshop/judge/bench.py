@@ -17,7 +17,7 @@ from workshop.judge.busy_processes import advice
 from workshop.judge.contest import Contest
 from workshop.judge.judged_script import Epoch, JudgedScript
 from workshop.judge.ledger import Ledger
-from workshop.judge.picture_proof import check_stock, repeatable
+from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import NO_LOSS, Evidence, differences, not_reproducible
 from workshop.judge.race import LEAD, MOST_PAIRS, Pair, Result, race
 from workshop.judge.verdict import Outcome, Speed, Verdict, other_work
@@ -41,9 +41,6 @@ BEATEN = 1.2
 
 LEAST_HIDDEN = 0.1
 """With a smaller share of the copy time under kernels, nothing overlaps: a part of the prefetcher is missing."""
-
-MOST_REPEATED = 60
-"""The number of recorded transforms that are applied again at a time."""
 
 _NOT_REPRODUCIBLE = "the original's own do not come out the same when they are computed over again"
 
@@ -91,8 +88,9 @@ class Bench:
         self.samples: list[Path] = []
         self.recomputed: list[Recomputation] = []  # the samples, as far as they have been looked at
         self.own: list[Recomputation] = []  # samples of the original
-        self.own_repeated: list[Repetition] = []  # of the original's
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms
+        self.own_repeated: dict[Path, Repetition] = {}  # those of the original
+        self.files: list[str] = []  # that the candidate leaves behind, and the original does not
         self.replaced_clocks: set[str] = set()
         self.steps_taken: list[int] = []  # in each epoch of the candidate
         self.deadline_s = time.monotonic()
@@ -165,19 +163,22 @@ class Bench:
         if not any(own.error for own in self.own):
             self.recomputed += [self.original.recompute(sample) for sample in self.samples[len(self.recomputed) :]]
             recomputed = self.recomputed or [NO_LOSS]
-        if not self.repeated:
-            own = self.original.recorded_transforms()
-            self.own_repeated = list(self.original.repeat(random.sample(own, min(len(own), MOST_REPEATED))).values())
-        new = sorted(set(self.candidate.recorded_transforms()) - self.repeated.keys())
-        self.repeated |= self.original.repeat(random.sample(new, min(len(new), MOST_REPEATED)))
-        repeated = repeatable(list(self.repeated.values()), self.own_repeated)
-        clocks = sorted(self.replaced_clocks)
-        return Evidence(self.contest.wasted_time_s, clocks, recomputed, self.own, repeated)
+        for script, repeated in (self.original, self.own_repeated), (self.candidate, self.repeated):
+            repeated |= self.original.repeat(set(script.recorded_transforms()) - repeated.keys())
+        return Evidence(
+            self.contest.wasted_time_s,
+            sorted(self.replaced_clocks),
+            recomputed,
+            self.own,
+            list(self.repeated.values()),
+            list(self.own_repeated.values()),
+        )
 
     def refusal(self) -> Verdict | None:
         """Return the verdict on other work, or on work that cannot be seen; None for the same work."""
         evidence = self.evidence()
         original, candidate = Ledger.of(self.original.folder), self.ledger()
+        self.files = sorted(set(candidate.files) - set(original.files))
         complaints = [*self.also(self.samples), *differences(original, candidate, evidence)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
             complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
@@ -187,11 +188,10 @@ class Bench:
 
     def files_left(self) -> str:
         """Return a sentence that names the files that the candidate leaves behind; empty if there are none."""
-        names = sorted(set(self.ledger().files) - set(Ledger.of(self.original.folder).files))
-        if not names:
+        if not self.files:
             return ""
-        more = f" and {len(names) - 1} more files" if len(names) > 1 else ""
-        return f"what it writes stays behind: {names[0]}{more}; what is kept belongs under the config's cache_dir"
+        more = f" and {len(self.files) - 1} more files" if len(self.files) > 1 else ""
+        return f"what it writes stays behind: {self.files[0]}{more}; what is kept belongs under the config's cache_dir"
 
     def race(self, *notes: str) -> Verdict:
         """Race the candidate against the original, and look once more whether it did the same work meanwhile.
@@ -303,12 +303,12 @@ class Bench:
         return sum(forward.shape[0] for step in steps for forward in step.forwards) / epoch.seconds
 
     def _judge(self, result: Result, speed: Speed, notes: tuple[str, ...]) -> Verdict:
-        says = f"{self.timed.what}{speed.ratio:.2f} times as fast as {self.contest.original_name}, with the same work"
+        left_out = not_reproducible(self.own)
+        same = "and nothing that could be compared is otherwise" if left_out else "with the same work"
+        says = f"{self.timed.what}{speed.ratio:.2f} times as fast as {self.contest.original_name}, {same}"
         asked = f"asked are {speed.target:g} times"
         solution = f"; the solution reaches {speed.solution_ratio:.1f} times here" if speed.solution_ratio else ""
-        left_out = not_reproducible(self.own)
         if left_out:
-            says = says.replace("with the same work", "and nothing that could be compared is otherwise")
             notes = (*notes, f"not compared: the {' and '.join(left_out)}; {_NOT_REPRODUCIBLE}")
         if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
             because = f"this machine cannot show it: {asked}{solution}"

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from workshop.judge.ledger import SAME_PICTURE, Forward, Ledger, TrainingStep, distance, unit
+from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.signatures import SAME_PICTURE, distance, unit
 
 
 def epochs(ledger: Ledger, steps: int | None = None) -> list[list[TrainingStep]]:

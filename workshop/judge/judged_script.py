@@ -1,6 +1,7 @@
 """A script that is judged: it trains epoch by epoch, when it is told to, and keeps evidence of its work."""
 
 import os
+import random
 import signal
 import time
 from collections.abc import Iterable
@@ -21,6 +22,9 @@ from workshop.probe.wire import (
     Repetition,
 )
 from workshop.processes.script import Script
+
+MOST_REPEATED = 60
+"""The number of recorded transforms that are applied again at a time."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +129,13 @@ class JudgedScript(Script):
         """Have this script apply random transforms again that others recorded, between two epochs.
 
         Args:
-            files: their `recorded_transforms`.
+            files: their `recorded_transforms`; of many, some are chosen by chance.
 
         Raises:
             ScriptError: the script has ended.
         """
-        names = list(map(str, files))
+        names = sorted(map(str, files))
+        names = random.sample(names, min(len(names), MOST_REPEATED))
         return dict(zip(map(Path, names), self._ask(Repeat(names), answers=len(names)), strict=True))
 
     def _ask(self, message: Any, answers: int) -> list[Any]:

@@ -15,10 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from workshop.judge.signatures import (
+    SAME_PICTURE,
+    Array,
+    Pictures,
+    decode,
+    distance,
+    is_same,
+    line_after,
+    scale_between,
+    unit,
+)
 from workshop.probe import wire
-from workshop.probe.signature import FLAT
 from workshop.probe.wire import (
     SAMPLES,
     BatchCopied,
@@ -29,19 +38,12 @@ from workshop.probe.wire import (
     OtherOptimizer,
     ParameterGroup,
     PhotoRead,
-    Signatures,
     SimpleTransform,
     StepTaken,
     TrainedModel,
     TransformCall,
     is_random,
 )
-
-Array = NDArray[np.float32]
-
-SAME_PICTURE = 0.05
-"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
-makes 0.01; two crops of a photo differ by 0.1 and more."""
 
 BLANK = 0.05
 """The values of a picture of one colour deviate by no more than this."""
@@ -248,8 +250,8 @@ class Ledger:
 
     def _index(self) -> None:
         """Prepare for `origin`."""
-        self._made = _Signatures((number, unit(each.after)) for number, each in enumerate(self.transforms))
-        self._taken = _Signatures((number, unit(each.before)) for number, each in enumerate(self.transforms))
+        self._made = Pictures((number, unit(each.after)) for number, each in enumerate(self.transforms))
+        self._taken = Pictures((number, unit(each.before)) for number, each in enumerate(self.transforms))
         self.read_for: list[PhotoRead | None] = []
         """For each transform, the photo that its thread had opened last and done nothing else with."""
         opened: dict[tuple[int, int], PhotoRead] = {}
@@ -278,11 +280,11 @@ class Ledger:
             if read := self.read_for[number]:
                 photo = read.photo
             position = int(np.argmin(distance(unit(made.after), same))) if len(made.before) > 1 else 0
-            so_far = _after(so_far, scale_between(made.after[position], picture))
+            so_far = line_after(so_far, scale_between(made.after[position], picture))
             for each in reversed(made.simple):
-                so_far = _after(so_far, each.scales)
+                so_far = line_after(so_far, each.scales)
             if made.decoded is None and is_same(made.before[position], made.after[position]):
-                so_far = _after(so_far, scale_between(made.before[position], made.after[position]))
+                so_far = line_after(so_far, scale_between(made.before[position], made.after[position]))
             if made.decoded is not None:
                 decoded, scale = made.decoded[position], so_far
             has_gap |= made.gap > SAME_PICTURE
@@ -320,66 +322,6 @@ class Ledger:
         return max(makers, default=None)  # they are in the order of time
 
 
-class _Signatures:
-    """Pictures to be searched for one that is the same; each belongs to a transform, given by its number."""
-
-    def __init__(self, pictures: Iterable[tuple[int, Array]]) -> None:
-        by_width: dict[int, tuple[list[Array], list[int]]] = {}
-        for number, rows in pictures:
-            all_rows, numbers = by_width.setdefault(rows.shape[1], ([], []))
-            all_rows.append(rows)
-            numbers.extend([number] * len(rows))
-        self.by_width = {width: (np.concatenate(rows), numbers) for width, (rows, numbers) in by_width.items()}
-
-    def near(self, picture: Array) -> list[int]:
-        """Return the transforms whose picture is the same as this one."""
-        if len(picture) not in self.by_width:
-            return []
-        rows, numbers = self.by_width[len(picture)]
-        return [numbers[index] for index in np.flatnonzero(distance(rows, picture) < SAME_PICTURE)]
-
-
-def unit(values: Array) -> Array:
-    """Scale signatures to mean 0 and variance 1 in each channel; a flat channel becomes 0."""
-    channels = values.reshape(len(values), -1, SAMPLES)
-    centred = channels - channels.mean(axis=2, keepdims=True)
-    deviation = centred.std(axis=2, keepdims=True)
-    scaled = np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 1e-6)
-    return scaled.reshape(values.shape).astype(np.float32)
-
-
-def scale_between(one: Array, other: Array) -> Array:
-    """Return slope and offset of the line through the values of each channel of two signatures, of shape (channels, 2).
-
-    Those of a channel in which all values are the same are no numbers.
-    """
-    x, y = one.reshape(-1, SAMPLES), other.reshape(-1, SAMPLES)
-    centred = x - x.mean(1, keepdims=True)
-    spread = (centred**2).sum(1)
-    slopes = np.where(spread > FLAT, (centred * y).sum(1) / np.maximum(spread, FLAT), np.nan)
-    return np.stack([slopes, y.mean(1) - slopes * x.mean(1)], axis=1).astype(np.float32)
-
-
-def _after(second: Array, first: Sequence[Sequence[float]] | Array) -> Array:
-    """Slopes and offsets of one line after another, for each channel; the first does nothing if it is empty."""
-    if not len(first):
-        return second
-    if len(first) != len(second):  # of channels
-        return np.full_like(second, np.nan)
-    slopes, offsets = np.asarray(first, dtype=np.float32).T
-    return np.stack([second[:, 0] * slopes, second[:, 0] * offsets + second[:, 1]], axis=1)
-
-
-def distance(pictures: Array, picture: Array) -> Array:
-    """Return the root mean square difference of each of some signatures, of shape (pictures, values), to one."""
-    return np.sqrt(np.mean((pictures - picture) ** 2, axis=1))
-
-
-def is_same(one: Array, other: Array) -> bool:
-    """Return whether two signatures are those of one picture, scaled and shifted perhaps."""
-    return one.shape == other.shape and bool(distance(unit(one[None]), unit(other[None])[0])[0] < SAME_PICTURE)
-
-
 def events_in(folder: Path) -> list[Event]:
     """Return all events in a folder, by time. A line that is still being written is left for the next time."""
     events: list[Event] = []
@@ -387,12 +329,6 @@ def events_in(folder: Path) -> list[Event]:
         whole, _, _ = path.read_text().rpartition("\n")
         events.extend(map(wire.decode, whole.splitlines()))
     return sorted(events, key=lambda event: event.t)
-
-
-def decode(signatures: Signatures) -> Array:
-    """Return the values that `probe.signature.encode` has packed."""
-    half = np.frombuffer(base64.b64decode(signatures.base64), dtype=np.float16)
-    return half.reshape(signatures.shape).astype(np.float32)
 
 
 def _together(shares: Sequence[Forward]) -> Forward:

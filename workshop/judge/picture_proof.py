@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from workshop.judge.epochs import epochs, forwards_in, largest_share_repeated, targets_in
-from workshop.judge.ledger import SAME_PICTURE, Array, Forward, Ledger, PictureOrigin, distance, unit
+from workshop.judge.ledger import Forward, Ledger, PictureOrigin
+from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit
 from workshop.judge.verdict import Unseen
 from workshop.probe.wire import PhotoRead, Repetition, SimpleTransform, is_random
 
@@ -123,11 +124,15 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
         )
 
 
-def check_repeated(repeated: Sequence[Repetition]) -> Iterator[str]:
-    """Check that each random transform makes of a picture what torchvision's own makes of it with the same draw."""
+def check_repeated(repeated: Sequence[Repetition], own: Sequence[Repetition]) -> Iterator[str]:
+    """Check that each random transform makes of a picture what torchvision's own makes of it with the same draw.
+
+    Transforms that come out otherwise in the original itself are left out.
+    """
+    off = {each.name for each in own if each.difference > SAME_RESULT}
     by_name: dict[str, list[Repetition]] = {}
     for each in repeated:
-        if each.error is None:
+        if each.error is None and each.name not in off:
             by_name.setdefault(each.name, []).append(each)
     for name, found in sorted(by_name.items()):
         others = [each for each in found if each.difference > SAME_RESULT]
@@ -138,15 +143,8 @@ def check_repeated(repeated: Sequence[Repetition]) -> Iterator[str]:
                 f"{len(others)} of {len(found)} pictures come out otherwise"
             )
     errors = [each.error for each in repeated if each.error is not None]
-    if len(errors) > FEW * len(repeated):
+    if len(errors) > FEW * len(repeated) and not any(each.error is not None for each in own):
         yield Unseen(f"{len(errors)} of {len(repeated)} random transforms could not be applied again: {errors[0]}")
-
-
-def repeatable(repeated: Sequence[Repetition], own: Sequence[Repetition]) -> list[Repetition]:
-    """Return what can be judged of some transforms: not those that come out otherwise in the original itself."""
-    off = {each.name for each in own if each.difference > SAME_RESULT}
-    fails = any(each.error is not None for each in own)
-    return [each for each in repeated if each.name not in off and not (fails and each.error is not None)]
 
 
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:

@@ -70,6 +70,8 @@ class Evidence:
     """Steps of the original itself, recomputed by it; none if they are known to come out the same."""
     repeated: Sequence[Repetition] = field(default_factory=list)
     """Some random transforms, applied again by the original."""
+    own_repeated: Sequence[Repetition] = field(default_factory=list)
+    """The same for some of the original itself."""
 
 
 def differences(original: Ledger, candidate: Ledger, evidence: Evidence) -> list[str]:
@@ -94,7 +96,7 @@ def differences(original: Ledger, candidate: Ledger, evidence: Evidence) -> list
             *check_decoded(original, candidate),
             *check_transforms(original, candidate),
             *check_draws(original, candidate),
-            *check_repeated(evidence.repeated),
+            *check_repeated(evidence.repeated, evidence.own_repeated),
             *check_blank(original, candidate),
             *check_scale(original, candidate),
             *check_targets(original, candidate),

@@ -151,8 +151,10 @@ class RanksBench:
         recomputed = [self.original.recompute(*samples) for samples in whole] or [NO_LOSS]
         clocks = sorted({name for taken in self.epochs for epoch in taken for name in epoch.report.replaced_clocks})
         files = [path for script in self.ranks.scripts for path in script.recorded_transforms()]
-        repeated = list(self.original.repeat(files).values())
-        evidence = Evidence(self.contest.wasted_time_s, clocks, recomputed, repeated=repeated)
+        repeated, own = (
+            list(self.original.repeat(some).values()) for some in (files, self.original.recorded_transforms())
+        )
+        evidence = Evidence(self.contest.wasted_time_s, clocks, recomputed, repeated=repeated, own_repeated=own)
         complaints = differences_of_ranks(Ledger.of(self.original.folder), ledgers, evidence)
         return other_work(self.subject, complaints, next=f"workshop show {self.subject}: what can go wrong")
 

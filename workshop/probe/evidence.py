@@ -365,11 +365,11 @@ def innermost(module: nn.Module) -> nn.Module:
 
 def first_tensor(model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> torch.Tensor | None:
     """Return the first tensor among a model's arguments: in the order of its signature, in a mapping by key."""
-    try:
-        arguments = list(inspect.signature(model.forward).bind(*inputs, **options).arguments.values())
-    except (TypeError, ValueError):
-        arguments = [*inputs, *options.values()]
-    return next(_tensors_in(arguments), None)
+    if (first := next(_tensors_in(inputs), None)) is not None or not options:
+        return first  # arguments without a name are in the order of the signature
+    order = list(inspect.signature(model.forward).parameters)
+    named = sorted(options, key=lambda name: order.index(name) if name in order else len(order))
+    return next(_tensors_in([options[name] for name in named]), None)
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:

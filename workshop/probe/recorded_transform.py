@@ -63,7 +63,7 @@ class TransformRecorder:
         try:
             if kind is None:
                 raise TypeError("it is none of torchvision's")
-            content = pickle.dumps((kind, _public(transform), *begun, made, len(self._threads) > 1))
+            content = pickle.dumps((kind, settings_of(transform), *begun, made, len(self._threads) > 1))
         except Exception as error:  # a transform of the script's own may be anything
             content = pickle.dumps(f"{type(transform).__name__}: {error}")
         self._room -= len(content)
@@ -73,8 +73,8 @@ class TransformRecorder:
             os.rename(f"{path}.part", f"{path}.pickle")
 
 
-def _public(transform: Any) -> dict[str, Any]:
-    """The attributes of a transform that are not private, as modules have many of those."""
+def settings_of(transform: Any) -> dict[str, Any]:
+    """Return the attributes of a transform that are neither private nor those of any module."""
     return {name: value for name, value in vars(transform).items() if not name.startswith("_") and name != "training"}
 
 

@@ -5,14 +5,13 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.recorded_transform import TransformRecorder
+from workshop.probe.recorded_transform import TransformRecorder, settings_of
 from workshop.probe.signature import as_picture, distances, encode, scales, signature, size_of
 from workshop.probe.wire import SimpleTransform, TransformCall, is_random
 
@@ -97,9 +96,9 @@ class _OutermostCall:
         self.calls = 0
         self.simple: list[SimpleTransform] = []
 
-    def begin(self, picture: Any, is_random: bool) -> Any:
+    def begin(self, picture: Any, draws: bool) -> Any:
         """Return the signature of a picture that a transform is about to change, unless it is not of interest yet."""
-        if is_random and self.decoded is None:
+        if draws and self.decoded is None:
             self.decoded = self.last = self.look(picture)
         return None if self.decoded is None else self.look(picture)
 
@@ -113,14 +112,16 @@ class _OutermostCall:
             before: the signature of what entered, if it is of interest.
             made: what it has made.
         """
-        noted = SimpleTransform(type(transform).__name__, _settings_of(transform), *sizes, draw=draw)
-        if before is None:
-            self.simple.append(noted)
-            return
-        gap = self.gap_to(before)
-        self.last, self._known = signature(made), _state_of(made)
-        scaled = [] if draw else scales(before, self.last)
-        self.simple.append(replace(noted, gap=gap, scales=tuple(scaled)))
+        gap = 0.0
+        scaled: tuple[tuple[float, float], ...] = ()
+        if before is not None:
+            gap = self.gap_to(before)
+            self.last, self._known = signature(made), _state_of(made)
+            scaled = () if draw else tuple(scales(before, self.last))
+        settings = {
+            name: _as_text(value) for name, value in settings_of(transform).items() if not isinstance(value, dict)
+        }
+        self.simple.append(SimpleTransform(type(transform).__name__, settings, *sizes, gap, draw, scaled))
 
     def look(self, picture: Any) -> Any:
         """Return the signature of a picture, which is known if it is the one that was looked at last, unchanged."""
@@ -140,15 +141,6 @@ def _state_of(picture: Any) -> tuple[Any, ...]:
 
 def _random_state() -> str:
     return hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=6).hexdigest()
-
-
-def _settings_of(transform: Any) -> dict[str, str]:
-    """The settings of a transform that are plain values, as they are now."""
-    return {
-        name: _as_text(value)
-        for name, value in vars(transform).items()
-        if not name.startswith("_") and name != "training" and not isinstance(value, dict)
-    }
 
 
 def _as_text(value: Any) -> str:

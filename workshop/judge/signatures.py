@@ -1,0 +1,82 @@
+"""Signatures of pictures, compared: a few values of each channel, as `probe.signature` takes them."""
+
+import base64
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workshop.probe.signature import FLAT
+from workshop.probe.wire import SAMPLES, Signatures
+
+Array = NDArray[np.float32]
+
+SAME_PICTURE = 0.05
+"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
+makes 0.01; two crops of a photo differ by 0.1 and more."""
+
+
+def decode(signatures: Signatures) -> Array:
+    """Return the values that `probe.signature.encode` has packed."""
+    half = np.frombuffer(base64.b64decode(signatures.base64), dtype=np.float16)
+    return half.reshape(signatures.shape).astype(np.float32)
+
+
+def unit(values: Array) -> Array:
+    """Scale signatures to mean 0 and variance 1 in each channel; a flat channel becomes 0."""
+    channels = values.reshape(len(values), -1, SAMPLES)
+    centred = channels - channels.mean(axis=2, keepdims=True)
+    deviation = centred.std(axis=2, keepdims=True)
+    scaled = np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 1e-6)
+    return scaled.reshape(values.shape).astype(np.float32)
+
+
+def scale_between(one: Array, other: Array) -> Array:
+    """Return slope and offset of the line through the values of each channel of two signatures, of shape (channels, 2).
+
+    Those of a channel in which all values are the same are no numbers.
+    """
+    x, y = one.reshape(-1, SAMPLES), other.reshape(-1, SAMPLES)
+    centred = x - x.mean(1, keepdims=True)
+    spread = (centred**2).sum(1)
+    slopes = np.where(spread > FLAT, (centred * y).sum(1) / np.maximum(spread, FLAT), np.nan)
+    return np.stack([slopes, y.mean(1) - slopes * x.mean(1)], axis=1).astype(np.float32)
+
+
+def line_after(second: Array, first: Sequence[Sequence[float]] | Array) -> Array:
+    """Return slopes and offsets of one line after another, for each channel; the first does nothing if it is empty."""
+    if not len(first):
+        return second
+    if len(first) != len(second):  # of channels
+        return np.full_like(second, np.nan)
+    slopes, offsets = np.asarray(first, dtype=np.float32).T
+    return np.stack([second[:, 0] * slopes, second[:, 0] * offsets + second[:, 1]], axis=1)
+
+
+def distance(pictures: Array, picture: Array) -> Array:
+    """Return the root mean square difference of each of some signatures, of shape (pictures, values), to one."""
+    return np.sqrt(np.mean((pictures - picture) ** 2, axis=1))
+
+
+def is_same(one: Array, other: Array) -> bool:
+    """Return whether two signatures are those of one picture, scaled and shifted perhaps."""
+    return one.shape == other.shape and bool(distance(unit(one[None]), unit(other[None])[0])[0] < SAME_PICTURE)
+
+
+class Pictures:
+    """Pictures to be searched for one that is the same; each belongs to a transform, given by its number."""
+
+    def __init__(self, pictures: Iterable[tuple[int, Array]]) -> None:
+        by_width: dict[int, tuple[list[Array], list[int]]] = {}
+        for number, rows in pictures:
+            all_rows, numbers = by_width.setdefault(rows.shape[1], ([], []))
+            all_rows.append(rows)
+            numbers.extend([number] * len(rows))
+        self.by_width = {width: (np.concatenate(rows), numbers) for width, (rows, numbers) in by_width.items()}
+
+    def near(self, picture: Array) -> list[int]:
+        """Return the transforms whose picture is the same as this one."""
+        if len(picture) not in self.by_width:
+            return []
+        rows, numbers = self.by_width[len(picture)]
+        return [numbers[index] for index in np.flatnonzero(distance(rows, picture) < SAME_PICTURE)]
