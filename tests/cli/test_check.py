@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -42,7 +43,9 @@ def test_other_work_is_refused_before_anything_is_said_about_speed(workshop: Run
     shutil.copytree(CHEATS / "part3", tmp_path / "cheats")
     done = workshop("check", "part3", "--script", tmp_path / "cheats" / "last_batch_dropped.py", "--data", data)
     assert done.returncode == 3
-    assert "part3: not the same work\n- an epoch trains on 28 of 31 items: the last batch is dropped" in done.stdout
+    assert re.search(
+        r"not the same work\n- an epoch trains on (\d+) of \d+ items: the last batch is dropped", done.stdout
+    )
     assert "times as fast" not in done.stdout
 
 

@@ -104,7 +104,12 @@ def record(part: str, data: Path) -> Iterator[tuple[str, Recorded]]:
                 replace(contest, candidate=script), find_part(part).ranks, original, one_at_a_time
             )
 
-        yield from threads.map(train, SCRIPTS[part])
+        trained = [threads.submit(train, script) for script in SCRIPTS[part]]
+        try:
+            for each in trained:
+                yield each.result()
+        finally:
+            threads.shutdown(cancel_futures=True)
 
 
 def _train(contest: Contest, count: int, original: JudgedScript, one_at_a_time: Lock) -> Recorded:

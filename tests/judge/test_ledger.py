@@ -8,7 +8,8 @@ import torch
 from PIL import Image
 from torchvision.transforms import v2
 
-from workshop.judge.ledger import AppliedTransform, Ledger
+from workshop.judge.ledger import Ledger
+from workshop.judge.origin import AppliedTransform
 from workshop.judge.signatures import SAME_PICTURE, decode, distance, unit
 from workshop.pets.layout import stand_in_folder
 from workshop.probe.signature import encode, signature
@@ -63,9 +64,7 @@ def test_two_crops_of_a_photo_differ(photo: Image.Image) -> None:
 
 
 def chain(*transforms: AppliedTransform, reads: tuple[PhotoRead, ...] = ()) -> Ledger:
-    ledger = Ledger(reads=list(reads), transforms=list(transforms))
-    ledger._index()
-    return ledger
+    return Ledger(reads=list(reads), transforms=list(transforms))
 
 
 def test_a_picture_is_followed_from_the_model_to_its_file() -> None:
@@ -82,9 +81,9 @@ def test_a_picture_is_followed_from_the_model_to_its_file() -> None:
             PhotoRead(3.0, 1, 1, "c.jpg", 0.1),
         ),
     )
-    origin = ledger.origin(cropped[0], before=10.0)
+    origin = ledger.origins.of(cropped[0], before=10.0)
     assert origin
     # The process that augmented had opened b.jpg before, but what it augmented came out of a.jpg.
     assert (origin.photo, origin.simple, origin.shared_by) == ("a.jpg", (crop, resize), 1)
-    assert ledger.origin(other[0], before=10.0) is None
-    assert ledger.origin(cropped[0], before=8.0) is None, "made later than that"
+    assert ledger.origins.of(other[0], before=10.0) is None
+    assert ledger.origins.of(cropped[0], before=8.0) is None, "made later than that"

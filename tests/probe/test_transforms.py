@@ -8,7 +8,8 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-from workshop.judge.ledger import AppliedTransform, Ledger
+from workshop.judge.ledger import Ledger
+from workshop.judge.origin import AppliedTransform
 from workshop.probe import recorded_transform, transforms
 from workshop.probe.event_file import EventFile
 

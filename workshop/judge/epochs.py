@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from workshop.judge.ledger import Forward, Ledger, TrainingStep
-from workshop.judge.signatures import SAME_PICTURE, distance, unit
+from workshop.judge.signatures import distance, unit
+from workshop.probe.signature import SAME_PICTURE
 
 
 def epochs(ledger: Ledger, steps: int | None = None) -> list[list[TrainingStep]]:

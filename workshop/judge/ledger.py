@@ -1,9 +1,4 @@
-"""The ledger of a script: the work that it did, read from the events of its processes.
-
-A picture is followed from its file to the model by its signature, a few of its values, which stays the same as long as
-the values of a channel are only scaled and shifted: by `ToDtype`, by `Normalize`, by a move to another process or to
-the device. Whatever else changes a picture, a crop or an augmentation, is a transform that reports both ends.
-"""
+"""The ledger of a script: the work that it did, read from the events of its processes."""
 
 import base64
 import random
@@ -16,20 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from workshop.judge.signatures import (
-    SAME_PICTURE,
-    Array,
-    Pictures,
-    decode,
-    distance,
-    is_same,
-    line_after,
-    scale_between,
-    unit,
-)
+from workshop.judge.origin import AppliedTransform, Origins, PictureOrigin
+from workshop.judge.signatures import Array, decode, unit
 from workshop.probe import wire
 from workshop.probe.wire import (
-    SAMPLES,
     BatchCopied,
     Event,
     FileWritten,
@@ -38,11 +23,9 @@ from workshop.probe.wire import (
     OtherOptimizer,
     ParameterGroup,
     PhotoRead,
-    SimpleTransform,
     StepTaken,
     TrainedModel,
     TransformCall,
-    is_random,
 )
 
 BLANK = 0.05
@@ -50,24 +33,6 @@ BLANK = 0.05
 
 MOST_TRACED = 1000
 """The number of pictures that are followed back; of more pictures, a sample is taken."""
-
-
-@dataclass(frozen=True)
-class AppliedTransform:
-    """An outermost transform that was applied, to one picture or to a whole batch."""
-
-    t: float
-    source: tuple[int, int]
-    """The process and the thread."""
-    simple: tuple[SimpleTransform, ...]
-    before: Array
-    """Signatures of shape (pictures, channels * SAMPLES)."""
-    after: Array
-    decoded: Array | None = None
-    """The signatures as the pictures entered the first random transform, of unit variance in each channel."""
-    gap: float = 0.0
-    """The largest change of the signature between the simple transforms, or after the last of them."""
-    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,32 +85,6 @@ class CopiedBatch:
 
 
 @dataclass(frozen=True)
-class PictureOrigin:
-    """The way of a picture into the model."""
-
-    photo: str | None
-    """The file; None if it cannot be told."""
-    simple: tuple[SimpleTransform, ...]
-    """The transforms on its way, the latest first."""
-    shared_by: int
-    """The number of pictures that share one random draw; 1 if each has a draw of its own."""
-    draws: tuple[tuple[str, int], ...] = ()
-    """The random transforms on its way: the name, and the number of the event among the ledger's transforms."""
-    decoded: Array | None = None
-    """The signature of the picture as it entered the first random transform."""
-    has_gap: bool = False
-    """Whether something that is no transform of torchvision has changed the picture on its way."""
-    scale: Array | None = None
-    """What is made of the values of each channel from the first random transform on, other than at random: slopes and
-    offsets, of shape (channels, 2)."""
-
-    @property
-    def decoded_size(self) -> tuple[int, ...] | None:
-        """Height and width of the picture as it entered the first random transform."""
-        return next((tuple(each.before) for each in reversed(self.simple) if is_random(each.name)), None)
-
-
-@dataclass(frozen=True)
 class TracedPicture:
     """A picture that entered the model, with its target and, if it can be told, its origin."""
 
@@ -187,7 +126,6 @@ class Ledger:
         ledger = cls()
         for event in events:
             ledger._enter(event)
-        ledger._index()
         return ledger
 
     @classmethod
@@ -206,7 +144,6 @@ class Ledger:
             forwards = zip_longest(*(step.forwards for step in steps))
             together = tuple(_together([forward for forward in each if forward]) for each in forwards)
             whole.steps.append(replace(steps[0], forwards=together, backwards=min(step.backwards for step in steps)))
-        whole._index()
         return whole
 
     def _enter(self, event: Event) -> None:
@@ -248,54 +185,10 @@ class Ledger:
         """All forward passes in their order."""
         return [forward for step in self.steps for forward in step.forwards]
 
-    def _index(self) -> None:
-        """Prepare for `origin`."""
-        self._made = Pictures((number, unit(each.after)) for number, each in enumerate(self.transforms))
-        self._taken = Pictures((number, unit(each.before)) for number, each in enumerate(self.transforms))
-        self.read_for: list[PhotoRead | None] = []
-        """For each transform, the photo that its thread had opened last and done nothing else with."""
-        opened: dict[tuple[int, int], PhotoRead] = {}
-        events: list[PhotoRead | AppliedTransform] = [*self.reads, *self.transforms]
-        for event in sorted(events, key=lambda event: event.t):
-            if isinstance(event, PhotoRead):
-                opened[event.source] = event
-            else:
-                self.read_for.append(opened.pop(event.source, None))
-
-    def origin(self, picture: Array, before: float) -> PictureOrigin | None:
-        """Follow a picture back from a time, given its signature. None: no transform made it."""
-        simple: list[SimpleTransform] = []
-        draws: list[tuple[str, int]] = []
-        shared_by = 1
-        photo = decoded = scale = None
-        has_gap = False
-        so_far = np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(picture) // SAMPLES, 1))
-        while (number := self._maker(same := unit(picture[None])[0], before)) is not None:
-            made = self.transforms[number]
-            simple.extend(reversed(made.simple))
-            drawn = [(each.name, number) for each in made.simple if is_random(each.name)]
-            if drawn:
-                draws.extend(drawn)
-                shared_by = max(shared_by, len(made.after))
-            if read := self.read_for[number]:
-                photo = read.photo
-            position = int(np.argmin(distance(unit(made.after), same))) if len(made.before) > 1 else 0
-            so_far = line_after(so_far, scale_between(made.after[position], picture))
-            for each in reversed(made.simple):
-                so_far = line_after(so_far, each.scales)
-            if made.decoded is None and is_same(made.before[position], made.after[position]):
-                so_far = line_after(so_far, scale_between(made.before[position], made.after[position]))
-            if made.decoded is not None:
-                decoded, scale = made.decoded[position], so_far
-            has_gap |= made.gap > SAME_PICTURE
-            picture, before = made.before[position], made.t
-        if not simple:
-            return None
-        if photo is None:
-            # What has been kept by code of its own comes back as the same picture: see what it was the first time.
-            reads = [self.read_for[number] for number in self._taken.near(same)]
-            photo = next((read.photo for read in reads if read), None)
-        return PictureOrigin(photo, tuple(simple), shared_by, tuple(draws), decoded, has_gap, scale)
+    @cached_property
+    def origins(self) -> Origins:
+        """Where the pictures of this ledger come from."""
+        return Origins(self.transforms, self.reads)
 
     @cached_property
     def blank(self) -> int:
@@ -313,13 +206,8 @@ class Ledger:
             picture = forward.values[row]
             if picture.std() > BLANK:  # else the augmentation has blanked it
                 target = (forward.targets or ())[row : row + 1]
-                found.append(TracedPicture(target[0] if target else None, self.origin(picture, forward.t)))
+                found.append(TracedPicture(target[0] if target else None, self.origins.of(picture, forward.t)))
         return found
-
-    def _maker(self, picture: Array, before: float) -> int | None:
-        """The latest transform before a time that made this picture, if there is one."""
-        makers = [number for number in self._made.near(picture) if self.transforms[number].t < before]
-        return max(makers, default=None)  # they are in the order of time
 
 
 def events_in(folder: Path) -> list[Event]:

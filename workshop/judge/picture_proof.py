@@ -9,9 +9,11 @@ from itertools import pairwise
 import numpy as np
 
 from workshop.judge.epochs import epochs, forwards_in, largest_share_repeated, targets_in
-from workshop.judge.ledger import Forward, Ledger, PictureOrigin
-from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit
+from workshop.judge.ledger import Forward, Ledger
+from workshop.judge.origin import PictureOrigin
+from workshop.judge.signatures import Array, distance, unit
 from workshop.judge.verdict import Unseen
+from workshop.probe.signature import SAME_PICTURE
 from workshop.probe.wire import PhotoRead, Repetition, SimpleTransform, is_random
 
 SAME_DECODED = 0.03
@@ -35,7 +37,7 @@ def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     batch = largest_batch(original.forwards).shape[0]
     slow = slow_reads(candidate, wasted_time_s, batch)
     items = sum(targets_in(epochs(original)[0]).values())
-    used = {read for read in candidate.read_for if read}
+    used = {read for read in candidate.origins.read_for if read}
     quick = used - set(slow)
     slow_photos = {read.photo for read in slow}
     if quick and all(read.waited_otherwise for read in quick):
@@ -113,10 +115,10 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
                 "cannot be seen: use the transforms of torchvision, and call them as objects"
             )
             return
+    yield from _check_no_more(original, candidate)
     shared = max((origin.shared_by for origin in known), default=1)
     if shared > 1:
         yield f"{shared} pictures share one draw of a random transform; the original draws for each"
-    yield from _check_sizes(expected, known)
     if not_seen > FEW * len(candidate.traced) and not any(each.has_gap for each in _origins(original)):
         yield Unseen(
             f"something that cannot be seen has changed {not_seen} of {len(candidate.traced)} pictures on their way: "
@@ -186,19 +188,13 @@ def _check_settings(ours: SimpleTransform, uses: list[SimpleTransform]) -> Itera
             yield f"{ours.name} has {name}={min(others)}, in the original {setting}"
 
 
-def _check_sizes(expected: dict[str, SimpleTransform], origins_: list[PictureOrigin]) -> Iterator[str]:
-    """Check that no picture becomes smaller on its way than in the original, and no crop gets a smaller one to crop."""
-    smallest = min(min(each.after) for each in expected.values())
-    crops = {name: min(each.before) for name, each in expected.items() if "Crop" in name}
-    for origin in origins_:
-        for each in origin.simple:
-            if min(each.after) < smallest:
-                yield f"{each.name} makes a picture {dimensions(each.after)} pixels, smaller than any in the original"
-                return
-            if min(each.before) < crops.get(each.name, 0):
-                size = dimensions(each.before)
-                yield f"{each.name} gets pictures of {size} pixels, in the original of {crops[each.name]}"
-                return
+def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that from the first random transform on no other transforms change the pictures than in the original."""
+    ours, theirs = ([set(origin.changed_by) for origin in _origins(ledger)] for ledger in (original, candidate))
+    count = Counter(name for of_picture in theirs for name in of_picture.difference(*ours))
+    for name, pictures in count.items():
+        if pictures > FEW * len(theirs):
+            yield f"{name} changes {pictures} of {len(theirs)} pictures, in the original none"
 
 
 def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:

@@ -6,14 +6,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.probe.signature import FLAT
+from workshop.probe.signature import FLAT, SAME_PICTURE
 from workshop.probe.wire import SAMPLES, Signatures
 
 Array = NDArray[np.float32]
-
-SAME_PICTURE = 0.05
-"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
-makes 0.01; two crops of a photo differ by 0.1 and more."""
 
 
 def decode(signatures: Signatures) -> Array:

@@ -15,6 +15,10 @@ from workshop.probe.wire import SAMPLES, Signatures
 FLAT = 1e-3
 """Values of a channel whose squared deviations add up to less are all the same."""
 
+SAME_PICTURE = 0.05
+"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
+makes 0.01; two crops of a photo differ by 0.1 and more."""
+
 
 def as_picture(value: Any) -> Any:
     """Return a Pillow image as it is, a tensor with height and width as a plain tensor, and None for all else."""
@@ -69,8 +73,8 @@ def distances(some: Any, others: Any) -> list[float]:
 def scales(some: Any, others: Any) -> list[tuple[float, float]]:
     """Return the slope and the offset, for each channel of the first picture, that make the others of some signatures.
 
-    They mean something only where the others are scaled and shifted, and nothing else. Those of a channel in which all
-    values are the same are no numbers. Empty if shapes differ.
+    Those of a channel in which all values are the same are no numbers. Empty if shapes differ, or if the others are not
+    only scaled and shifted.
     """
     if some.shape != others.shape:
         return []
@@ -80,6 +84,9 @@ def scales(some: Any, others: Any) -> list[tuple[float, float]]:
     spread = (centred**2).sum(0)
     slopes = (centred * after.T).sum(0) / spread.clip(FLAT)
     offsets = later - slopes * middles
+    off = after.T - slopes * centred - later
+    if ((off**2).mean(0) ** 0.5 > SAME_PICTURE * after.std(1) + 1 / 255).any():
+        return []
     found = zip(spread.tolist(), slopes.tolist(), offsets.tolist(), strict=True)
     return [(round(a, 4), round(b, 4)) if each > FLAT else (math.nan, math.nan) for each, a, b in found]
 

@@ -301,8 +301,8 @@ class SimpleTransform:
     draw: str = ""
     """A digest of the state of torch's random generator as the transform begins; empty if it is not a random one."""
     scales: tuple[tuple[float, float], ...] = ()
-    """Slope and offset of what it makes of each channel, of the first picture, if it only scales and shifts them. Empty
-    for a random transform, and before the first of those."""
+    """Slope and offset of what it makes of each channel of the first picture. Empty if it does more than that, for a
+    random transform, and before the first of those."""
 
 
 RANDOM = tuple("Rand AutoAugment TrivialAugment AugMix ColorJitter ScaleJitter Gaussian Elastic JPEG".split())

@@ -1,0 +1,170 @@
+"""Where a picture comes from: the way from its file to the model, with the transforms that made it what it is.
+
+A picture is followed by its signature, a few of its values, which stays the same as long as the values of a channel are
+only scaled and shifted: by `ToDtype`, by `Normalize`, by a move to another process or to the device. Whatever else
+changes a picture, a crop or an augmentation, is a transform that reports both ends.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import dropwhile
+
+import numpy as np
+
+from workshop.judge.signatures import Array, Pictures, distance, is_same, line_after, scale_between, unit
+from workshop.probe.signature import SAME_PICTURE
+from workshop.probe.wire import SAMPLES, PhotoRead, SimpleTransform, is_random
+
+
+@dataclass(frozen=True)
+class AppliedTransform:
+    """An outermost transform that was applied, to one picture or to a whole batch."""
+
+    t: float
+    source: tuple[int, int]
+    """The process and the thread."""
+    simple: tuple[SimpleTransform, ...]
+    before: Array
+    """Signatures of shape (pictures, channels * SAMPLES)."""
+    after: Array
+    decoded: Array | None = None
+    """The signatures as the pictures entered the first random transform, of unit variance in each channel."""
+    gap: float = 0.0
+    """The largest change of the signature between the simple transforms, or after the last of them."""
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class PictureOrigin:
+    """The way of a picture into the model."""
+
+    photo: str | None
+    """The file; None if it cannot be told."""
+    simple: tuple[SimpleTransform, ...]
+    """The transforms on its way, the latest first."""
+    shared_by: int
+    """The number of pictures that share one random draw; 1 if each has a draw of its own."""
+    draws: tuple[tuple[str, int], ...] = ()
+    """The random transforms on its way: the name, and the number of the event among the ledger's transforms."""
+    decoded: Array | None = None
+    """The signature of the picture as it entered the first random transform."""
+    has_gap: bool = False
+    """Whether something that is no transform of torchvision has changed the picture on its way."""
+    changed_by: tuple[str, ...] = ()
+    """The transforms on its way, from the first random one on, that do more than scale and shift its values."""
+    scale: Array | None = None
+    """What is made of the values of each channel from the first random transform on, other than at random: slopes and
+    offsets, of shape (channels, 2)."""
+
+    @property
+    def decoded_size(self) -> tuple[int, ...] | None:
+        """Height and width of the picture as it entered the first random transform."""
+        return next((tuple(each.before) for each in reversed(self.simple) if is_random(each.name)), None)
+
+
+@dataclass(frozen=True)
+class _Hop:
+    """An outermost transform on a picture's way."""
+
+    number: int
+    """That of the transform in the ledger."""
+    made: AppliedTransform
+    row: int
+    """The picture's place among those that were transformed together."""
+    found: Array
+    """The signature that the picture was found by afterwards; its values may have been scaled since."""
+
+    @property
+    def before(self) -> Array:
+        """The signature of what entered."""
+        return self.made.before[self.row]
+
+    @property
+    def after(self) -> Array:
+        """The signature of what left."""
+        return self.made.after[self.row]
+
+    @property
+    def decoded(self) -> Array | None:
+        """The signature of the picture as it entered the first random transform inside, if there is one."""
+        return None if self.made.decoded is None else self.made.decoded[self.row]
+
+    @property
+    def drawn(self) -> list[tuple[str, int]]:
+        """The random transforms inside."""
+        return [(each.name, self.number) for each in self.made.simple if is_random(each.name)]
+
+    @property
+    def changed_by(self) -> list[str]:
+        """The transforms inside, from a random one on if there is one, that do more than scale and shift values."""
+        if not self.drawn:
+            return [] if is_same(self.before, self.after) else [each.name for each in self.made.simple]
+        from_random = dropwhile(lambda each: not is_random(each.name), self.made.simple)
+        return [each.name for each in from_random if is_random(each.name) or not each.scales]
+
+    @property
+    def lines(self) -> Iterator[Array | Sequence[Sequence[float]]]:
+        """What scales and shifts the values of each channel, the latest first."""
+        yield scale_between(self.after, self.found)
+        if self.drawn:
+            yield from (each.scales for each in reversed(self.made.simple))
+        elif is_same(self.before, self.after):
+            yield scale_between(self.before, self.after)
+
+
+class Origins:
+    """Finds the origins of pictures among the transforms and the reads of a script."""
+
+    def __init__(self, transforms: Sequence[AppliedTransform], reads: Sequence[PhotoRead]) -> None:
+        self._transforms = transforms
+        self._made = Pictures((number, unit(each.after)) for number, each in enumerate(transforms))
+        self._taken = Pictures((number, unit(each.before)) for number, each in enumerate(transforms))
+        self.read_for: list[PhotoRead | None] = []
+        """For each transform, the photo that its thread had opened last and done nothing else with."""
+        opened: dict[tuple[int, int], PhotoRead] = {}
+        events: list[PhotoRead | AppliedTransform] = [*reads, *transforms]
+        for event in sorted(events, key=lambda event: event.t):
+            if isinstance(event, PhotoRead):
+                opened[event.source] = event
+            else:
+                self.read_for.append(opened.pop(event.source, None))
+
+    def of(self, picture: Array, before: float) -> PictureOrigin | None:
+        """Follow a picture back from a time, given its signature. None: no transform made it."""
+        way = list(self._way(picture, before))
+        if not way:
+            return None
+        augmented = way[: max((place for place, hop in enumerate(way, 1) if hop.decoded is not None), default=0)]
+        same = np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(picture) // SAMPLES, 1))
+        return PictureOrigin(
+            photo=self._photo(way),
+            simple=tuple(simple for hop in way for simple in reversed(hop.made.simple)),
+            shared_by=max((len(hop.made.after) for hop in way if hop.drawn), default=1),
+            draws=tuple(draw for hop in way for draw in hop.drawn),
+            decoded=augmented[-1].decoded if augmented else None,
+            has_gap=any(hop.made.gap > SAME_PICTURE for hop in way),
+            changed_by=tuple(name for hop in augmented for name in hop.changed_by),
+            scale=reduce(line_after, (line for hop in augmented for line in hop.lines), same) if augmented else None,
+        )
+
+    def _way(self, picture: Array, before: float) -> Iterator[_Hop]:
+        """Yield the transforms on a picture's way, the latest first."""
+        while (number := self._maker(same := unit(picture[None])[0], before)) is not None:
+            made = self._transforms[number]
+            row = int(np.argmin(distance(unit(made.after), same))) if len(made.before) > 1 else 0
+            yield _Hop(number, made, row, picture)
+            picture, before = made.before[row], made.t
+
+    def _maker(self, picture: Array, before: float) -> int | None:
+        """The latest transform before a time that made this picture, if there is one."""
+        makers = [number for number in self._made.near(picture) if self._transforms[number].t < before]
+        return max(makers, default=None)  # they are in the order of time
+
+    def _photo(self, way: Sequence[_Hop]) -> str | None:
+        """The file that a picture was read from, if it can be told."""
+        numbers = [hop.number for hop in reversed(way)]
+        if not any(self.read_for[number] for number in numbers):
+            # What has been kept by code of its own comes back as the same picture: see what it was the first time.
+            numbers = self._taken.near(unit(way[-1].before[None])[0])
+        return next((read.photo for number in numbers if (read := self.read_for[number])), None)
