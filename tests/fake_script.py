@@ -3,7 +3,7 @@
 EPOCHS = """
 import os, sys, time
 from workshop.probe import start
-from workshop.probe.wire import EpochBegan, EpochEnded, EpochReport, Proceed, Recomputation
+from workshop.probe.messages import EpochBegan, EpochEnded, EpochReport, Proceed, Recomputation
 
 judge = start.parent
 phases = dict.fromkeys(("data wait", "host-to-device copy", "forward", "backward", "optimizer", "other"), 0.0)
@@ -27,7 +27,7 @@ def epoch(seconds=0.0, steps=2, cut_short=False):
 STEPS = """
 import sys, time
 from workshop.probe import start
-from workshop.probe.wire import BatchCounts, SetStage, StepReport
+from workshop.probe.messages import BatchCounts, SetStage, StepReport
 
 parent = start.parent
 stage = "warm-up"

@@ -7,11 +7,13 @@ notes, the files are replaced by
 """
 
 import gzip
+import json
 import random
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
@@ -25,7 +27,8 @@ from workshop.judge.rank_proof import differences_of_ranks
 from workshop.judge.ranks import Ranks
 from workshop.parts import SOLUTIONS, find_part
 from workshop.probe import wire
-from workshop.probe.wire import Event, Recomputation, Repetition
+from workshop.probe.events import Event
+from workshop.probe.messages import Recomputation, Repetition
 
 TESTS = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "evidence"
@@ -62,18 +65,22 @@ class Recorded:
 
     def save(self, path: Path) -> None:
         """Write a file; it is the same for the same evidence."""
-        head = {"ranks": [len(events) for events in self.ranks], "clocks": self.replaced_clocks}
-        lines = [head, self.recomputed, self.repeated, *(event for events in self.ranks for event in events)]
+        head = json.dumps({"ranks": [len(events) for events in self.ranks], "clocks": self.replaced_clocks})
+        messages = [*self.recomputed, *self.repeated, *(event for events in self.ranks for event in events)]
         with gzip.GzipFile(path, "wb", mtime=0) as file:
-            file.write("".join(f"{wire.encode(line)}\n" for line in lines).encode())
+            file.write("\n".join([head, *map(wire.encode, messages)]).encode())
 
     @classmethod
     def load(cls, path: Path) -> "Recorded":
         """Read a file that `save` has written."""
-        head, recomputed, repeated, *rest = map(wire.decode, gzip.decompress(path.read_bytes()).splitlines())
-        events = iter(rest)
+        first, *lines = gzip.decompress(path.read_bytes()).splitlines()
+        head, messages = json.loads(first), list(map(wire.decode, lines))
+        events = (each for each in messages if isinstance(each, Event))
         return cls(
-            [[next(events) for _ in range(size)] for size in head["ranks"]], recomputed, repeated, head["clocks"]
+            [list(islice(events, size)) for size in head["ranks"]],
+            [each for each in messages if isinstance(each, Recomputation)],
+            [each for each in messages if isinstance(each, Repetition)],
+            head["clocks"],
         )
 
     def differences(self, original: "Recorded") -> list[str]:

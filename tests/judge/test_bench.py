@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from workshop.judge.bench import hidden_share
-from workshop.judge.ledger import CopiedBatch, Forward, Ledger, TrainingStep
+from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import copied_ahead
-from workshop.judge.signatures import unit
 from workshop.judge.verdict import Outcome, Unseen, other_work
+from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
+from workshop.probe.signature import encode
 
 
 @pytest.mark.parametrize(
@@ -37,11 +38,11 @@ def test_the_copy_that_is_used_counts(copied: list[tuple[float, int]], found: tu
     """That is the last one before the model begins."""
     pictures = np.random.default_rng(0).normal(size=(2, 1, 192)).astype(np.float32)
     forwards = [
-        Forward(t, (1, 3, 8, 8), "float32", "cpu", False, each, (0,))
+        ForwardPass(t, (1, 3, 8, 8), "float32", "cpu", False, encode(each), (0,))
         for t, each in zip((1.0, 2.0), pictures, strict=True)
     ]
-    steps = [TrainingStep(each.t, (each,), 1, (0.0,)) for each in forwards]
-    copies = [CopiedBatch(t, unit(pictures[1])[0], memory) for t, memory in copied]
+    steps = [StepTaken(each.t, 1, 1, (each,), 1, (0.0,)) for each in forwards]
+    copies = [BatchCopied(t, 1, 1, encode(pictures[1]), memory) for t, memory in copied]
     assert copied_ahead(Ledger(steps=steps, copies=copies), 2) == found
 
 

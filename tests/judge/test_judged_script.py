@@ -10,7 +10,7 @@ import pytest
 from fake_script import EPOCHS
 
 from workshop.judge.judged_script import JudgedScript
-from workshop.probe.wire import Proceed
+from workshop.probe.messages import Proceed
 from workshop.processes.script import ScriptError, run_folder
 
 Make = Callable[..., JudgedScript]

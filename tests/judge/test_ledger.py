@@ -9,11 +9,10 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.origin import AppliedTransform
-from workshop.judge.signatures import SAME_PICTURE, decode, distance, unit
+from workshop.judge.signatures import SAME_PICTURE, distance, unit
 from workshop.pets.layout import stand_in_folder
+from workshop.probe.events import PhotoRead, SimpleTransform, TransformCall
 from workshop.probe.signature import encode, signature
-from workshop.probe.wire import PhotoRead, SimpleTransform
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def photo(data: Path) -> Image.Image:
 
 def sign(picture: object) -> np.ndarray:
     """As it comes out of an event."""
-    [row] = unit(decode(encode(signature(picture))))
+    [row] = unit(encode(signature(picture)).values)
     return row
 
 
@@ -63,7 +62,7 @@ def test_two_crops_of_a_photo_differ(photo: Image.Image) -> None:
     assert min(closest) > 2 * SAME_PICTURE
 
 
-def chain(*transforms: AppliedTransform, reads: tuple[PhotoRead, ...] = ()) -> Ledger:
+def chain(*transforms: TransformCall, reads: tuple[PhotoRead, ...] = ()) -> Ledger:
     return Ledger(reads=list(reads), transforms=list(transforms))
 
 
@@ -73,8 +72,8 @@ def test_a_picture_is_followed_from_the_model_to_its_file() -> None:
     raw, small, cropped, other = (unit(dice.normal(size=(1, 192)).astype(np.float32)) for _ in range(4))
     resize, crop = SimpleTransform("Resize", {}, (9, 9), (5, 5)), SimpleTransform("RandomCrop", {}, (5, 5), (4, 4))
     ledger = chain(
-        AppliedTransform(2.0, (1, 1), (resize,), raw, small),
-        AppliedTransform(9.0, (2, 1), (crop,), small, cropped),
+        TransformCall(2.0, 1, 1, (resize,), encode(raw), encode(small)),
+        TransformCall(9.0, 2, 1, (crop,), encode(small), encode(cropped)),
         reads=(
             PhotoRead(1.0, 1, 1, "a.jpg", 0.1),
             PhotoRead(1.5, 2, 1, "b.jpg", 0.1),

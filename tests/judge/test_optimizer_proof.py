@@ -2,9 +2,9 @@
 
 import pytest
 
-from workshop.judge.ledger import Ledger, TrainingStep
+from workshop.judge.ledger import Ledger
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
-from workshop.probe.wire import OtherOptimizer, ParameterGroup, TrainedModel
+from workshop.probe.events import OtherOptimizer, ParameterGroup, StepTaken, TrainedModel
 
 
 def ledger(*rates_of_steps: list[float], adaptive: bool = False, run_index: int = 0) -> Ledger:
@@ -12,7 +12,7 @@ def ledger(*rates_of_steps: list[float], adaptive: bool = False, run_index: int 
     steps = []
     for rates in rates_of_steps:
         groups = tuple(ParameterGroup("AdamW", 2, {"lr": rate, "fused": len(rates) > 1}) for rate in rates)
-        steps.append(TrainingStep(0.0, (), 1, (0.0,), groups=groups, run_index=run_index))
+        steps.append(StepTaken(0.0, 1, 1, (), 1, (0.0,), groups=groups, run_index=run_index))
     return Ledger(steps=steps, model=TrainedModel(0.0, 1, 1, ((3,),), 1, adaptive))
 
 

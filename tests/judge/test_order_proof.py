@@ -4,11 +4,11 @@ import random
 import re
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
-from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.ledger import Ledger
 from workshop.judge.order_proof import check_order
+from workshop.probe.events import ForwardPass, Signatures, StepTaken
 
 ITEMS, BATCH, EPOCHS = 39, 4, 7
 
@@ -56,8 +56,8 @@ def ledger(order: Order, seed: int, epochs: int = EPOCHS, class_of: Callable[[in
         for begin in range(0, ITEMS, BATCH):
             targets = tuple(class_of(item) for item in items[begin : begin + BATCH])
             t = len(found.steps) + 0.5
-            forward = Forward(t, (len(targets), 3, 8, 8), "float32", "cpu", False, np.zeros((len(targets), 3)), targets)
-            found.steps.append(TrainingStep(t, (forward,), 1, (0.0,)))
+            forward = ForwardPass(t, (len(targets), 3, 8, 8), "float32", "cpu", False, Signatures((0, 0), b""), targets)
+            found.steps.append(StepTaken(t, 1, 1, (forward,), 1, (0.0,)))
     return found
 
 

@@ -7,7 +7,7 @@ from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
 
 from workshop.judge.proof import Evidence, check_recomputed, not_reproducible
 from workshop.judge.verdict import Unseen
-from workshop.probe.wire import Recomputation
+from workshop.probe.messages import Recomputation
 
 NAMED = {
     "part3": {

@@ -2,13 +2,15 @@
 
 import numpy as np
 
-from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.ledger import Ledger
 from workshop.judge.rank_proof import check_parameters, check_steps
+from workshop.probe.events import ForwardPass, StepTaken
+from workshop.probe.signature import encode
 
 
-def step(parameter: tuple[float, ...], size: int = 4, t: float = 1.0) -> TrainingStep:
-    forward = Forward(t, (size, 2), "float32", "cpu", False, np.zeros((size, 64), np.float32), tuple(range(size)))
-    return TrainingStep(t, (forward,), 1, parameter)
+def step(parameter: tuple[float, ...], size: int = 4, t: float = 1.0) -> StepTaken:
+    forward = ForwardPass(t, (size, 2), "float32", "cpu", False, encode(np.zeros((size, 64))), tuple(range(size)))
+    return StepTaken(t, 1, 1, (forward,), 1, parameter)
 
 
 def test_what_ranks_did_is_one_run() -> None:

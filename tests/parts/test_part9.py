@@ -16,14 +16,16 @@ from torch import Tensor
 
 from solutions import part9
 from workshop.judge.judged_script import JudgedScript
-from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Unseen
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
 from workshop.parts.part9.check import links_are_haar
 from workshop.parts.part9.draws import too_few, words_between
 from workshop.parts.part9.haar import complaints
-from workshop.probe.wire import Proceed
+from workshop.probe.events import ForwardPass, StepTaken
+from workshop.probe.messages import Proceed
+from workshop.probe.signature import encode
 from workshop.processes.script import run_folder
 
 PART = find_part("part9")
@@ -174,8 +176,8 @@ def drawn(draw: Callable[[int], object]) -> Ledger:
         draw(number)
         state = torch.get_rng_state().numpy().tobytes()
         values = np.zeros((1, 64), np.float32)
-        entered = Forward(number, (1, 4, 2, 2, 2, 2, 3, 3), "complex64", "cpu", False, values, None, state)
-        steps.append(TrainingStep(number, (entered,), 1, (0.0,)))
+        entered = ForwardPass(number, (1, 4, 2, 2, 2, 2, 3, 3), "complex64", "cpu", False, encode(values), None, state)
+        steps.append(StepTaken(number, 1, 1, (entered,), 1, (0.0,)))
     return Ledger(steps=steps)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from workshop.judge.ledger import events_in
 from workshop.probe.event_file import EventFile
-from workshop.probe.wire import LoaderStarted
+from workshop.probe.events import LoaderStarted
 
 THREADS = 8
 

@@ -17,8 +17,9 @@ from workshop.judge.proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.evidence import EvidenceKeeper
+from workshop.probe.messages import EpochBegan, EpochEnded, Proceed, Recompute
 from workshop.probe.phases import Phase
-from workshop.probe.wire import EpochBegan, EpochEnded, JudgedRun, ProbeConfig, Proceed, Recompute
+from workshop.probe.settings import JudgedRun, ProbeConfig
 
 ITEMS, BATCH = 10, 4
 

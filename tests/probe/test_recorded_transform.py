@@ -16,8 +16,8 @@ from torchvision.transforms import v2
 from workshop.judge.picture_proof import SAME_RESULT, check_repeated
 from workshop.judge.verdict import Unseen
 from workshop.probe import recorded_transform
+from workshop.probe.messages import Repetition
 from workshop.probe.recorded_transform import TransformRecorder, repeat
-from workshop.probe.wire import Repetition
 
 PICTURE = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
 

@@ -12,9 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.probe.connection import Connection
+from workshop.probe.messages import SetStage
 from workshop.probe.phases import Phase
 from workshop.probe.step_meter import StepMeter, count_samples
-from workshop.probe.wire import SetStage
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """What crosses between a script and the process that watches it arrives as it was sent."""
 
+import math
 import socket
 from typing import Any
 
@@ -7,21 +8,12 @@ import pytest
 
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
+from workshop.probe.events import ForwardPass, Signatures, SimpleTransform, StepTaken
+from workshop.probe.messages import BatchCounts, SetStage, StepReport
 from workshop.probe.phases import Phase
-from workshop.probe.wire import (
-    BatchCounts,
-    ForwardPass,
-    JudgedRun,
-    ProbeConfig,
-    ProfilerOptions,
-    SetStage,
-    Signatures,
-    SimpleTransform,
-    StepReport,
-    StepTaken,
-)
+from workshop.probe.settings import JudgedRun, ProbeConfig, ProfilerOptions
 
-FORWARD = ForwardPass(1.5, [2, 3], "float32", "cpu", False, Signatures([2, 64], "AAA="), [0, 1])  # type: ignore[arg-type]
+FORWARD = ForwardPass(1.5, (2, 3), "float32", "cpu", False, Signatures((1, 2), b"1234"), (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -30,8 +22,8 @@ FORWARD = ForwardPass(1.5, [2, 3], "float32", "cpu", False, Signatures([2, 64], 
         ProbeConfig("/tmp/x", 7, 2, JudgedRun("/photos/", None, 3)),
         ProbeConfig("/tmp/x", 7),
         StepReport("replay", 3, {str(phase): 0.5 for phase in Phase}, 12, BatchCounts(training=3, kept=1), "cuda"),
-        StepTaken(1.0, 2, 3, [FORWARD], 1, [0.25], [3], [], []),  # type: ignore[arg-type]
-        SimpleTransform("Resize", {"size": "(5, 5)"}, [9, 9], [5, 5], 0.25, scales=[]),  # type: ignore[arg-type]
+        StepTaken(1.0, 2, 3, (FORWARD,), 1, (0.25, math.inf), frozenset([3])),
+        SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), 0.25, scales=()),
     ],
     ids=lambda message: type(message).__name__,
 )

@@ -13,13 +13,13 @@ import psutil
 import pytest
 
 from workshop.probe.connection import ClosedError
-from workshop.probe.wire import SetStage
+from workshop.probe.messages import SetStage
 from workshop.processes.output import MOST_BYTES
 from workshop.processes.script import Script, ScriptError, run_folder
 
 Make = Callable[..., Script]
 
-SAY = "from workshop.probe import start\nfrom workshop.probe.wire import SetStage\nsay = start.parent.send\n"
+SAY = "from workshop.probe import start\nfrom workshop.probe.messages import SetStage\nsay = start.parent.send\n"
 REST = "import time\ntime.sleep(1000)\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from workshop.probe.wire import NVTX_VARIABLE
+from workshop.probe.settings import NVTX_VARIABLE
 from workshop.processes.script import probe_environment
 
 TRAINING = """

@@ -82,7 +82,7 @@ def record_torch(
     operator. A folder that has traces is left alone: the next one has a number. Exit code: the command's; 2, nothing
     was recorded.
     """
-    from workshop.probe.wire import OPERATORS, ProfilerOptions
+    from workshop.probe.settings import OPERATORS, ProfilerOptions
     from workshop.recording import torch_profiler
 
     chosen = {name: value for name, value in context.params.items() if name not in ("command", "slurm")}

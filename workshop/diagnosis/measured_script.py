@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from workshop.probe.connection import ClosedError
-from workshop.probe.wire import StepReport
+from workshop.probe.messages import StepReport
 from workshop.processes.script import Script
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from workshop.diagnosis.measured_script import MeasuredScript
 from workshop.errors import WorkshopError
 from workshop.probe.batch_store import MOST_KEPT
+from workshop.probe.messages import SetStage, StepReport
 from workshop.probe.phases import Phase
-from workshop.probe.wire import SetStage, StepReport
 from workshop.processes.process_tree import cpu_seconds
 from workshop.processes.script import Say, ScriptError, run_folder
 

@@ -21,8 +21,8 @@ from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import NO_LOSS, Evidence, differences, not_reproducible
 from workshop.judge.race import LEAD, MOST_PAIRS, Pair, Result, race
 from workshop.judge.verdict import Outcome, Speed, Verdict, other_work
+from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
-from workshop.probe.wire import Proceed, Recomputation, Repetition
 from workshop.processes.script import Say
 from workshop.profiles.traces.intervals import overlap, union_of
 

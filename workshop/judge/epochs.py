@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from workshop.judge.ledger import Forward, Ledger, TrainingStep
+from workshop.judge.ledger import Ledger
 from workshop.judge.signatures import distance, unit
+from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.signature import SAME_PICTURE
 
 
-def epochs(ledger: Ledger, steps: int | None = None) -> list[list[TrainingStep]]:
+def epochs(ledger: Ledger, steps: int | None = None) -> list[list[StepTaken]]:
     """Return the steps of each epoch; an epoch that was not ended is left out.
 
     Args:
@@ -23,30 +24,30 @@ def epochs(ledger: Ledger, steps: int | None = None) -> list[list[TrainingStep]]
         steps = len(ledger.steps)
     if steps is None:
         borders = [*ledger.loader_starts[1:], float("inf")]
-        cut: list[list[TrainingStep]] = [[] for _ in borders]
+        cut: list[list[StepTaken]] = [[] for _ in borders]
         for step in ledger.steps:
             began = step.forwards[0].t if step.forwards else step.t
             cut[next(number for number, border in enumerate(borders) if began < border)].append(step)
         full = [epoch for epoch in cut if epoch]
         return full[:-1] if len(full) > 1 and len(full[-1]) < len(full[0]) else full
-    by_run: dict[int, list[TrainingStep]] = {}
+    by_run: dict[int, list[StepTaken]] = {}
     for step in ledger.steps:
         by_run.setdefault(step.run_index, []).append(step)
     whole = [run[i : i + steps] for run in by_run.values() for i in range(0, len(run), steps)]
     return [epoch for epoch in whole if len(epoch) == steps] or [ledger.steps]
 
 
-def forwards_in(steps: Sequence[TrainingStep]) -> list[Forward]:
+def forwards_in(steps: Sequence[StepTaken]) -> list[ForwardPass]:
     """Return the forward passes of some steps, in order."""
     return [forward for step in steps for forward in step.forwards]
 
 
-def targets_in(steps: Sequence[TrainingStep]) -> Counter[Any]:
+def targets_in(steps: Sequence[StepTaken]) -> Counter[Any]:
     """Count how often each target came."""
     return Counter(target for forward in forwards_in(steps) for target in forward.targets or ())
 
 
-def pictures_by_target(steps: Sequence[TrainingStep]) -> dict[Any, list[Any]]:
+def pictures_by_target(steps: Sequence[StepTaken]) -> dict[Any, list[Any]]:
     """Return the signatures that came with each target."""
     found: dict[Any, list[Any]] = {}
     for forward in forwards_in(steps):
@@ -55,7 +56,7 @@ def pictures_by_target(steps: Sequence[TrainingStep]) -> dict[Any, list[Any]]:
     return found
 
 
-def share_repeated(earlier: Sequence[TrainingStep], later: Sequence[TrainingStep]) -> float:
+def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:
     """Return the share of the later steps' pictures that look just as one with the same target did in earlier steps."""
     before, after = pictures_by_target(earlier), pictures_by_target(later)
     same = total = 0

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from workshop.probe.connection import ClosedError
-from workshop.probe.wire import (
+from workshop.probe.messages import (
     EpochBegan,
     EpochEnded,
     EpochReport,
-    JudgedRun,
     Proceed,
     Recomputation,
     Recompute,
     Repeat,
     Repetition,
 )
+from workshop.probe.settings import JudgedRun
 from workshop.processes.script import Script
 
 MOST_REPEATED = 60

@@ -1,6 +1,5 @@
 """The ledger of a script: the work that it did, read from the events of its processes."""
 
-import base64
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from workshop.judge.origin import AppliedTransform, Origins, PictureOrigin
-from workshop.judge.signatures import Array, decode, unit
+from workshop.judge.origin import Origins, PictureOrigin
 from workshop.probe import wire
-from workshop.probe.wire import (
+from workshop.probe.events import (
     BatchCopied,
     Event,
     FileWritten,
@@ -27,61 +25,13 @@ from workshop.probe.wire import (
     TrainedModel,
     TransformCall,
 )
+from workshop.probe.signature import encode
 
 BLANK = 0.05
 """The values of a picture of one colour deviate by no more than this."""
 
 MOST_TRACED = 1000
 """The number of pictures that are followed back; of more pictures, a sample is taken."""
-
-
-@dataclass(frozen=True)
-class Forward:
-    """A batch entered the model."""
-
-    t: float
-    shape: tuple[int, ...]
-    dtype: str
-    device: str
-    """The kind of device: "cpu", "cuda", ..."""
-    autocast: bool
-    values: Array
-    """The signatures as they are, of shape (pictures, channels * SAMPLES)."""
-    targets: tuple[Any, ...] | None
-    random_state: bytes | None = None
-    """The state of the CPU's random generator, if it was noted."""
-    random_seed: int | None = None
-    """The number that the generator began with."""
-
-
-@dataclass(frozen=True)
-class TrainingStep:
-    """The optimizer stepped after these forward passes; or, if `parameter` is None, it never did."""
-
-    t: float
-    forwards: tuple[Forward, ...]
-    backwards: int
-    parameter: tuple[float, ...] | None
-    """Values of the model's smallest parameter after the step."""
-    still: frozenset[int] = frozenset()
-    """The parameter tensors that the step did not move."""
-    touched: frozenset[int] = frozenset()
-    """The tensors that something moved between the step before and this one: the model's, then the optimizer's."""
-    groups: tuple[ParameterGroup, ...] = ()
-    """The groups of all optimizers, with their settings in this step."""
-    run_index: int = 0
-    """How many times the script had been started before the run that took this step."""
-
-
-@dataclass(frozen=True)
-class CopiedBatch:
-    """A tensor was copied to the device."""
-
-    t: float
-    picture: Array | None
-    """The signature of its first picture, of unit variance; None if it did not come from the CPU."""
-    memory: int
-    """The address of what came out."""
 
 
 @dataclass(frozen=True)
@@ -97,22 +47,21 @@ class Ledger:
     """Everything that a script did in all its runs."""
 
     reads: list[PhotoRead] = field(default_factory=list)
-    transforms: list[AppliedTransform] = field(default_factory=list)
-    steps: list[TrainingStep] = field(default_factory=list)
+    transforms: list[TransformCall] = field(default_factory=list)
+    steps: list[StepTaken] = field(default_factory=list)
     loader_starts: list[float] = field(default_factory=list)
     """The times at which a DataLoader began an epoch."""
     batches: int | None = None
     """The number of batches in the DataLoader that supplied the first training step."""
     workers: int = 0
     """The largest number of workers that a DataLoader asked for."""
-    copies: list[CopiedBatch] = field(default_factory=list)
+    copies: list[BatchCopied] = field(default_factory=list)
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
     """The files that it wrote outside of the folders that are its own."""
     others: list[OtherOptimizer] = field(default_factory=list)
     """What the optimizers of other models did, epoch by epoch."""
     _groups: tuple[ParameterGroup, ...] = ()
-    _runs: dict[int, int] = field(default_factory=dict)
     _last_batches: int | None = None
 
     @classmethod
@@ -151,28 +100,18 @@ class Ledger:
             case PhotoRead():
                 self.reads.append(event)
             case TransformCall():
-                before, after = decode(event.before), decode(event.after)
-                decoded = unit(decode(event.decoded)) if event.decoded else None
-                gap = max([event.gap, *(each.gap for each in event.simple)])
-                applied = AppliedTransform(event.t, event.source, tuple(event.simple), before, after, decoded, gap)
-                self.transforms.append(applied)
+                self.transforms.append(event)
             case StepTaken():
                 if not self.steps:
                     self.batches = self._last_batches
-                forwards = tuple(_forward(each) for each in event.forwards)
-                parameter = None if event.parameter is None else tuple(event.parameter)
-                run_index = self._runs.setdefault(event.pid, len(self._runs))
-                moves = frozenset(event.still), frozenset(event.touched)
-                self._groups = tuple(event.groups) or self._groups
-                step = TrainingStep(event.t, forwards, event.backwards, parameter, *moves, self._groups, run_index)
-                self.steps.append(step)
+                self._groups = event.groups or self._groups
+                self.steps.append(replace(event, groups=self._groups))
             case LoaderStarted():
                 self.loader_starts.append(event.t)
                 self._last_batches = event.batches
                 self.workers = max(self.workers, event.workers)
             case BatchCopied():
-                picture = unit(decode(event.picture))[0] if event.picture else None
-                self.copies.append(CopiedBatch(event.t, picture, event.memory))
+                self.copies.append(event)
             case OtherOptimizer():
                 self.others.append(event)
             case FileWritten():
@@ -181,7 +120,7 @@ class Ledger:
                 self.model = self.model or event
 
     @property
-    def forwards(self) -> list[Forward]:
+    def forwards(self) -> list[ForwardPass]:
         """All forward passes in their order."""
         return [forward for step in self.steps for forward in step.forwards]
 
@@ -219,21 +158,13 @@ def events_in(folder: Path) -> list[Event]:
     return sorted(events, key=lambda event: event.t)
 
 
-def _together(shares: Sequence[Forward]) -> Forward:
+def _together(shares: Sequence[ForwardPass]) -> ForwardPass:
     """Join the shares that ranks have of one batch."""
     targets = [share.targets for share in shares]
     return replace(
         shares[0],
         t=max(share.t for share in shares),
         shape=(sum(share.shape[0] for share in shares), *shares[0].shape[1:]),
-        values=np.concatenate([share.values for share in shares]),
+        pictures=encode(np.concatenate([share.values for share in shares])),
         targets=None if None in targets else tuple(target for each in targets for target in each or ()),
     )
-
-
-def _forward(each: ForwardPass) -> Forward:
-    targets = None if each.targets is None else tuple(each.targets)
-    state = base64.b64decode(each.random_state) if each.random_state else None
-    values = decode(each.pictures)
-    shape = tuple(each.shape)
-    return Forward(each.t, shape, each.dtype, each.device, each.autocast, values, targets, state, each.random_seed)

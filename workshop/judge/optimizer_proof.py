@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workshop.judge.ledger import Ledger
-from workshop.probe.wire import OtherOptimizer, ParameterGroup
+from workshop.probe.events import OtherOptimizer, ParameterGroup
 
 FREE_SETTINGS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "max_lr", "min_lr", "swa_lr")
 """The settings of an optimizer that say how it computes, not what, and those that only its scheduler needs."""
@@ -99,5 +99,5 @@ def _others(ledger: Ledger) -> dict[tuple[str, tuple[tuple[int, ...], ...]], lis
     """The epochs of each optimizer, by its class and the shapes of its parameters."""
     found: dict[tuple[str, tuple[tuple[int, ...], ...]], list[OtherOptimizer]] = {}
     for each in ledger.others:
-        found.setdefault((each.optimizer, tuple(sorted(map(tuple, each.shapes)))), []).append(each)
+        found.setdefault((each.optimizer, tuple(sorted(each.shapes))), []).append(each)
     return found

@@ -13,26 +13,8 @@ from itertools import dropwhile
 import numpy as np
 
 from workshop.judge.signatures import Array, Pictures, distance, is_same, line_after, scale_between, unit
+from workshop.probe.events import SAMPLES, PhotoRead, SimpleTransform, TransformCall, is_random
 from workshop.probe.signature import SAME_PICTURE
-from workshop.probe.wire import SAMPLES, PhotoRead, SimpleTransform, is_random
-
-
-@dataclass(frozen=True)
-class AppliedTransform:
-    """An outermost transform that was applied, to one picture or to a whole batch."""
-
-    t: float
-    source: tuple[int, int]
-    """The process and the thread."""
-    simple: tuple[SimpleTransform, ...]
-    before: Array
-    """Signatures of shape (pictures, channels * SAMPLES)."""
-    after: Array
-    decoded: Array | None = None
-    """The signatures as the pictures entered the first random transform, of unit variance in each channel."""
-    gap: float = 0.0
-    """The largest change of the signature between the simple transforms, or after the last of them."""
-    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,7 +42,7 @@ class PictureOrigin:
     @property
     def decoded_size(self) -> tuple[int, ...] | None:
         """Height and width of the picture as it entered the first random transform."""
-        return next((tuple(each.before) for each in reversed(self.simple) if is_random(each.name)), None)
+        return next((each.before for each in reversed(self.simple) if is_random(each.name)), None)
 
 
 @dataclass(frozen=True)
@@ -69,7 +51,7 @@ class _Hop:
 
     number: int
     """That of the transform in the ledger."""
-    made: AppliedTransform
+    made: TransformCall
     row: int
     """The picture's place among those that were transformed together."""
     found: Array
@@ -78,17 +60,22 @@ class _Hop:
     @property
     def before(self) -> Array:
         """The signature of what entered."""
-        return self.made.before[self.row]
+        return self.made.before.values[self.row]
 
     @property
     def after(self) -> Array:
         """The signature of what left."""
-        return self.made.after[self.row]
+        return self.made.after.values[self.row]
 
     @property
     def decoded(self) -> Array | None:
         """The signature of the picture as it entered the first random transform inside, if there is one."""
-        return None if self.made.decoded is None else self.made.decoded[self.row]
+        return None if self.made.decoded is None else unit(self.made.decoded.values)[self.row]
+
+    @property
+    def gap(self) -> float:
+        """The largest change of the signature between the simple transforms, or after the last of them."""
+        return max([self.made.gap, *(each.gap for each in self.made.simple)])
 
     @property
     def drawn(self) -> list[tuple[str, int]]:
@@ -116,14 +103,14 @@ class _Hop:
 class Origins:
     """Finds the origins of pictures among the transforms and the reads of a script."""
 
-    def __init__(self, transforms: Sequence[AppliedTransform], reads: Sequence[PhotoRead]) -> None:
+    def __init__(self, transforms: Sequence[TransformCall], reads: Sequence[PhotoRead]) -> None:
         self._transforms = transforms
-        self._made = Pictures((number, unit(each.after)) for number, each in enumerate(transforms))
-        self._taken = Pictures((number, unit(each.before)) for number, each in enumerate(transforms))
+        self._made = Pictures((number, unit(each.after.values)) for number, each in enumerate(transforms))
+        self._taken = Pictures((number, unit(each.before.values)) for number, each in enumerate(transforms))
         self.read_for: list[PhotoRead | None] = []
         """For each transform, the photo that its thread had opened last and done nothing else with."""
         opened: dict[tuple[int, int], PhotoRead] = {}
-        events: list[PhotoRead | AppliedTransform] = [*reads, *transforms]
+        events: list[PhotoRead | TransformCall] = [*reads, *transforms]
         for event in sorted(events, key=lambda event: event.t):
             if isinstance(event, PhotoRead):
                 opened[event.source] = event
@@ -140,10 +127,10 @@ class Origins:
         return PictureOrigin(
             photo=self._photo(way),
             simple=tuple(simple for hop in way for simple in reversed(hop.made.simple)),
-            shared_by=max((len(hop.made.after) for hop in way if hop.drawn), default=1),
+            shared_by=max((hop.made.after.shape[0] for hop in way if hop.drawn), default=1),
             draws=tuple(draw for hop in way for draw in hop.drawn),
             decoded=augmented[-1].decoded if augmented else None,
-            has_gap=any(hop.made.gap > SAME_PICTURE for hop in way),
+            has_gap=any(hop.gap > SAME_PICTURE for hop in way),
             changed_by=tuple(name for hop in augmented for name in hop.changed_by),
             scale=reduce(line_after, (line for hop in augmented for line in hop.lines), same) if augmented else None,
         )
@@ -152,9 +139,9 @@ class Origins:
         """Yield the transforms on a picture's way, the latest first."""
         while (number := self._maker(same := unit(picture[None])[0], before)) is not None:
             made = self._transforms[number]
-            row = int(np.argmin(distance(unit(made.after), same))) if len(made.before) > 1 else 0
+            row = int(np.argmin(distance(unit(made.after.values), same))) if made.before.shape[0] > 1 else 0
             yield _Hop(number, made, row, picture)
-            picture, before = made.before[row], made.t
+            picture, before = made.before.values[row], made.t
 
     def _maker(self, picture: Array, before: float) -> int | None:
         """The latest transform before a time that made this picture, if there is one."""

@@ -9,12 +9,13 @@ from itertools import pairwise
 import numpy as np
 
 from workshop.judge.epochs import epochs, forwards_in, largest_share_repeated, targets_in
-from workshop.judge.ledger import Forward, Ledger
+from workshop.judge.ledger import Ledger
 from workshop.judge.origin import PictureOrigin
 from workshop.judge.signatures import Array, distance, unit
 from workshop.judge.verdict import Unseen
+from workshop.probe.events import ForwardPass, PhotoRead, SimpleTransform, is_random
+from workshop.probe.messages import Repetition
 from workshop.probe.signature import SAME_PICTURE
-from workshop.probe.wire import PhotoRead, Repetition, SimpleTransform, is_random
 
 SAME_DECODED = 0.03
 """The largest distance of the signatures of decoded pictures. Honest decoders stay below 0.010. Interpolation by
@@ -284,7 +285,7 @@ def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float
         made: Counter[str] = Counter()
         for call in ledger.transforms:
             names = {each.name for each in call.simple if is_random(each.name)}
-            made.update(dict.fromkeys(names, len(call.after) * (begin < call.t < end)))
+            made.update(dict.fromkeys(names, call.after.shape[0] * (begin < call.t < end)))
         return {name: used - count for name, count in made.items()}
 
     ours, theirs = missing(original), missing(candidate)
@@ -304,16 +305,16 @@ def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
         How many were, how many were copied more than once, and of how many batches.
     """
     ahead = again = batches = 0
+    copies = [(copy, unit(copy.picture.values)[0]) for copy in ledger.copies if copy.picture]
     for epoch in epochs(ledger, steps):
         for present, following in pairwise(forwards_in(epoch)):
-            picture = unit(following.values)[0]
+            first = unit(following.values)[0]
             copied = [
                 copy
-                for copy in ledger.copies
+                for copy, picture in copies
                 if copy.t < following.t
-                and copy.picture is not None
-                and copy.picture.shape == picture.shape
-                and distance(copy.picture[None], picture)[0] < SAME_PICTURE
+                and picture.shape == first.shape
+                and distance(picture[None], first)[0] < SAME_PICTURE
             ]
             batches += 1
             # The last copy before the model begins is the one that is used. What is there already is not copied again.
@@ -322,7 +323,7 @@ def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
     return ahead, again, batches
 
 
-def largest_batch(forwards: Sequence[Forward]) -> Forward:
+def largest_batch(forwards: Sequence[ForwardPass]) -> ForwardPass:
     """One of the largest batches."""
     return max(forwards, key=lambda forward: forward.shape[0])
 

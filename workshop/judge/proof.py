@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from workshop.judge.epochs import epochs, forwards_in, targets_in
-from workshop.judge.ledger import Ledger, TrainingStep
+from workshop.judge.ledger import Ledger
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import (
@@ -30,7 +30,8 @@ from workshop.judge.picture_proof import (
     largest_batch,
 )
 from workshop.judge.verdict import Unseen
-from workshop.probe.wire import Recomputation, Repetition
+from workshop.probe.events import StepTaken
+from workshop.probe.messages import Recomputation, Repetition
 
 LOSS_TOLERANCE = 1e-3
 """The largest relative error of a loss. float32 in another order of operations makes 1e-6, bfloat16 1e-2."""
@@ -118,10 +119,10 @@ def check_clocks(evidence: Evidence) -> Iterator[str]:
 def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the model has the same parameters."""
     if original.model and candidate.model:
-        ours, theirs = (Counter(map(tuple, each.model.parameters)) for each in (original, candidate) if each.model)
+        ours, theirs = (Counter(each.model.parameters) for each in (original, candidate) if each.model)
         if ours != theirs:
             sizes = [sum(int(np.prod(shape)) * n for shape, n in each.items()) for each in (theirs, ours)]
-            if any(Counter(map(tuple, each.shapes)) == ours for each in candidate.others):
+            if any(Counter(each.shapes) == ours for each in candidate.others):
                 yield Unseen("the model that is called first is not the one that the original calls first")
                 return
             yield f"the model is another one: {sizes[0]:,} parameters, the original has {sizes[1]:,}"
@@ -222,7 +223,7 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
         )
 
 
-def _shares(ledger: Ledger, of: Callable[[TrainingStep], frozenset[int]], tensors: int | None) -> dict[int, float]:
+def _shares(ledger: Ledger, of: Callable[[StepTaken], frozenset[int]], tensors: int | None) -> dict[int, float]:
     """For each of the first tensors, the share of the steps that a set of tensors has it in."""
     steps = [step for step in ledger.steps if step.parameter is not None]
     count = Counter(number for step in steps for number in of(step) if tensors is None or number < tensors)

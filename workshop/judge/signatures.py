@@ -1,21 +1,14 @@
 """Signatures of pictures, compared: a few values of each channel, as `probe.signature` takes them."""
 
-import base64
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workshop.probe.events import SAMPLES
 from workshop.probe.signature import FLAT, SAME_PICTURE
-from workshop.probe.wire import SAMPLES, Signatures
 
 Array = NDArray[np.float32]
-
-
-def decode(signatures: Signatures) -> Array:
-    """Return the values that `probe.signature.encode` has packed."""
-    half = np.frombuffer(base64.b64decode(signatures.base64), dtype=np.float16)
-    return half.reshape(signatures.shape).astype(np.float32)
 
 
 def unit(values: Array) -> Array:

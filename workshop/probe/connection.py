@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from workshop.probe import wire
-from workshop.probe.wire import ProbeConfig
+from workshop.probe.settings import ProbeConfig
 
 HIGH = 500
 """The probe moves its file descriptors up to this number, out of the way of a script that closes the first ones."""

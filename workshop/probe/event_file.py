@@ -8,7 +8,7 @@ from typing import Any
 
 from workshop.probe import wire
 from workshop.probe.connection import HIGH
-from workshop.probe.wire import Event
+from workshop.probe.events import Event
 
 _monotonic = time.monotonic  # the script may replace it
 

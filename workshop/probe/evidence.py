@@ -7,9 +7,8 @@ import atexit
 import inspect
 import os
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,31 +20,26 @@ from torch.utils.data import DataLoader
 from workshop.probe.connection import Connection
 from workshop.probe.copy_trace import CopyTrace
 from workshop.probe.event_file import EventFile
+from workshop.probe.events import (
+    BatchCopied,
+    ForwardPass,
+    LoaderStarted,
+    OtherOptimizer,
+    ParameterGroup,
+    Signatures,
+    StepTaken,
+    TrainedModel,
+)
 from workshop.probe.hooks import Listener, TrainingHooks, is_trained
+from workshop.probe.messages import EpochBegan, EpochEnded, EpochReport, Proceed, Recomputation, Recompute, Repeat
 from workshop.probe.other_optimizers import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.recomputation import recompute
 from workshop.probe.recorded_step import LossFunction, StepRecorder
 from workshop.probe.recorded_transform import repeat
+from workshop.probe.settings import ProbeConfig
 from workshop.probe.signature import encode, signature
 from workshop.probe.spots import Spots, moved, still
-from workshop.probe.wire import (
-    BatchCopied,
-    EpochBegan,
-    EpochEnded,
-    EpochReport,
-    ForwardPass,
-    LoaderStarted,
-    OtherOptimizer,
-    ParameterGroup,
-    ProbeConfig,
-    Proceed,
-    Recomputation,
-    Recompute,
-    Repeat,
-    StepTaken,
-    TrainedModel,
-)
 
 MOST_STEPS = 50
 """The number of steps in an epoch, where neither the judge nor the DataLoader asks for fewer."""
@@ -56,6 +50,8 @@ MOST_TARGETS = 4096
 MOST_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
 
+NO_SIGNATURES = Signatures((0, 0), b"")
+
 _monotonic = time.monotonic  # the script may replace it
 
 
@@ -63,22 +59,14 @@ _monotonic = time.monotonic  # the script may replace it
 class _Pass:
     """A forward pass whose signatures and targets are still on their device: they are fetched after the epoch."""
 
-    t: float
-    shape: tuple[int, ...]
-    dtype: str
-    device: str
-    autocast: bool
+    noted: ForwardPass
     pictures: torch.Tensor
     targets: torch.Tensor | None = None
-    random_state: torch.Tensor | None = None
-    random_seed: int | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
-        targets = None if self.targets is None else self.targets.flatten()[:MOST_TARGETS].tolist()
-        state = None if self.random_state is None else b64encode(self.random_state.numpy().tobytes()).decode()
-        fields = {**vars(self), "pictures": encode(self.pictures), "targets": targets, "random_state": state}
-        return ForwardPass(**fields)
+        targets = None if self.targets is None else tuple(self.targets.flatten()[:MOST_TARGETS].tolist())
+        return replace(self.noted, pictures=encode(self.pictures), targets=targets)
 
 
 @dataclass
@@ -100,7 +88,7 @@ class EvidenceKeeper(Listener):
         assert config.judged
         self.judge, self.events = judge, events
         self.hooks = TrainingHooks(self)
-        self.epoch_steps = config.judged.epoch_steps
+        self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
         self.random_states = config.judged.random_states
         self.has_begun = False
@@ -175,14 +163,18 @@ class EvidenceKeeper(Listener):
             return
         if self.stepped:  # some parameters are never stepped
             self.end_step()
-        dtype, device = str(batch.dtype).removeprefix("torch."), batch.device.type
-        autocast = torch.is_autocast_enabled(device)
-        self.step.forwards.append(
-            _Pass(_monotonic(), tuple(batch.shape), dtype, device, autocast, signature(batch)),
+        device = batch.device.type
+        noted = ForwardPass(
+            t=_monotonic(),
+            shape=tuple(batch.shape),
+            dtype=str(batch.dtype).removeprefix("torch."),
+            device=device,
+            autocast=torch.is_autocast_enabled(device),
+            pictures=NO_SIGNATURES,
+            random_state=torch.get_rng_state().numpy().tobytes() if self.random_states else None,
+            random_seed=torch.initial_seed() if self.random_states else None,
         )
-        if self.random_states:
-            self.step.forwards[-1].random_state = torch.get_rng_state()
-            self.step.forwards[-1].random_seed = torch.initial_seed()
+        self.step.forwards.append(_Pass(noted, signature(batch)))
         if len(self.step.forwards) > 2 * (self.epoch_steps or MOST_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.model is not None and self.recorder.wants(len(self.steps)):
@@ -330,16 +322,16 @@ class EvidenceKeeper(Listener):
             self.events.write(OtherOptimizer, **other)
         for step in [*self.steps, self.step]:
             if step.forwards or step.parameter is not None:
-                parameter = None if step.parameter is None else step.parameter.flatten()[:MOST_PARAMETERS].tolist()
-                forwards = tuple(each.fetch() for each in step.forwards)
+                some = None if step.parameter is None else tuple(step.parameter.flatten()[:MOST_PARAMETERS].tolist())
                 self.events.write(
                     StepTaken,
-                    forwards=forwards,
+                    forwards=tuple(each.fetch() for each in step.forwards),
                     backwards=step.backwards,
-                    parameter=parameter,
-                    still=[row for row in still(step.before, step.after) if row < len(self.parameters)],
-                    touched=moved(self.last_values, step.before),
+                    parameter=some,
+                    still=frozenset(row for row in still(step.before, step.after) if row < len(self.parameters)),
+                    touched=frozenset(moved(self.last_values, step.before)),
                     groups=() if step.groups == self.last_groups else step.groups,
+                    run_index=self.run_index,
                 )
                 self.last_values, self.last_groups = step.after, step.groups
 

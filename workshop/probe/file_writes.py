@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.wire import FileWritten
+from workshop.probe.events import FileWritten
 
 FEW = 20
 """Of so many files the names are noted, for each process."""

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.wire import PhotoRead
+from workshop.probe.events import PhotoRead
 
 # The script may replace these in its process; what is timed here must not follow.
 _monotonic, _sleep = time.monotonic, time.sleep

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.messages import Recomputation
 from workshop.probe.recorded_step import LossFunction, copied, some_of, some_values
-from workshop.probe.wire import Recomputation
 
 _Gradient: TypeAlias = torch.Tensor | None
 

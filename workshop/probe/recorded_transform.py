@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from workshop.probe.messages import Repetition
 from workshop.probe.signature import as_picture
-from workshop.probe.wire import Repetition
 
 SHARE = 1 / 4
 """So many of the calls are recorded, as long as there is room."""

@@ -11,7 +11,7 @@ from workshop.probe import file_writes, photo_reads, wire
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
-from workshop.probe.wire import NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
+from workshop.probe.settings import NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
 
 parent: Connection | None = None
 """The connection to the process that watches this script, in the process that has claimed it."""

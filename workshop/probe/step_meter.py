@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from workshop.probe.connection import Connection
 from workshop.probe.hooks import Listener, TrainingHooks, is_trained
-from workshop.probe.wire import BatchCounts, SetStage, StepReport
+from workshop.probe.messages import BatchCounts, SetStage, StepReport
 
 REPORT_EVERY_S = 0.05
 """Steps shorter than this are reported together: reporting costs time, too."""

@@ -29,7 +29,7 @@ from torch import distributed
 from workshop.probe import wire
 from workshop.probe.hooks import Listener, TrainingHooks
 from workshop.probe.phases import Phase
-from workshop.probe.wire import OPERATORS, ProfilerOptions, ProfilerReport
+from workshop.probe.settings import OPERATORS, ProfilerOptions, ProfilerReport
 
 MOST_OPERATORS = 100
 """The number of operators in the list."""

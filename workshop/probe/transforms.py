@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from workshop.probe.event_file import EventFile
+from workshop.probe.events import SimpleTransform, TransformCall, is_random
 from workshop.probe.recorded_transform import TransformRecorder, settings_of
 from workshop.probe.signature import as_picture, distances, encode, scales, signature, size_of
-from workshop.probe.wire import SimpleTransform, TransformCall, is_random
 
 
 def watch_transforms(v2: Any, events: EventFile) -> None:

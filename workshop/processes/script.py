@@ -18,7 +18,7 @@ import psutil
 from workshop import probe
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
-from workshop.probe.wire import PROBE_VARIABLE, JudgedRun, ProbeConfig
+from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
 from workshop.processes.output import OutputTail
 from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree, marked
 

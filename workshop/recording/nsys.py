@@ -3,7 +3,7 @@
 import getpass
 import os
 
-from workshop.probe.wire import NVTX_VARIABLE
+from workshop.probe.settings import NVTX_VARIABLE
 from workshop.processes.script import probe_environment
 from workshop.recording.output_paths import output_path
 from workshop.recording.torch_profiler import as_command

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.probe import wire
-from workshop.probe.wire import PROFILER_VARIABLE, ProfilerOptions, ProfilerReport
+from workshop.probe.settings import PROFILER_VARIABLE, ProfilerOptions, ProfilerReport
 from workshop.processes.process_tree import wait_for_end
 from workshop.processes.script import probe_environment
 from workshop.recording.slurm import job_script

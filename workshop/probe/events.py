@@ -1,0 +1,203 @@
+"""What the processes of a judged script note in files in the run's folder: every class that derives from `Event`."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLES = 64
+"""The number of values that the signature of a picture takes of each channel."""
+
+
+@dataclass(frozen=True)
+class Signatures:
+    """A few values of each of some pictures; `signature.encode` makes them."""
+
+    shape: tuple[int, int]
+    """(pictures, channels * SAMPLES)."""
+    halves: bytes
+    """The values as float16."""
+
+    @cached_property
+    def values(self) -> NDArray[np.float32]:
+        """The values as an array of this shape."""
+        return np.frombuffer(self.halves, np.float16).reshape(self.shape).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a process of a judged script did."""
+
+    t: float
+    """When, in seconds of the monotonic clock, which all processes of a machine share."""
+    pid: int
+    thread: int
+
+    @property
+    def source(self) -> tuple[int, int]:
+        """The process and the thread."""
+        return self.pid, self.thread
+
+
+@dataclass(frozen=True)
+class PhotoRead(Event):
+    """A photo was opened."""
+
+    photo: str
+    """The file's name."""
+    slept_s: float
+    """The seconds that the thread slept since it opened its last photo."""
+    waited_otherwise: bool = False
+    """True if the thread has ever waited in a way that is not timed, as by `asyncio.sleep`."""
+
+
+@dataclass(frozen=True)
+class FileWritten(Event):
+    """A file was opened to be written, outside of the folders that are the run's own."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class SimpleTransform:
+    """A transform that contains no other one, as it was applied to a picture; sizes are height and width in pixels."""
+
+    name: str
+    settings: dict[str, str]
+    before: tuple[int, int]
+    after: tuple[int, int]
+    gap: float = 0.0
+    """How far what enters is from what left the transform before, inside of the same outermost one."""
+    draw: str = ""
+    """A digest of the state of torch's random generator as the transform begins; empty if it is not a random one."""
+    scales: tuple[tuple[float, float], ...] = ()
+    """Slope and offset of what it makes of each channel of the first picture. Empty if it does more than that, for a
+    random transform, and before the first of those."""
+
+
+RANDOM = tuple("Rand AutoAugment TrivialAugment AugMix ColorJitter ScaleJitter Gaussian Elastic JPEG".split())
+"""The names of torchvision's random transforms begin with one of these."""
+
+
+def is_random(name: str) -> bool:
+    """Return whether a transform of this name draws anew for each picture."""
+    return name.startswith(RANDOM)
+
+
+@dataclass(frozen=True)
+class TransformCall(Event):
+    """An outermost transform was applied, to one picture or to a whole batch."""
+
+    simple: tuple[SimpleTransform, ...]
+    """The simple transforms inside, in the order in which they were applied."""
+    before: Signatures
+    after: Signatures
+    decoded: Signatures | None = None
+    """The pictures as they entered the first random transform; None if there is none."""
+    gap: float = 0.0
+    """How far what comes out is from what left the last simple transform."""
+    rank: int = 0
+    """The rank that it was applied on, where what several have done is joined."""
+
+
+@dataclass(frozen=True)
+class LoaderStarted(Event):
+    """A DataLoader began an epoch."""
+
+    batches: int | None
+    """The length of the DataLoader, if it has one."""
+    workers: int
+
+
+@dataclass(frozen=True)
+class BatchCopied(Event):
+    """The training loop copied a tensor to a device."""
+
+    picture: Signatures | None
+    """The signature of the first item; None if the tensor did not come from the CPU."""
+    memory: int = 0
+    """The address of what came out. It is the tensor itself where it was on the device already."""
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Some parameters of the model, which an optimizer adjusts with the same settings."""
+
+    optimizer: str
+    """The optimizer's class."""
+    tensors: int
+    """The number of parameter tensors in the group."""
+    settings: dict[str, Any]
+    """The settings that are plain values."""
+
+
+@dataclass(frozen=True)
+class TrainedModel(Event):
+    """The model that is followed, as it is at the end of an epoch."""
+
+    parameters: tuple[tuple[int, ...], ...]
+    """The shape of each parameter."""
+    ranks: int
+    """The number of processes in torch.distributed's group; 1 without one."""
+    adaptive: bool = False
+    """Whether the learning rate depends on how the training goes, as with ReduceLROnPlateau."""
+
+
+@dataclass(frozen=True)
+class OtherOptimizer(Event):
+    """What an optimizer has done in an epoch that adjusts parameters of other models than the one that is followed."""
+
+    optimizer: str
+    """Its class."""
+    shapes: tuple[tuple[int, ...], ...]
+    """The shape of each of its parameters."""
+    settings: dict[str, Any]
+    """The settings of its first group that are plain values."""
+    steps: int
+    moved: int
+    """The number of its parameter tensors that were moved."""
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """A batch entered the model while gradients were switched on."""
+
+    t: float
+    """When, in seconds of the monotonic clock."""
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    """The kind of device: "cpu", "cuda", ..."""
+    autocast: bool
+    pictures: Signatures
+    targets: tuple[Any, ...] | None = None
+    """The values of the batch's target tensor; None if no loss function was seen."""
+    random_state: bytes | None = None
+    """`torch.get_rng_state()`, if it was asked for."""
+    random_seed: int | None = None
+    """The number that this generator began with, `torch.initial_seed()`; noted with the state."""
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """The pictures' signatures, of shape (pictures, channels * SAMPLES)."""
+        return self.pictures.values
+
+
+@dataclass(frozen=True)
+class StepTaken(Event):
+    """The optimizer stepped after these forward passes; or it never did, if `parameter` is None."""
+
+    forwards: tuple[ForwardPass, ...] = ()
+    backwards: int = 0
+    parameter: tuple[float, ...] | None = None
+    """The first values of the model's smallest parameter, after the step."""
+    still: frozenset[int] = frozenset()
+    """The parameter tensors that the step did not move, by their number."""
+    touched: frozenset[int] = frozenset()
+    """The tensors that something has moved between the step before and this one: the model's, then the optimizer's."""
+    groups: tuple[ParameterGroup, ...] = ()
+    """What adjusts the parameters in this step: the groups of all optimizers. Empty for those of the step before."""
+    run_index: int = 0
+    """How many times the script had been started before the run that took this step."""

@@ -1,0 +1,144 @@
+"""What goes over the socket between a watched script and the process that watches it.
+
+A script that is judged receives `Proceed`, `Recompute` and `Repeat`, and answers with `EpochBegan`, `EpochEnded`,
+`EpochReport`, `Recomputation` and `Repetition`. A script that is measured receives `SetStage` and sends `StepReport`.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Proceed:
+    """Train for another epoch."""
+
+    sample_step: int | None = None
+    """The step that is recorded to be recomputed, counted from 0."""
+    keep_batches: bool = False
+    """Keep some batches for an epoch from memory."""
+    from_memory: bool = False
+    """Have the DataLoader hand out the kept batches again."""
+    trace_copies: bool = False
+    """Trace the copies and kernels of a CUDA device."""
+
+
+@dataclass(frozen=True)
+class Recompute:
+    """Take a recorded step again with this script's model, loss function and kind of optimizer."""
+
+    samples: list[str]
+    """The files of the recorded step: one for each rank that took part in it."""
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Apply random transforms again that another script has recorded."""
+
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A recorded random transform, applied once more with the same draw."""
+
+    name: str = ""
+    """The transform's."""
+    difference: float = 0.0
+    """The root mean square difference of the results, as a fraction of the range of values."""
+    threads: bool = False
+    """Whether other threads of that process applied random transforms, too, and drew from the same generator."""
+    error: str | None = None
+    """Why it was not applied; the other fields then mean nothing."""
+
+
+@dataclass(frozen=True)
+class SetStage:
+    """Let the following steps belong to another stage of a measurement."""
+
+    stage: str
+    """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
+    "keep": batches are kept; "replay": batches come from memory."""
+
+
+@dataclass(frozen=True)
+class EpochBegan:
+    """The first epoch of a run begins: everything before it was start-up."""
+
+
+@dataclass(frozen=True)
+class EpochEnded:
+    """The last step of an epoch is done; an `EpochReport` follows."""
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """One epoch of a script that is judged."""
+
+    finished: bool
+    """False if the epoch was cut off because the script trains without ever stepping an optimizer."""
+    steps: int
+    phases: dict[str, float]
+    """Seconds in each phase of `phases.Phase`, by the script's own clock."""
+    sample: str | None
+    """The file of the recorded step, if one was asked for."""
+    replaced_clocks: list[str]
+    """The functions of `time` that the script has replaced."""
+    from_memory: int
+    """The number of batches that came from memory."""
+    copy_trace: dict[str, list[tuple[int, int]]] | None = None
+    """Start and end in ns of each host-to-device copy and each kernel, if they were traced: "copies", "kernels"."""
+    cut_short: bool = False
+    """True if the script ended in the middle of the epoch, and nobody waits."""
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """A recorded step, computed once more from its own beginning."""
+
+    error: str | None = None
+    """Why nothing was computed; the other fields then mean nothing."""
+    loss: float = 0.0
+    """The loss of the whole batch as computed here."""
+    recorded_loss: float = 0.0
+    gradient_error: float = 0.0
+    """The length of the difference between all recorded gradients and those computed here, divided by the length of the
+    latter."""
+    gradient_errors: list[float] = field(default_factory=list)
+    """The same for each parameter tensor, divided by the length of the noise that rounding makes there."""
+    step_error: float = 0.0
+    """The largest error of what the optimizer makes of a parameter tensor, relative to its change. The recorded
+    gradients are given, so that this is exact but for rounding."""
+    state_error: float = 0.0
+    """The largest relative error of a tensor of the optimizer's state after the step, in the same way."""
+    buffer_error: float = 0.0
+    """The largest relative error of a buffer after the step, such as a running mean of batch norm."""
+    apart: float = 0.0
+    """How far the parameters of the ranks differ, relative to the largest of each tensor."""
+
+
+@dataclass
+class BatchCounts:
+    """How many batches of some steps were of which kind."""
+
+    training: int = 0
+    """Batches loaded with gradients switched on."""
+    validation: int = 0
+    """Batches loaded with gradients switched off."""
+    elsewhere: int = 0
+    """Batches loaded in another thread than the one that trains."""
+    kept: int = 0
+    from_memory: int = 0
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step of a script that is measured, or several short ones."""
+
+    stage: str
+    steps: int
+    phases: dict[str, float]
+    """Seconds in each phase of `phases.Phase`."""
+    samples: int
+    """The number of samples that the steps trained on."""
+    batches: BatchCounts
+    device: str
+    """"cuda" or "cpu"."""

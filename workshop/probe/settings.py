@@ -1,0 +1,94 @@
+"""What a watched script is told as it starts, in environment variables."""
+
+from dataclasses import dataclass
+
+PROBE_VARIABLE = "WORKSHOP_PROBE"
+PROFILER_VARIABLE = "WORKSHOP_TORCH_PROFILER"
+NVTX_VARIABLE = "WORKSHOP_NVTX"
+"""The environment variables: of a `ProbeConfig`, of `ProfilerOptions`, and one that asks for NVTX ranges."""
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """The settings of a run that stops after each epoch and keeps evidence of its work."""
+
+    photos: str | None
+    """Opening a file whose path begins with this is an event; None if no file is of interest."""
+    epoch_steps: int | None
+    """The number of optimizer steps in an epoch; None to use the length of the first DataLoader."""
+    sample_step: int | None
+    """The step of the first epoch that is recorded to be recomputed, counted from 0."""
+    random_states: bool = False
+    """Note the state of the CPU's random generator as each batch enters the model."""
+
+
+@dataclass(frozen=True)
+class ProbeConfig:
+    """What the probe in a watched script is told as the script starts."""
+
+    folder: str
+    """The folder that events and recorded steps are written to."""
+    control: int
+    """The file descriptor of the socket; the first process of the run claims it."""
+    run_index: int = 0
+    """How many times the script was started before this run."""
+    judged: JudgedRun | None = None
+    """None for a run that is only measured: its steps are timed, and nothing else is kept."""
+
+
+ACTIVITIES = ("cpu", "cuda", "xpu", "mtia", "hpu")
+"""The activities that torch.profiler knows on some machine."""
+
+OPERATORS = "profiler_list.dat"
+"""The file with the operators of each trace, in the folder of the traces."""
+
+
+@dataclass(frozen=True)
+class ProfilerOptions:
+    """When torch.profiler records a training, and what; see torch.profiler for the fields without a text.
+
+    Raises:
+        ValueError: there is no such activity.
+    """
+
+    wait: int = 5
+    """The number of steps of a cycle that are not recorded."""
+    warmup: int = 2
+    """The number of steps that are recorded and thrown away: the first ones are slow."""
+    active: int = 2
+    """The number of steps that are kept."""
+    repeat: int = 1
+    """The number of cycles; 0 for as many as there are."""
+    skip_first: int = 0
+    """The number of steps before the first cycle."""
+    prof_dir: str = "prof"
+    """The folder for the traces."""
+    activities: tuple[str, ...] = ("cpu", "cuda")
+    """What to record: some of `ACTIVITIES`; those that the machine does not have are left out."""
+    record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    tensorboard: bool = False
+    """Write the traces for TensorBoard's plugin, too."""
+    report: str = ""
+    """The file that each recorded process appends a `ProfilerReport` to; empty for none."""
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.activities if name not in ACTIVITIES]:
+            raise ValueError(f"there is no activity {unknown[0]}; there are {', '.join(ACTIVITIES)}")
+
+    @property
+    def first_kept_step(self) -> int:
+        """The first step that is kept, counted from 1."""
+        return self.skip_first + self.wait + self.warmup + 1
+
+
+@dataclass(frozen=True)
+class ProfilerReport:
+    """What torch.profiler has recorded of one process."""
+
+    rank: int
+    steps: int
+    cycles: int
