@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workshop.errors import WorkshopError
-from workshop.profiles import sample_groups, stacks
+from workshop.profiles import recorded_runs, sample_groups, stacks
 from workshop.profiles.stacks import Recording
 
 TORCHRUN = """\
@@ -30,7 +30,7 @@ def test_children_of_torchrun_are_ranks_in_the_order_of_their_start_unless_ranks
 def test_the_files_of_ranks_and_nodes(tmp_path: Path) -> None:
     for name, count in (("profile-node1-rank10.raw", 3), ("profile-node0-rank2.raw", 4), ("notes-node3.raw", 1)):
         (tmp_path / name).write_text(f'process 7:"python train.py";main (train.py:3) {count}\n')
-    recording = stacks.read(tmp_path)
+    recording = recorded_runs.read(tmp_path)
     assert samples(recording, "rank") == [("rank 2", 4), ("rank 10", 3), ("node 3, no rank", 1)]
     processes = samples(recording, "process")
     assert processes[0] == ("profile-node0-rank2.raw: 7 python train.py", 4), "7 is another process on another node"

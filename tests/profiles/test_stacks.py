@@ -74,7 +74,7 @@ def any_stack(draw: st.DrawFn) -> Stack:
 def test_what_py_spy_prints_is_read_back(recorded: list[Stack]) -> None:
     found = stacks.parse("".join(f"{stack}\n" for stack in recorded).splitlines(keepends=True))
     assert found.stacks == recorded
-    assert found.damage == []
+    assert found.notes == []
     assert found.samples == sum(stack.samples for stack in recorded)
 
 
@@ -91,14 +91,14 @@ WHOLE = "main (train.py:3);f (a.py:4) 12\nmain (train.py:5) 3\n"
 def test_a_line_that_was_cut_off_is_skipped_and_said(cut: str, tmp_path: Path) -> None:
     found = read(tmp_path, WHOLE + cut)
     assert [stack.samples for stack in found.stacks] == [12, 3]
-    assert found.damage == [f"{tmp_path}/profile.raw: 1 line skipped that cannot be read, the first of them line 3"]
+    assert found.notes == [f"{tmp_path}/profile.raw: 1 line skipped that cannot be read, the first of them line 3"]
 
 
 def test_a_damaged_line_in_the_middle_costs_no_other(tmp_path: Path) -> None:
     begun = 'process 7:"python train.py'
     found = read(tmp_path, f'process 7:"a";f (b.py:1) 4\n{begun}\nprocess 7:"a";f (b.py:2) 5\n{WHOLE}')
     assert [stack.samples for stack in found.stacks] == [4, 5, 12, 3]
-    assert found.damage[0].endswith("1 line skipped that cannot be read, the first of them line 2")
+    assert found.notes[0].endswith("1 line skipped that cannot be read, the first of them line 2")
 
 
 def test_a_gzipped_one_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_gzipped_one_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path
     assert len(read(tmp_path, packed).stacks) == 4999
     found = read(tmp_path, packed[: len(packed) // 2])
     assert 1000 < len(found.stacks) < 4000
-    assert "cut off or damaged" in found.damage[0]
+    assert "cut off or damaged" in found.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -124,23 +124,6 @@ def test_a_gzipped_one_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path
 def test_what_is_no_recording(content: bytes, says: str, tmp_path: Path) -> None:
     with pytest.raises(WorkshopError, match=says):
         read(tmp_path, content)
-
-
-def test_a_folder_is_all_that_is_in_it(tmp_path: Path) -> None:
-    files = [write(tmp_path / "node0.raw", WHOLE), write(tmp_path / "node1.raw.gz", WHOLE)]
-    write(tmp_path / ".node2.raw.partial", "")
-    write(tmp_path / "flamegraph.html", "<!DOCTYPE html>")
-    found = stacks.read(tmp_path)
-    assert found.samples == stacks.read(*files).samples == 30
-    assert found.sources == [str(file) for file in files]
-    [damage] = found.damage
-    assert damage.startswith("left out: ")
-
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(WorkshopError, match="there is no py-spy recording in"):
-        stacks.read(tmp_path / "empty")
-    with pytest.raises(WorkshopError, match="there is no file"):
-        stacks.read(tmp_path / "nowhere.raw")
 
 
 def test_windows_line_ends(tmp_path: Path) -> None:

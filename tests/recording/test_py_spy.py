@@ -47,7 +47,7 @@ def test_the_slow_script_with_two_workers(
     assert "py-spy>" not in done.stdout + done.stderr
 
     found = recorded(tmp_path)
-    assert found.damage == []
+    assert found.notes == []
     processes = list(sample_groups.split(found, "process"))
     assert len([name for name in processes if name.endswith("DataLoader worker")]) == 2
     assert any(name.endswith(" ".join(map(str, command))) for name in processes)

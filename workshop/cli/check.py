@@ -14,7 +14,7 @@ from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
 from workshop.course.state import State
 from workshop.errors import WorkshopError
-from workshop.parts import Part, all_parts, find_part
+from workshop.parts import Part, all_parts
 from workshop.pets.layout import DEFAULT_DATA
 
 app = typer.Typer()
@@ -24,9 +24,18 @@ dev_app = typer.Typer(no_args_is_help=True)
 @app.command(rich_help_panel=COURSE)
 def check(
     part: PartArgument = None,
+    answer_word: Annotated[
+        str | None, typer.Argument(metavar="[ANSWER]", help="The same as --answer.", show_default=False)
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Check every part, one after the other.")] = False,
     answer: Annotated[
         str | None, typer.Option("--answer", help="Your answer, if the part asks a question.", show_default=False)
+    ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option(
+            help="Your recording or trace, if it is not in the usual folder.", exists=True, show_default=False
+        ),
     ] = None,
     script: PartScriptOption = None,
     config: Annotated[
@@ -38,6 +47,8 @@ def check(
 ) -> None:
     """Judge your script, or your answer to a question.
 
+    Without a name, it is the part to do next.
+
     Example: workshop check part3
 
     Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided, the machine is too noisy;
@@ -46,12 +57,11 @@ def check(
     from workshop.cli.result_text import print_verdict
     from workshop.course import checks
 
-    if every and answer is not None:
-        raise typer.BadParameter("goes with one part, not with --all", param_hint="--answer")
-    if every == (part is not None):
-        raise typer.BadParameter("name one part, such as part3, or say --all")
+    answer = answer or answer_word
+    if every and (part or answer):
+        raise typer.BadParameter("goes with no part and no answer", param_hint="--all")
     todo = []
-    for each in all_parts() if every else [find_part(part or "")]:
+    for each in all_parts() if every else [named_or_next(part, state_beside(script))]:
         own = script or Path(each.script)
         if every and each.own_script:
             own = own.with_name(each.script)
@@ -64,7 +74,7 @@ def check(
     verdicts = []
     for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
-        verdicts.append(checks.check(each, own, data, config, device, say, asker, state))
+        verdicts.append(checks.check(each, own, data, config, device, say, asker, state, recording))
         if not as_json:
             print_verdict(verdicts[-1])
     following = next_part(state, after=todo[-1][0])

@@ -10,7 +10,7 @@ from workshop.cli import py_spy_text
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
 from workshop.cli.output import filled, print_csv, print_json, say, terminal_width, write_file
 from workshop.errors import WorkshopError
-from workshop.profiles import py_spy_report, sample_groups, stacks
+from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
 from workshop.profiles.py_spy_report import ReportTable
 from workshop.profiles.stacks import Recording
@@ -38,8 +38,8 @@ def report(
     file: RecordingsOption = None,
     library: LibraryOption = None,
     aggregate: Annotated[
-        bool, typer.Option("--aggregate-leaf-paths", help="One row for all stacks that end alike.")
-    ] = False,
+        bool, typer.Option("--aggregate-leaf-paths/--each-stack", help="One row for all stacks that end alike.")
+    ] = True,
     rows: Annotated[str, typer.Option("--num-rows", help="How many, or all.")] = "10",
     total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
     own: Annotated[bool, typer.Option("--own", help="Your own code only; what it called counts for it.")] = False,
@@ -73,7 +73,7 @@ def report(
     if diff:
         _report_changes(*diff, total, most, as_json, as_csv)
         return
-    recording = _read(files, file)
+    recording = _read(files, file, library=library)
     library = library or script_of(recording)
 
     def table_of(group: Recording) -> ReportTable:
@@ -121,15 +121,15 @@ def flamegraph(
     """
     from workshop import flamegraph as drawing
 
-    recording = _read(files, file)
-    before = stacks.read(diff) if diff else None
+    recording = _read(files, file, library=library)
+    before = recorded_runs.read(diff) if diff else None
     write_file(output, drawing.draw(output, recording, before, library or script_of(recording)))
-    for note in [*recording.damage, *(before.damage if before else [])]:
+    for note in [*recording.notes, *(before.notes if before else [])]:
         say(note)
     print(f"{output} shows {recording.samples} samples. Open it in a browser.")
 
 
-def _read(*files: list[Path] | None) -> Recording:
+def _read(*files: list[Path] | None, library: str | None) -> Recording:
     """Read recordings, named in one way or another, as one.
 
     Raises:
@@ -138,7 +138,7 @@ def _read(*files: list[Path] | None) -> Recording:
     paths = [path for each in files for path in each or []]
     if not paths:
         raise WorkshopError("name a recording: --file FILE")
-    return stacks.read(*paths)
+    return recorded_runs.read(*paths, library=library)
 
 
 def _print_data(rows: list[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
@@ -158,7 +158,7 @@ def _print_text(tables: dict[str, ReportTable], by: str | None, most: int | None
 
 
 def _report_changes(before: Path, after: Path, total: bool, most: int | None, as_json: bool, as_csv: bool) -> None:
-    old, new = stacks.read(before), stacks.read(after)
+    old, new = recorded_runs.read(before), recorded_runs.read(after)
     changes = py_spy_report.changes(old, new, total)[:most]
     if as_json or as_csv:
         flat = [
@@ -173,8 +173,8 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
 
 def _say_notes(recording: Recording, tables: list[ReportTable], by: str | None, library: str) -> None:
     """Say what is not in the tables, and what might mislead in them."""
-    for note in recording.damage:
-        say(note)
+    for note in recording.notes:
+        say(filled(note))
     if left_out := sum(table.left_out for table in tables):
         samples = left_out + sum(table.samples for table in tables)
         where = "in no function but in the body of a module, or before Python had begun, and are left out"

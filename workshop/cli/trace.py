@@ -15,7 +15,10 @@ app = typer.Typer()
 
 @app.command(rich_help_panel=INSTRUMENTS)
 def trace(
-    paths: Annotated[list[Path], typer.Argument(help="Traces, or folders of them: one of each rank.")],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Traces of all ranks, or their folder; by default the newest prof.", show_default=False),
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option(help="temporal, idle, overlap, launch, kernels, operators, steps or memory.", show_default=False),
@@ -46,6 +49,7 @@ def trace(
     from workshop.profiles.traces import ranks
     from workshop.profiles.traces.analysis import ANALYSES, tables
     from workshop.profiles.traces.findings import findings
+    from workshop.recording.torch_profiler import newest
 
     if only is not None and only not in ANALYSES:
         raise typer.BadParameter(f"is one of {', '.join(ANALYSES)}", param_hint="--only")
@@ -56,6 +60,9 @@ def trace(
     if html and (only or as_json or as_csv):
         raise typer.BadParameter("draws everything, and goes with no other choice", param_hint="--html")
     exclude_each_other(as_json, as_csv)
+    if not paths:
+        paths = [newest(Path("prof"))]
+        say(f"reading {paths[0]}, the newest recording here")
     with tqdm(
         total=ranks.sizes(paths), unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1
     ) as bar:
@@ -79,3 +86,6 @@ def trace(
             print(trace_tables.as_text(found, costs, len(traces) > 1, terminal_width()))
     for note in traces.notes:
         say(note)
+    for folder in filter(Path.is_dir, paths):
+        if (newer := newest(folder)) != folder:
+            say(f"{newer} is a newer recording than {folder}: workshop trace {newer}")

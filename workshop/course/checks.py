@@ -37,6 +37,7 @@ def check(
     say: Say = print,
     ask: Ask | None = None,
     state: State | None = None,
+    recording: Path | None = None,
 ) -> Verdict:
     """Judge a script by a part of the workshop, and remember the result beside the script.
 
@@ -49,6 +50,7 @@ def check(
         say: told of the progress.
         ask: puts a part's question to the participant; only a part that has one needs it.
         state: where the result is remembered; None for beside the script.
+        recording: a recording, or a folder of them, by which an answer is judged; None for the usual folders.
 
     Raises:
         WorkshopError: there is no such script, config or data.
@@ -72,7 +74,7 @@ def check(
         keep_solution_ratio=lambda ratio: state.put(ratio, "calibration", circumstances, part.name),
     )
     try:
-        verdict = _judge(Question(part, script, ask, contest.script, say), contest, state, device == "cpu")
+        verdict = _judge(Question(part, script, ask, contest.script, say, recording), contest, state, device == "cpu")
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)

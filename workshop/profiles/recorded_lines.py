@@ -17,9 +17,9 @@ LEAST_WAITING = 0.1
 """The least share of waiting samples in a recording with idle threads: a progress bar's thread alone takes more."""
 
 
-def recordings_of(folders: list[Path], script: Path) -> Iterator[tuple[Path, Recording]]:
-    """Yield the recordings of a script that are in some folders, and their paths; the newest first."""
-    paths = {path.resolve() for folder in folders for path in folder.glob("*") if path.is_file()}
+def recordings_of(places: list[Path], script: Path) -> Iterator[tuple[Path, Recording]]:
+    """Yield the recordings of a script in some files and folders, and their paths; the newest first."""
+    paths = {path.resolve() for place in places for path in (place, *place.glob("*")) if path.is_file()}
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
             recording = stacks.read(path)

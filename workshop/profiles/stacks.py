@@ -81,8 +81,8 @@ class Recording:
     """The stacks of one or more files."""
 
     stacks: list[Stack]
-    damage: list[str] = field(default_factory=list)
-    """One sentence for each part of the files that could not be read."""
+    notes: list[str] = field(default_factory=list)
+    """One sentence for each part of the files that could not be read, or was left out."""
 
     @cached_property
     def samples(self) -> int:
@@ -95,17 +95,14 @@ class Recording:
         return sorted({stack.source for stack in self.stacks})
 
 
-def read(*paths: Path | str) -> Recording:
-    """Read recordings, which may be gzipped; of a folder, read every recording in it.
+def read(path: Path | str) -> Recording:
+    """Read a recording, which may be gzipped.
 
     Raises:
-        WorkshopError: a file does not exist or is not a recording.
+        WorkshopError: the file does not exist or is not a recording.
     """
     parser = _Parser()
-    stacks: list[Stack] = []
-    for path in map(Path, paths):
-        stacks += parser.parse_folder(path) if path.is_dir() else parser.parse_file(path)
-    return Recording(stacks, parser.damage)
+    return Recording(parser.parse_file(Path(path)), parser.notes)
 
 
 def parse(lines: Iterable[str], source: str = "") -> Recording:
@@ -115,7 +112,7 @@ def parse(lines: Iterable[str], source: str = "") -> Recording:
         WorkshopError: the lines are not a recording.
     """
     parser = _Parser()
-    return Recording(parser.parse(lines, source), parser.damage)
+    return Recording(parser.parse(lines, source), parser.notes)
 
 
 _OTHER_FORMATS = {"a drawing": (b"<?xml", b"<svg", b"<!DOCTYPE"), "JSON": (b"{", b"[")}
@@ -131,20 +128,9 @@ class _Parser:
     """Parses each distinct frame, and each distinct list of processes, only once: there are millions of them."""
 
     def __init__(self) -> None:
-        self.damage: list[str] = []
+        self.notes: list[str] = []
         self._frames: dict[str, Frame] = {}
         self._processes: dict[str, tuple[Process, ...]] = {}
-
-    def parse_folder(self, folder: Path) -> list[Stack]:
-        stacks: list[Stack] = []
-        for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
-            try:
-                stacks += self.parse_file(path)
-            except WorkshopError as error:  # the folder may hold other files, too
-                self.damage.append(f"left out: {error}")
-        if not stacks:
-            raise WorkshopError(f"there is no py-spy recording in {folder}; {RECORD_AGAIN}")
-        return stacks
 
     def parse_file(self, path: Path) -> list[Stack]:
         try:
@@ -169,7 +155,7 @@ class _Parser:
         try:
             yield from lines
         except (EOFError, zlib.error, gzip.BadGzipFile):
-            self.damage.append(f"{path}: cut off or damaged, read as far as it could be unpacked")
+            self.notes.append(f"{path}: cut off or damaged, read as far as it could be unpacked")
 
     def parse(self, lines: Iterable[str], source: str) -> list[Stack]:
         stacks: list[Stack] = []
@@ -197,7 +183,7 @@ class _Parser:
             raise WorkshopError(f"{source or 'this'} is not a py-spy recording; {RECORD_AGAIN}")
         if skipped:
             lines_are = f"{len(skipped)} line{'s' * (len(skipped) > 1)} skipped that cannot be read"
-            self.damage.append(f"{source}: {lines_are}, the first of them line {skipped[0]}")
+            self.notes.append(f"{source}: {lines_are}, the first of them line {skipped[0]}")
         return stacks
 
     def _stack(self, line: str, source: str) -> Stack | None:

@@ -1,6 +1,7 @@
 """torch.profiler around a command: it records each process that trains, without an edit to its script."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -88,6 +89,13 @@ def as_command(command: list[str]) -> list[str]:
     if not shutil.which(command[0]):
         raise WorkshopError(f"there is no command {command[0]}; name one, or a script such as train.py")
     return command
+
+
+def newest(folder: Path) -> Path:
+    """Return the newest folder with traces: this one, or one that `record` has given its name and a number."""
+    names = re.compile(re.escape(folder.name) + r"(-\d+)?")
+    found = [each for each in folder.parent.iterdir() if names.fullmatch(each.name) and any(each.glob(TRACES))]
+    return max(found, key=lambda each: each.stat().st_mtime, default=folder)
 
 
 def _free_folder(folder: Path) -> Path:

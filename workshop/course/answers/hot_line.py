@@ -53,9 +53,10 @@ def judge_recorded(question: Question) -> Verdict:
     """Ask for the line of the script that was seen most often, and look into its newest recording."""
     part, script = question.part, question.script
     record = f"workshop record {part.recorded} -- python {script.name} with its config"
-    found = next(_recordings(script), None)
+    found = next(_recordings(question), None)
     if found is None:
-        return question.not_yet(f"there is no recording of {script.name} here", record)
+        where = question.recording or f"{FOLDER} here; if it is elsewhere, say --recording FOLDER"
+        return question.not_yet(f"there is no recording of {script.name} in {where}", record)
     path, recording = found
     if stale := recorded_lines.why_stale(path, recording, script):
         return question.not_yet(f"the recording is stale: {stale}", record)
@@ -68,7 +69,7 @@ def judge_untouched(question: Question) -> Verdict:
     """Ask for the line of the untouched script that was seen most often, whatever the script is now."""
     part, script, untouched = question.part, question.script, question.part.untouched
     changed = script.read_bytes() != untouched.read_bytes()
-    for path, recording in _recordings(script):
+    for path, recording in _recordings(question):
         if changed and path.stat().st_mtime > script.stat().st_mtime:
             continue  # it may well be of the script as it is now, with no line moved
         if not recorded_lines.why_of_another_script(path, recording, untouched):
@@ -78,9 +79,10 @@ def judge_untouched(question: Question) -> Verdict:
     return question.not_yet(missing, record)
 
 
-def _recordings(script: Path) -> Iterator[tuple[Path, Recording]]:
-    """Yield the recordings of a script in the usual folder, here or beside the script; the newest first."""
-    return recorded_lines.recordings_of([Path.cwd() / FOLDER, script.parent / FOLDER], script)
+def _recordings(question: Question) -> Iterator[tuple[Path, Recording]]:
+    """Yield the recordings of the script where they were said to be, or else in the usual folders; the newest first."""
+    folders = [question.recording] if question.recording else [Path.cwd() / FOLDER, question.script.parent / FOLDER]
+    return recorded_lines.recordings_of(folders, question.script)
 
 
 def _judge_recorded_line(question: Question, path: Path, recording: Recording, script: Path) -> Verdict:

@@ -31,6 +31,8 @@ class Question:
     """Starts the script, to watch it."""
     say: Say
     """Is told of the progress."""
+    recording: Path | None = None
+    """Where the participant's recording is, a file or a folder; None for the usual folders."""
     answered: str = field(default="", init=False)
     """The answer, once it was given."""
 

@@ -18,9 +18,9 @@ def judge_phase(question: Question) -> Verdict:
     """Ask which phase takes most of a step, and look into the newest trace of the script."""
     script = question.script
     record = f"workshop record torch -- {script.name} with its config"
-    trace = next((trace for trace in map(read, _newest_first(script)) if trace.script == script.name), None)
+    trace = next((trace for trace in map(read, _newest_first(question)) if trace.script == script.name), None)
     if trace is None:
-        return question.not_yet(f"there is no trace of {script.name} in prof", record)
+        return question.not_yet(f"there is no trace of {script.name} in {_where(question)}", record)
     path, steps = trace.path, traced_steps(trace)
     if script.stat().st_mtime > path.stat().st_mtime:
         return question.not_yet(f"the trace is stale: {script.name} was saved after {path.name} was written", record)
@@ -39,8 +39,8 @@ def judge_phase(question: Question) -> Verdict:
 def judge_slow_rank(question: Question) -> Verdict:
     """Ask which rank is slower than the others, and look into the newest traces of several ranks."""
     part, script = question.part, question.script
-    missing = f"there is no trace of {script.name} on {part.ranks} ranks here"
-    for folder in dict.fromkeys(path.parent for path in _newest_first(script)):
+    missing = f"there is no trace of {script.name} on {part.ranks} ranks in {_where(question)}"
+    for folder in dict.fromkeys(path.parent for path in _newest_first(question)):
         traces = load([folder])
         if len(traces) < part.ranks or {trace.script for trace in traces.values()} != {script.name}:
             continue
@@ -61,8 +61,15 @@ def judge_slow_rank(question: Question) -> Verdict:
     return question.not_yet(missing, f"workshop show {part.name} says how to record all ranks")
 
 
-def _newest_first(script: Path) -> list[Path]:
-    """Return the traces in folders called prof, prof-2, ..., here or beside the script."""
-    folders = {folder.resolve() for folder in (Path.cwd(), script.parent)}
-    paths = [path for folder in folders for path in folder.glob(f"prof*/{TRACES}")]
+def _newest_first(question: Question) -> list[Path]:
+    """Return the traces where they were said to be, or else in folders called prof, prof-2, ..."""
+    folders = {folder.resolve() for folder in (Path.cwd(), question.script.parent)}
+    places = (
+        [question.recording] if question.recording else [each for folder in folders for each in folder.glob("prof*")]
+    )
+    paths = [path for place in places for path in (place.glob(TRACES) if place.is_dir() else [place])]
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
+def _where(question: Question) -> str:
+    return str(question.recording or "prof, prof-2, ... here; if it is in another folder, say --recording FOLDER")

@@ -1,0 +1,63 @@
+"""Tells the runs apart whose recordings lie in one folder: several runs are not one recording."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from workshop.errors import WorkshopError
+from workshop.profiles import stacks
+from workshop.profiles.code_origin import script_of
+from workshop.profiles.stacks import RECORD_AGAIN, Recording
+
+_NAMED_BY_RECORDER = re.compile(r"profile(?:_node\d+)?(?:_rank\d+)?(-\d+)?\.raw")
+"""The names that `workshop record py-spy` gives to files: those of one run end in the same number."""
+
+
+def read(*paths: Path, library: str | None = None) -> Recording:
+    """Read recordings as one; of a folder, those of one run.
+
+    Args:
+        paths: files, which may be gzipped, and folders.
+        library: a text; of a folder, the newest run of a script whose name contains it is read, if there is one.
+
+    Raises:
+        WorkshopError: a file does not exist or is not a recording, or there is none in a folder.
+    """
+    found = [_newest_run(path, library) if path.is_dir() else stacks.read(path) for path in paths]
+    return _together(found)
+
+
+def _newest_run(folder: Path, library: str | None) -> Recording:
+    """Return the newest run in a folder; its notes say what else is there."""
+    runs: dict[tuple[str, str], list[Path]] = {}
+    recordings: dict[Path, Recording] = {}
+    notes = []
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")):
+        try:
+            recordings[path] = stacks.read(path)
+        except WorkshopError as error:  # the folder may hold flame graphs, too
+            notes.append(f"left out: {error}")
+            continue
+        number = _NAMED_BY_RECORDER.fullmatch(path.name)
+        key = (script_of(recordings[path]), (number[1] or "") if number else "")
+        runs.setdefault(key, []).append(path)
+    if not runs:
+        raise WorkshopError(f"there is no py-spy recording in {folder}; {RECORD_AGAIN}")
+    by_age = sorted(runs, key=lambda run: max(path.stat().st_mtime for path in runs[run]))
+    of_script = [run for run in by_age if library and library in run[0]]
+    chosen = (of_script or by_age)[-1]
+    if len(runs) > 1:
+        others = ", ".join(f"{runs[run][0].name} of {run[0]}" for run in by_age if run != chosen)
+        notes.append(
+            f"{folder} has recordings of several runs; this is {runs[chosen][0].name} of {chosen[0]}, the newest"
+            f"{' of that script' if of_script else ''}. There are also {others}: name one with --file"
+        )
+    found = _together([recordings[path] for path in runs[chosen]])
+    return replace(found, notes=[*notes, *found.notes])
+
+
+def _together(recordings: list[Recording]) -> Recording:
+    if len(recordings) == 1:
+        return recordings[0]
+    every = [stack for each in recordings for stack in each.stacks]
+    return Recording(every, [note for each in recordings for note in each.notes])
