@@ -1,6 +1,7 @@
 """The commands on the way through the parts."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_list_says_what_comes_next(script: Path, workshop: Run) -> None:
     lines = [" ".join(line.split()) for line in listed.splitlines()]
     assert lines[0] == "done part1 Watch it run"
     assert lines[1] == "open part2 Find the line"
-    assert lines[-1] == "Next: part2, Find the line: workshop show part2"
+    assert lines[-3:] == ["Next is part2, Find the line:", "", "workshop show part2"]
     found = json.loads(workshop("list", "--json").stdout)
     assert (found["schema_version"], found["next"]) == (1, "part2")
     assert [each["part"] for each in found["parts"]] == [part.name for part in all_parts()]
@@ -70,7 +71,11 @@ def test_diff(script: Path, workshop: Run) -> None:
 
 
 def test_a_solution_is_printed_or_written_and_yours_is_kept(script: Path, workshop: Run) -> None:
-    assert workshop("solution", "3", "--yes").stdout == find_part("part3").solution.read_text()
+    shown = workshop("solution", "3", "--yes").stdout
+    assert shown.startswith("--- part1.py\n+++ solutions/part3.py\n")
+    assert re.search(r"^\+ .*num_workers=8", shown, re.M)
+    assert f"The whole script is {find_part('part3').solution}" in shown
+    assert shown.endswith("\n\n    workshop solution part3 --write\n")
     script.write_text("mine")
     done = workshop("solution", "part5", "--write", "--yes")
     assert script.read_bytes() == (SOLUTIONS / "part5.py").read_bytes()
@@ -90,7 +95,7 @@ def test_a_part_with_a_script_of_its_own(workshop: Run, project: Path, tmp_path:
     missing = "there is no lattice.py here; put it there with workshop start part9"
     assert missing in said("check", "part9", "--answer", "1", code=2)
     assert missing in said("diff", "part9", "--yes", code=2)
-    assert "lattice.py is here. Edit it" in said("start", "part9")
+    assert "lattice.py is here. What to do with it" in said("start", "part9")
     assert (tmp_path / "lattice.py").read_bytes() == (part.folder / "lattice.py").read_bytes()
     assert not (tmp_path / "train.py").exists()
 

@@ -63,8 +63,8 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
 @pytest.mark.parametrize(
     ("exit_code", "outcome", "says"),
     [
-        (1, Outcome.BROKEN, "the script broke: it ended"),
-        (None, Outcome.BROKEN, "the script broke: it ended"),
+        (1, Outcome.BROKEN, "it ended"),
+        (None, Outcome.BROKEN, "it ended"),
         (0, Outcome.OTHER_WORK, "the script does not train: it ended"),
     ],
 )

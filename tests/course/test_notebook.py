@@ -82,7 +82,9 @@ def here(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def test_pictures_of_what_was_measured(here: Path) -> None:
     phases = {"data wait": 3.0, "forward": 1.0}
-    speed = Speed("untouched", 8.0, 16.0, 2.0, 1.9, 2.1, 3, 1.5, phases, phases | {"data wait": 1.0}, None, 3.0)
+    speed = Speed(
+        "untouched", "train.py", 8.0, 16.0, 2.0, 1.9, 2.1, 3, 1.5, phases, phases | {"data wait": 1.0}, None, 3.0
+    )
     verdict = Verdict("part3", Outcome.DONE, ("2.00 times",), speed)
     remember(State(here), find_part("part3"), verdict, b"mine")
     drawn = notebook.phases("part3")._repr_html_()

@@ -39,8 +39,8 @@ def test_a_solved_part_stays_solved_until_the_script_changes(script: Path) -> No
     for source, outcome, state_of_part3 in [
         (b"mine", Outcome.DONE, "done"),
         (b"mine", Outcome.UNDECIDED, "done"),
-        (b"other", None, "done before"),
-        (b"other", Outcome.NOT_YET, "done before"),
+        (b"other", None, progress.EDITED),
+        (b"other", Outcome.NOT_YET, progress.EDITED),
         (b"other", Outcome.DONE, "done"),
     ]:
         script.write_bytes(source)
@@ -48,7 +48,7 @@ def test_a_solved_part_stays_solved_until_the_script_changes(script: Path) -> No
             end(State(script.parent), "part3", outcome, source)
         assert states(script)["part3"] == state_of_part3
     script.unlink()
-    assert states(script)["part3"] == "done before"
+    assert states(script)["part3"] == progress.EDITED
     end(State(script.parent), "part5", Outcome.OTHER_WORK, b"other")
     assert states(script)["part5"] == "not the same work"
 
@@ -56,7 +56,7 @@ def test_a_solved_part_stays_solved_until_the_script_changes(script: Path) -> No
 def test_the_best_speed_is_remembered(tmp_path: Path) -> None:
     state, part = State(tmp_path), find_part("part3")
     for ratio in (2.0, 3.0, 2.5):
-        speed = Speed("", 1.0, ratio, ratio, ratio, ratio, 3, 1.5, {}, {}, None, None)
+        speed = Speed("", "", 1.0, ratio, ratio, ratio, ratio, 3, 1.5, {}, {}, None, None)
         progress.remember(state, part, Verdict("part3", Outcome.DONE, ("",), speed), b"")
     end(state, "part3", Outcome.BROKEN, b"")
     known = State(tmp_path).get("parts", "part3")

@@ -60,7 +60,7 @@ def test_a_script_that_ends_is_started_again_for_the_headroom(measured: Measure)
         ("while True: step(training=0)", ["No headroom: no batch came from a DataLoader with gradients switched on."]),
         (
             "for _ in range(9): step()\n1 / 0",
-            ["The script broke: it ended with code 1 after 9", "No headroom: "],
+            ["The script crashed: it ended with code 1 after 9", "No headroom: "],
         ),
     ],
 )

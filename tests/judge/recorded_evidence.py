@@ -13,14 +13,14 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from threading import Lock
 
 from workshop.course.checks import config_of, contest_of
 from workshop.judge.contest import Contest
 from workshop.judge.judged_script import JudgedScript
-from workshop.judge.ledger import Ledger, events_in
+from workshop.judge.ledger import Ledger, as_event, events_in
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import NO_LOSS, Evidence, differences
 from workshop.judge.rank_proof import differences_of_ranks
@@ -65,7 +65,9 @@ class Recorded:
 
     def save(self, path: Path) -> None:
         """Write a file; it is the same for the same evidence."""
-        head = json.dumps({"ranks": [len(events) for events in self.ranks], "clocks": self.replaced_clocks})
+        others = len(self.recomputed) + len(self.repeated)
+        ranks = [len(events) for events in self.ranks]
+        head = json.dumps({"ranks": ranks, "clocks": self.replaced_clocks, "others": others})
         messages = [*self.recomputed, *self.repeated, *(event for events in self.ranks for event in events)]
         with gzip.GzipFile(path, "wb", mtime=0) as file:
             file.write("\n".join([head, *map(wire.encode, messages)]).encode())
@@ -74,12 +76,13 @@ class Recorded:
     def load(cls, path: Path) -> "Recorded":
         """Read a file that `save` has written."""
         first, *lines = gzip.decompress(path.read_bytes()).splitlines()
-        head, messages = json.loads(first), list(map(wire.decode, lines))
-        events = (each for each in messages if isinstance(each, Event))
+        head = json.loads(first)
+        others, events = map(wire.decode, lines[: head["others"]]), map(as_event, lines[head["others"] :])
+        by_kind = {kind: list(each) for kind, each in groupby(others, type)}
         return cls(
             [list(islice(events, size)) for size in head["ranks"]],
-            [each for each in messages if isinstance(each, Recomputation)],
-            [each for each in messages if isinstance(each, Repetition)],
+            by_kind.get(Recomputation, []),
+            by_kind.get(Repetition, []),
             head["clocks"],
         )
 

@@ -9,7 +9,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.signatures import SAME_PICTURE, distance, unit
+from workshop.judge.signatures import SAME_PICTURE, distance, unit, values_of
 from workshop.pets.layout import stand_in_folder
 from workshop.probe.events import PhotoRead, SimpleTransform, TransformCall
 from workshop.probe.signature import encode, signature
@@ -23,7 +23,7 @@ def photo(data: Path) -> Image.Image:
 
 def sign(picture: object) -> np.ndarray:
     """As it comes out of an event."""
-    [row] = unit(encode(signature(picture)).values)
+    [row] = unit(values_of(encode(signature(picture))))
     return row
 
 

@@ -22,7 +22,7 @@ def test_what_ranks_did_is_one_run() -> None:
     [forward] = whole.forwards
     assert (forward.shape, forward.targets) == ((7, 2), (0, 1, 2, 3, 0, 1, 2))
     assert (forward.t, whole.loader_starts) == (2.0, [0.5]), "the slowest rank counts"
-    assert forward.values.shape == (7, 64)
+    assert forward.pictures.shape == (7, 64)
     assert list(check_parameters(ledgers)) == []
     assert list(check_steps(ledgers)) == []
 

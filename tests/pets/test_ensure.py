@@ -41,9 +41,9 @@ def test_else_the_stand_in_with_one_line(
     monkeypatch.setenv("WORKSHOP_OFFLINE", forbidden)
     vars(server).update(trouble)
     assert ensure.ensure_pets(tmp_path, "auto", server.address) == tmp_path / "stand-in"
-    line = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
-    assert line.startswith("Using drawn stand-in pictures: ")
-    assert line.endswith(f"For the photos: workshop data download --data {tmp_path}")
+    line, command = capsys.readouterr().err.replace("\r", "\n").splitlines()[-2:]
+    assert line.startswith("Using generated pictures instead of photos (" + "WORKSHOP_OFFLINE=1)" * int(forbidden))
+    assert (line[-17:], command) == (". For the photos:", f"    workshop data download --data {tmp_path}")
     assert not photos_folder(tmp_path).exists()
     with pytest.raises(DownloadError):
         ensure.ensure_pets(tmp_path, "oxford-pets", server.address)

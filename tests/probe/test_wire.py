@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from workshop.judge.ledger import as_event
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
-from workshop.probe.events import ForwardPass, Signatures, SimpleTransform, StepTaken
+from workshop.probe.events import Event, ForwardPass, Signatures, SimpleTransform, StepTaken, TransformCall
 from workshop.probe.messages import BatchCounts, SetStage, StepReport
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig, ProfilerOptions
 
 FORWARD = ForwardPass(1.5, (2, 3), "float32", "cpu", False, Signatures((1, 2), b"1234"), (0, 1))
+
+TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), 0.25, scales=((1.0, 0.5),))
 
 
 @pytest.mark.parametrize(
@@ -22,13 +25,23 @@ FORWARD = ForwardPass(1.5, (2, 3), "float32", "cpu", False, Signatures((1, 2), b
         ProbeConfig("/tmp/x", 7, 2, JudgedRun("/photos/", None, 3)),
         ProbeConfig("/tmp/x", 7),
         StepReport("replay", 3, {str(phase): 0.5 for phase in Phase}, 12, BatchCounts(training=3, kept=1), "cuda"),
-        StepTaken(1.0, 2, 3, (FORWARD,), 1, (0.25, math.inf), frozenset([3])),
-        SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), 0.25, scales=()),
     ],
     ids=lambda message: type(message).__name__,
 )
 def test_a_message_is_the_same_at_the_other_end(message: Any) -> None:
     assert wire.decode(wire.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        StepTaken(1.0, 2, 3, (FORWARD,), 1, (0.25, math.inf), frozenset([3])),
+        TransformCall(1.0, 2, 3, (TRANSFORM,), FORWARD.pictures, FORWARD.pictures),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_an_event_is_the_same_for_the_judge(event: Event) -> None:
+    assert as_event(wire.encode(event)) == event
 
 
 def test_messages_come_one_by_one_however_they_were_sent() -> None:

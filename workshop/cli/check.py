@@ -9,7 +9,7 @@ import typer
 
 from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
-from workshop.cli.output import ask, print_json, say
+from workshop.cli.output import ask, print_json, progress_line, say
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
 from workshop.course.state import State
@@ -74,7 +74,8 @@ def check(
     verdicts = []
     for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
-        verdicts.append(checks.check(each, own, data, config, device, say, asker, state, recording))
+        with progress_line() as show:
+            verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording))
         if not as_json:
             print_verdict(verdicts[-1])
     following = next_part(state, after=todo[-1][0])
@@ -110,7 +111,8 @@ def watch(
     for _ in changes([script, Path(f"{script.name}.lprof")] if found.question else [script]):
         say(f"{found.name}: {found.title}")
         try:
-            verdict = checks.check(found, script, data, device=device, say=say, ask=asker, state=state)
+            with progress_line() as show:
+                verdict = checks.check(found, script, data, device=device, say=show, ask=asker, state=state)
         except WorkshopError as error:  # a file that is being edited may be anything for a while
             say(str(error))
         else:

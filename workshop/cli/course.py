@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
-from workshop.cli.output import filled, print_diff, print_json, print_lesson, print_rows
+from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
 from workshop.course import progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
@@ -65,7 +65,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
     if number == len(found.hints) and found.changes:
-        print(f"\nIt was the last. The solution: workshop solution {found.name}")
+        print(f"\nThat was the last hint. The solution:\n\n{commands(f'workshop solution {found.name}')}")
 
 
 @app.command(rich_help_panel=COURSE)
@@ -94,16 +94,20 @@ def solution(
     yes: YesOption = False,
     script: PartScriptOption = None,
 ) -> None:
-    """Show a solution, once you have tried it yourself.
+    """Show what a solution changes, once you have tried.
 
     Example: workshop solution part3 --write
+
+    What it changes is shown against the script that the part begins with. With --write it is put in the place of yours.
     """
     found = find_part(part)
     source = progress.solution(state_beside(script), found, yes)
     if write:
         _replace(script or Path(found.script), source, f"now the solution of {source.stem}")
-    else:
-        print(source.read_text(encoding="utf-8"), end="")
+        return
+    print_diff(progress.difference(found.original_script, source))
+    print(f"\nThe whole script is {source}")
+    print(f"To put it in the place of yours, which is kept:\n\n{commands(f'workshop solution {found.name} --write')}")
 
 
 @app.command(rich_help_panel=COURSE)
@@ -117,22 +121,23 @@ def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
     found = progress.named_or_next(part, state_beside(script))
     script = script or Path(found.script)
     if script.exists():
-        print(f"{script} is here already; workshop reset {found.name} puts the untouched one in its place.")
+        print(f"{script} is here already. To put the original in its place, and keep yours:")
+        print(f"\n{commands(f'workshop reset {found.name}')}")
     else:
         replace_script(script, found.untouched)
-        print(f"{script} is here. Edit it; what to do is in workshop show {found.name}")
+        print(f"{script} is here. What to do with it:\n\n{commands(f'workshop show {found.name}')}")
 
 
 @app.command(rich_help_panel=COURSE)
 def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
-    """Put the untouched script back; yours is kept.
+    """Put the original script back; yours is kept.
 
     Yours gets the date in its name. Without the name of a part, the script is train.py.
 
     Example: workshop reset part9
     """
     found = find_part(part) if part else all_parts()[0]
-    _replace(script or Path(found.script), found.untouched, "as it was at first")
+    _replace(script or Path(found.script), found.untouched, "the original again")
 
 
 def state_beside(script: Path | None) -> State:
@@ -143,8 +148,8 @@ def state_beside(script: Path | None) -> State:
 def what_comes_next(part: Part | None) -> str:
     """Return a line that says which part comes next."""
     if part is None:
-        return "That was the last part. Now measure a script of your own: workshop measure SCRIPT"
-    return f"Next: {part.name}, {part.title}: workshop show {part.name}"
+        return f"That was the last part. Now measure a script of your own:\n\n{commands('workshop measure SCRIPT')}"
+    return f"Next is {part.name}, {part.title}:\n\n{commands(f'workshop show {part.name}')}"
 
 
 def _replace(script: Path, source: Path, is_now: str) -> None:

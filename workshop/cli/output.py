@@ -2,10 +2,13 @@
 
 import csv
 import json
+import os
+import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +28,31 @@ _STYLES |= dict.fromkeys(("warn", "absent"), "yellow") | dict.fromkeys(("fail", 
 def say(text: str) -> None:
     """Print progress, which goes to stderr: stdout is for the result."""
     print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows progress in one line of a terminal, which is gone at the end.
+
+    Elsewhere each text is a line of its own.
+    """
+    if not sys.stderr.isatty():
+        yield say
+        return
+    clear = "\r\x1b[K"
+
+    def show(text: str) -> None:
+        print(f"{clear}{text[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        print(clear, end="", file=sys.stderr, flush=True)
+
+
+def commands(*lines: str) -> str:
+    """Return commands to be typed, a line each, which no terminal breaks in the middle of a word."""
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def ask(question: str) -> str:
@@ -131,10 +159,33 @@ def print_diff(lines: list[str]) -> None:
 
 
 def print_lesson(markdown: str) -> None:
-    """Print a text, laid out in a terminal, and as it is elsewhere."""
+    """Print a text: laid out in a terminal, page by page if it is long, and as it is elsewhere."""
     if not sys.stdout.isatty():
         print(markdown)
         return
     from rich.markdown import Markdown
 
-    console().print(Markdown(markdown))
+    # less shows colours, ends by itself at the end of a short text, and leaves what it has shown.
+    os.environ.setdefault("LESS", "FRX")
+    out = console()
+    with out.pager(styles=out.color_system is not None):
+        out.print(Markdown(_with_commands(markdown)))
+
+
+def _with_commands(markdown: str) -> str:
+    """Return a lesson with commands in the place of its links, which a terminal cannot follow."""
+
+    def command(link: re.Match[str]) -> str:
+        text, path = link[1], link[2]
+        if text.strip("`") in path or path == "..":
+            return text if path != ".." else f"{text}: `workshop list`"
+        if path.startswith("http"):
+            return f"{text} ({path})"
+        if lesson := re.search(r"(part\d+)/README", path):
+            return f"{text}: `workshop show {lesson[1]}`"
+        if of_part := re.search(r"solutions/(part\d+)", path):
+            return f"{text}: `workshop solution {of_part[1]}`"
+        return f"{text} ({path.removeprefix('../../../')})"
+
+    *texts, end = re.sub(r"\[([^]]+)\]\(([^)]+)\)", command, markdown).strip().rpartition("\n\n")
+    return "".join([*texts, "\n".join(f"- {each}" for each in end.split(" · "))])

@@ -33,7 +33,8 @@ WORTH_IT = 1.1
 def print_verdict(verdict: Verdict) -> None:
     """Print the outcome, why, the figures, and what to look at next."""
     out = console()
-    out.print(Text(f"\n{verdict.subject}: {verdict.outcome.value}", _STYLES[verdict.outcome]))
+    says = "your script crashed" if verdict.outcome is Outcome.BROKEN else verdict.outcome.value
+    out.print(Text(f"\n{verdict.subject}: {says}", _STYLES[verdict.outcome]))
     for reason in verdict.reasons:
         out.print(Text(f"- {reason}"))
     if verdict.output:
@@ -57,7 +58,7 @@ def _figures(speed: Speed) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(speed.original, f"{speed.rate_before:.1f} samples/s")
     interval = f"95 %: {speed.low:.2f} to {speed.high:.2f}, {speed.pairs} pairs"
-    table.add_row("yours", f"{speed.rate_after:.1f} samples/s, {speed.ratio:.2f} times as fast ({interval})")
+    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, {speed.ratio:.2f} times as fast ({interval})")
     if speed.headroom_rate:
         share = speed.rate_after / speed.headroom_rate
         reached = f"you reach {share:.0%}" if share < 1 else "you are as fast, within the noise of one epoch"
@@ -69,7 +70,7 @@ def _race_phases(speed: Speed) -> Table:
     """Both epochs to one scale, so that the gain is seen at once."""
     longest = max(*speed.phases_before.values(), *speed.phases_after.values())
     table = Table.grid(padding=(0, 1))
-    table.add_row("seconds an epoch", "", Text(speed.original, "bold"), "", Text("yours", "bold"))
+    table.add_row("seconds an epoch", "", Text(speed.original, "bold"), "", Text(speed.candidate, "bold"))
     for phase, before in speed.phases_before.items():
         after = speed.phases_after[phase]
         table.add_row(phase, f"{before:6.2f}", _bar(before, longest), f"{after:6.2f}", _bar(after, longest))

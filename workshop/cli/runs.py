@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, JsonOption
-from workshop.cli.output import print_json, say
+from workshop.cli.output import print_json, progress_line
 from workshop.errors import WorkshopError
 
 app = typer.Typer()
@@ -40,7 +40,8 @@ def measure(
     from workshop.processes.script import ScriptError
 
     try:
-        found = measurement.measure(script, arguments or [], seconds, say, is_module, headroom)
+        with progress_line() as show:
+            found = measurement.measure(script, arguments or [], seconds, show, is_module, headroom)
     except ScriptError as error:
         verdict = broken(script, error)
         print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
@@ -80,7 +81,8 @@ def compare(
     for script in (old, new):
         if not script.is_file():
             raise WorkshopError(f"there is no file {script.absolute()}; name two training scripts")
-    verdict = judge.compare(old, new, arguments or [], target, steps, say)
+    with progress_line() as show:
+        verdict = judge.compare(old, new, arguments or [], target, steps, show)
     print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
     raise typer.Exit(verdict.outcome.exit_code)
 

@@ -69,7 +69,10 @@ def phases(part: str) -> Picture:
     longest = max(*before.values(), *after.values(), 1e-9)
     rows = []
     for phase, seconds in before.items():
-        for who, value, colour in ((speed["original"], seconds, BEFORE), ("yours", after[phase], AFTER)):
+        for who, value, colour in (
+            (speed["original"], seconds, BEFORE),
+            (speed.get("candidate", "yours"), after[phase], AFTER),
+        ):
             rows.append(_row([phase if colour == BEFORE else "", f"{value:.2f} s"], value / longest, colour, who))
     return _html_table(["phase", "an epoch", "", f"{speed['ratio']:.2f} times as fast"], rows)
 

@@ -12,6 +12,8 @@ from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, all_parts, find_part
 
+EDITED = "done (script edited since)"
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -20,7 +22,7 @@ class Progress:
     part: str
     title: str
     state: str
-    """ "done"; "done before" if the script has changed since; else how the last check ended, or "open"."""
+    """ "done", or `EDITED`; else how the last check ended, or "open"."""
     best_ratio: float | None
     """How many times as fast as the original the script has been at best."""
     hints_seen: int
@@ -49,7 +51,7 @@ def progress(state: State, script: Path) -> list[Progress]:
         known = state.get("parts", part.name) or {}
         text = known.get("last", "open")
         if known.get("done"):
-            text = "done" if known.get("script") == now else "done before"
+            text = "done" if known.get("script") == now else EDITED
         found.append(Progress(part.name, part.title, text, known.get("best_ratio"), known.get("hints", 0)))
     return found
 

@@ -113,7 +113,7 @@ def measure(
         if not steps:
             raise run.error or WorkshopError(f"{script} ended after {run.seen} optimizer steps; {_too_few(run.seen)}")
         synchronized = run.measure("synchronized", seconds / 2) if run.last and run.last.device == "cuda" else None
-        notes = [f"The script broke: {run.error}."] if run.error else []
+        notes = [f"The script crashed: {run.error}."] if run.error else []
         if run.batches["validation"]:
             notes.append("Batches without gradients, as for validation, are in the table as it is, not from memory.")
         if run.batches["elsewhere"]:

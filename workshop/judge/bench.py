@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Self
 
 from workshop.errors import WorkshopError
@@ -116,7 +116,7 @@ class Bench:
         """Start both scripts at once and let them warm up."""
         name = self.contest.original_name
         self.deadline_s = time.monotonic() + BUDGET_S
-        self.say(f"starting {name} and yours")
+        self.say(f"starting {self.contest.candidate.name} and {name}")
         self.original.begin()
         if self.steps:
             self.candidate.begin(self.some_step())
@@ -212,13 +212,12 @@ class Bench:
 
         def on_pair(pairs: Sequence[Pair]) -> None:
             """Show the latest pair; once, let the candidate train an epoch more, of which a step is recorded."""
-            pair = pairs[-1]
-            self.say(f"  {pair.before_s:.2f} s against {pair.after_s:.2f} s: {pair.ratio:.2f} times")
+            self.say(_how_far(pairs, self.contest.target))
             if len(pairs) == unraced:
                 self.train(1)
 
         begin = time.monotonic()
-        self.say(f"racing, epoch by epoch; asked: {self.timed.what}{self.contest.target:g} times as fast")
+        self.say(f"racing, epoch by epoch: {self.timed.what}{self.contest.target:g} times as fast is asked")
         result = race(
             lambda: run(self.original),
             lambda: run(self.candidate),
@@ -248,7 +247,7 @@ class Bench:
         known = contest.known_solution_ratio
         if known is not None and known >= contest.target * ROOM and not again:
             return known  # a worse one may have been bad luck
-        self.say("measuring the solution on this machine" + ("" if again else ", once"))
+        self.say("measuring the solution on this machine" + ("" if again else ", once: about 20 s"))
         begin = time.monotonic()
         with contest.script(contest.solution) as solution:
             for _ in range(2):
@@ -256,7 +255,6 @@ class Bench:
             pairs = [(self.original.epoch(Proceed(keep_batches=True)), solution.epoch()) for _ in range(3)]
         ratio = median(self.timed.seconds(before) / self.timed.seconds(after) for before, after in pairs)
         contest.keep_solution_ratio(round(ratio, 3))
-        self.say(f"  {ratio:.1f} times as fast as {contest.original_name}")
         self.deadline_s += time.monotonic() - begin
         return ratio
 
@@ -280,7 +278,8 @@ class Bench:
         items = sum(forward.shape[0] for step in steps for forward in step.forwards)
         low, high = result.interval
         return Speed(
-            original=self.contest.original_name.removeprefix("the ").removesuffix(" script"),
+            original=self.contest.original_name.removeprefix("the "),
+            candidate=self.contest.candidate.name,
             rate_before=items / median(map(self.timed.seconds, before)),
             rate_after=items / median(map(self.timed.seconds, after)),
             ratio=result.ratio,
@@ -330,6 +329,15 @@ def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:
 
 def _median_phases(epochs: list[Epoch]) -> dict[str, float]:
     return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in epochs[0].phases}
+
+
+def _how_far(pairs: Sequence[Pair], target: float) -> str:
+    """Say how far a race is, and how long it takes if it goes on as it has gone so far."""
+    result = Result(target, tuple(pairs))
+    left = min(LEAD - abs(result.lead), MOST_PAIRS - len(pairs))
+    left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)
+    so_far = f"pair {len(pairs)} of at most {MOST_PAIRS}: {result.ratio:.2f} times as fast so far"
+    return f"{so_far}; about {max(left_s, 1):.0f} s left"
 
 
 def _next(speed: Speed) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.signatures import distance, unit
+from workshop.judge.signatures import distance, unit, values_of
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.signature import SAME_PICTURE
 
@@ -51,7 +51,7 @@ def pictures_by_target(steps: Sequence[StepTaken]) -> dict[Any, list[Any]]:
     """Return the signatures that came with each target."""
     found: dict[Any, list[Any]] = {}
     for forward in forwards_in(steps):
-        for target, picture in zip(forward.targets or (), unit(forward.values), strict=False):
+        for target, picture in zip(forward.targets or (), unit(values_of(forward.pictures)), strict=False):
             found.setdefault(target, []).append(picture)
     return found
 

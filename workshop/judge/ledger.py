@@ -1,5 +1,6 @@
 """The ledger of a script: the work that it did, read from the events of its processes."""
 
+import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,9 +9,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import msgspec
 
 from workshop.judge.origin import Origins, PictureOrigin
+from workshop.judge.signatures import values_of
 from workshop.probe import wire
 from workshop.probe.events import (
     BatchCopied,
@@ -21,14 +23,16 @@ from workshop.probe.events import (
     OtherOptimizer,
     ParameterGroup,
     PhotoRead,
+    Signatures,
     StepTaken,
     TrainedModel,
     TransformCall,
 )
-from workshop.probe.signature import encode
 
 BLANK = 0.05
 """The values of a picture of one colour deviate by no more than this."""
+
+_KINDS = {kind.__name__: kind for kind in Event.__subclasses__()}
 
 MOST_TRACED = 1000
 """The number of pictures that are followed back; of more pictures, a sample is taken."""
@@ -132,17 +136,17 @@ class Ledger:
     @cached_property
     def blank(self) -> int:
         """The number of pictures that entered the model and are of one colour."""
-        return sum(int((forward.values.std(axis=1) <= BLANK).sum()) for forward in self.forwards)
+        return sum(int((values_of(forward.pictures).std(axis=1) <= BLANK).sum()) for forward in self.forwards)
 
     @cached_property
     def traced(self) -> list[TracedPicture]:
         """The pictures that entered the model, with their origins; of many pictures, some chosen by chance."""
-        pictures = [(forward, row) for forward in self.forwards for row in range(len(forward.values))]
+        pictures = [(forward, row) for forward in self.forwards for row in range(forward.pictures.shape[0])]
         if len(pictures) > MOST_TRACED:
             pictures = random.sample(pictures, MOST_TRACED)
         found = []
         for forward, row in pictures:
-            picture = forward.values[row]
+            picture = values_of(forward.pictures)[row]
             if picture.std() > BLANK:  # else the augmentation has blanked it
                 target = (forward.targets or ())[row : row + 1]
                 found.append(TracedPicture(target[0] if target else None, self.origins.of(picture, forward.t)))
@@ -154,17 +158,24 @@ def events_in(folder: Path) -> list[Event]:
     events: list[Event] = []
     for path in folder.glob("*.jsonl"):
         whole, _, _ = path.read_text().rpartition("\n")
-        events.extend(map(wire.decode, whole.splitlines()))
+        events.extend(map(as_event, whole.splitlines()))
     return sorted(events, key=lambda event: event.t)
+
+
+def as_event(line: str | bytes) -> Event:
+    """Return the event that a process has noted in this line, with tuples and sets in their places."""
+    fields = json.loads(line)
+    return msgspec.convert(fields, _KINDS[fields.pop(wire.TAG)])
 
 
 def _together(shares: Sequence[ForwardPass]) -> ForwardPass:
     """Join the shares that ranks have of one batch."""
     targets = [share.targets for share in shares]
+    rows = sum(share.pictures.shape[0] for share in shares)
     return replace(
         shares[0],
         t=max(share.t for share in shares),
         shape=(sum(share.shape[0] for share in shares), *shares[0].shape[1:]),
-        pictures=encode(np.concatenate([share.values for share in shares])),
+        pictures=Signatures((rows, shares[0].pictures.shape[1]), b"".join(share.pictures.halves for share in shares)),
         targets=None if None in targets else tuple(target for each in targets for target in each or ()),
     )

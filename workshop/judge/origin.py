@@ -12,7 +12,7 @@ from itertools import dropwhile
 
 import numpy as np
 
-from workshop.judge.signatures import Array, Pictures, distance, is_same, line_after, scale_between, unit
+from workshop.judge.signatures import Array, Pictures, distance, is_same, line_after, scale_between, unit, values_of
 from workshop.probe.events import SAMPLES, PhotoRead, SimpleTransform, TransformCall, is_random
 from workshop.probe.signature import SAME_PICTURE
 
@@ -60,17 +60,17 @@ class _Hop:
     @property
     def before(self) -> Array:
         """The signature of what entered."""
-        return self.made.before.values[self.row]
+        return values_of(self.made.before)[self.row]
 
     @property
     def after(self) -> Array:
         """The signature of what left."""
-        return self.made.after.values[self.row]
+        return values_of(self.made.after)[self.row]
 
     @property
     def decoded(self) -> Array | None:
         """The signature of the picture as it entered the first random transform inside, if there is one."""
-        return None if self.made.decoded is None else unit(self.made.decoded.values)[self.row]
+        return None if self.made.decoded is None else unit(values_of(self.made.decoded))[self.row]
 
     @property
     def gap(self) -> float:
@@ -105,8 +105,8 @@ class Origins:
 
     def __init__(self, transforms: Sequence[TransformCall], reads: Sequence[PhotoRead]) -> None:
         self._transforms = transforms
-        self._made = Pictures((number, unit(each.after.values)) for number, each in enumerate(transforms))
-        self._taken = Pictures((number, unit(each.before.values)) for number, each in enumerate(transforms))
+        self._made = Pictures((number, unit(values_of(each.after))) for number, each in enumerate(transforms))
+        self._taken = Pictures((number, unit(values_of(each.before))) for number, each in enumerate(transforms))
         self.read_for: list[PhotoRead | None] = []
         """For each transform, the photo that its thread had opened last and done nothing else with."""
         opened: dict[tuple[int, int], PhotoRead] = {}
@@ -139,9 +139,9 @@ class Origins:
         """Yield the transforms on a picture's way, the latest first."""
         while (number := self._maker(same := unit(picture[None])[0], before)) is not None:
             made = self._transforms[number]
-            row = int(np.argmin(distance(unit(made.after.values), same))) if made.before.shape[0] > 1 else 0
+            row = int(np.argmin(distance(unit(values_of(made.after)), same))) if made.before.shape[0] > 1 else 0
             yield _Hop(number, made, row, picture)
-            picture, before = made.before.values[row], made.t
+            picture, before = values_of(made.before)[row], made.t
 
     def _maker(self, picture: Array, before: float) -> int | None:
         """The latest transform before a time that made this picture, if there is one."""

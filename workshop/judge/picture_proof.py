@@ -11,7 +11,7 @@ import numpy as np
 from workshop.judge.epochs import epochs, forwards_in, largest_share_repeated, targets_in
 from workshop.judge.ledger import Ledger
 from workshop.judge.origin import PictureOrigin
-from workshop.judge.signatures import Array, distance, unit
+from workshop.judge.signatures import Array, distance, unit, values_of
 from workshop.judge.verdict import Unseen
 from workshop.probe.events import ForwardPass, PhotoRead, SimpleTransform, is_random
 from workshop.probe.messages import Repetition
@@ -153,7 +153,7 @@ def check_repeated(repeated: Sequence[Repetition], own: Sequence[Repetition]) ->
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that no more pictures than in the original are of one colour; these cannot be followed."""
     ours, theirs = original.blank, candidate.blank
-    usual, count = (sum(len(forward.values) for forward in ledger.forwards) for ledger in (original, candidate))
+    usual, count = (sum(forward.pictures.shape[0] for forward in ledger.forwards) for ledger in (original, candidate))
     deviation = math.sqrt((ours + 1) / usual / count)  # of the candidate's share, if it is the original's
     if theirs / count > ours / usual + max(2 * FEW, 5 * deviation):
         yield f"{theirs} of {count} pictures that enter the model show nothing, in the original {ours} of {usual}"
@@ -226,8 +226,8 @@ def _scales(ledger: Ledger) -> list[Array]:
 def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Where pictures cannot be followed: check mean and deviation of all values that enter the model."""
     ours, theirs = (
-        np.concatenate([f.values.reshape(len(f.values), f.shape[1] if len(f.shape) == 4 else 1, -1) for f in fs])
-        for fs in (original.forwards, candidate.forwards)
+        np.concatenate([_channels(forward) for forward in forwards])
+        for forwards in (original.forwards, candidate.forwards)
     )
     for channel in range(ours.shape[1]):
         a, b = ours[:, channel], theirs[:, channel]
@@ -237,6 +237,12 @@ def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
                 f"original {a.mean():.2f} and {a.std():.2f}: is the normalisation missing?"
             )
             return
+
+
+def _channels(forward: ForwardPass) -> Array:
+    """Return the signatures of a batch, of shape (pictures, channels, values)."""
+    values = values_of(forward.pictures)
+    return values.reshape(len(values), forward.shape[1] if len(forward.shape) == 4 else 1, -1)
 
 
 def check_targets(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -256,7 +262,7 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
     steps = len(epochs(original)[0])
     augments = any(each.origin and each.origin.draws for each in original.traced)
     seen_twice = len(epochs(original, steps)) > 1
-    if any(len(each.targets or ()) != len(each.values) for each in (*original.forwards, *candidate.forwards)):
+    if any(len(each.targets or ()) != each.pictures.shape[0] for each in (*original.forwards, *candidate.forwards)):
         return  # pictures cannot be told from each other
     if largest_share_repeated(original, steps) > 0.1 or not (augments or seen_twice):
         return
@@ -305,10 +311,10 @@ def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
         How many were, how many were copied more than once, and of how many batches.
     """
     ahead = again = batches = 0
-    copies = [(copy, unit(copy.picture.values)[0]) for copy in ledger.copies if copy.picture]
+    copies = [(copy, unit(values_of(copy.picture))[0]) for copy in ledger.copies if copy.picture]
     for epoch in epochs(ledger, steps):
         for present, following in pairwise(forwards_in(epoch)):
-            first = unit(following.values)[0]
+            first = unit(values_of(following.pictures))[0]
             copied = [
                 copy
                 for copy, picture in copies

@@ -131,10 +131,10 @@ class RanksBench:
 
     def train(self) -> None:
         """Let both train for a few epochs; a step of each epoch is recorded, to be recomputed."""
-        self.say("the untouched script, in one process")
+        self.say("starting the untouched script, in one process")
         for _ in range(EPOCHS):
             self.original.epoch()
-        self.say(f"yours, on {self.count} ranks")
+        self.say(f"starting {self.contest.candidate.name} on {self.count} ranks")
         for _ in range(EPOCHS):
             self.epochs.append(self.ranks.epoch(random.randrange(self.original.epoch_steps or 1)))
 
@@ -166,7 +166,7 @@ class RanksBench:
                 f"whether {self.count} ranks are faster than one cannot be measured here: it takes a GPU, or "
                 f"{CORES_FOR_A_RANK} cores, for each, and there are {cores} cores"
             )
-        self.say("one rank beside them: how much faster are they?")
+        self.say("starting one rank beside them, to see how much faster they are")
         one = Ranks(self.contest, 1)
         self._open.callback(one.close)
         one.epoch()

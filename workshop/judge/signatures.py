@@ -1,14 +1,21 @@
 """Signatures of pictures, compared: a few values of each channel, as `probe.signature` takes them."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.probe.events import SAMPLES
+from workshop.probe.events import SAMPLES, Signatures
 from workshop.probe.signature import FLAT, SAME_PICTURE
 
 Array = NDArray[np.float32]
+
+
+@lru_cache(maxsize=100_000)
+def values_of(signatures: Signatures) -> Array:
+    """Return the values that `probe.signature.encode` has packed; the array is not to be changed."""
+    return np.frombuffer(signatures.halves, np.float16).reshape(signatures.shape).astype(np.float32)
 
 
 def unit(values: Array) -> Array:

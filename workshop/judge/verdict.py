@@ -30,6 +30,8 @@ class Speed:
 
     original: str
     """The name of what the candidate was raced against."""
+    candidate: str
+    """The name of the script that was judged."""
     rate_before: float
     rate_after: float
     ratio: float
@@ -73,7 +75,7 @@ def broken(subject: str, error: ScriptError) -> Verdict:
     output = shorten(error.output)
     if error.exit_code == 0:
         return Verdict(subject, Outcome.OTHER_WORK, (f"the script does not train: {error}",), output=output)
-    return Verdict(subject, Outcome.BROKEN, (f"the script broke: {error}",), output=output)
+    return Verdict(subject, Outcome.BROKEN, (str(error),), output=output)
 
 
 class Unseen(str):

@@ -33,7 +33,7 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
     try:
         if not photos.exists():
             if is_offline():
-                raise DownloadError(f"{OFFLINE_VARIABLE} forbids the network")
+                raise DownloadError(f"{OFFLINE_VARIABLE}={os.environ[OFFLINE_VARIABLE]}")
             if problem := why_unreachable(source, within_s=4.0):
                 raise DownloadError(f"{source} cannot be reached ({problem})")
         return ensure_photos(data, source)
@@ -44,7 +44,9 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
             raise
         reason = f"{error.filename or data}: {error.strerror}"  # the folder may hold the stand-in nevertheless
     root = ensure_stand_in(data)
-    print(f"Using drawn stand-in pictures: {reason}. For the photos: {photos.command}", file=sys.stderr)
+    print(
+        f"Using generated pictures instead of photos ({reason}). For the photos:\n    {photos.command}", file=sys.stderr
+    )
     return root
 
 

@@ -1,11 +1,7 @@
 """What the processes of a judged script note in files in the run's folder: every class that derives from `Event`."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 SAMPLES = 64
 """The number of values that the signature of a picture takes of each channel."""
@@ -18,12 +14,7 @@ class Signatures:
     shape: tuple[int, int]
     """(pictures, channels * SAMPLES)."""
     halves: bytes
-    """The values as float16."""
-
-    @cached_property
-    def values(self) -> NDArray[np.float32]:
-        """The values as an array of this shape."""
-        return np.frombuffer(self.halves, np.float16).reshape(self.shape).astype(np.float32)
+    """The values as float16; `judge.signatures.values_of` makes an array of them."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +169,6 @@ class ForwardPass:
     """`torch.get_rng_state()`, if it was asked for."""
     random_seed: int | None = None
     """The number that this generator began with, `torch.initial_seed()`; noted with the state."""
-
-    @property
-    def values(self) -> NDArray[np.float32]:
-        """The pictures' signatures, of shape (pictures, channels * SAMPLES)."""
-        return self.pictures.values
 
 
 @dataclass(frozen=True)

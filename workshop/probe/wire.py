@@ -1,13 +1,12 @@
 """How settings, messages and events cross between a watched script and the process that watches it: lines of JSON."""
 
 import json
+from base64 import b64encode
 from typing import Any
-
-import msgspec
 
 from workshop.probe import events, messages, settings
 
-_TAG = "$"
+TAG = "$"
 """The key under which a JSON object names its class; no field of a message has this name."""
 
 _CLASSES = {name: each for module in (events, messages, settings) for name, each in vars(module).items()}
@@ -15,14 +14,23 @@ _CLASSES = {name: each for module in (events, messages, settings) for name, each
 
 def encode(message: Any) -> str:
     """Return a message as JSON in one line."""
-    return json.dumps({_TAG: type(message).__name__} | msgspec.to_builtins(message))
+    return json.dumps(message, default=_as_json)
 
 
 def decode(line: str | bytes) -> Any:
-    """Return the message that `encode` made this line of.
+    """Return the message that `encode` made this line of; tuples and sets inside come back as lists.
 
     Raises:
         ValueError: the line is no message.
     """
-    fields = json.loads(line)
-    return msgspec.convert(fields, _CLASSES[fields.pop(_TAG)])
+
+    def restore(values: dict[str, Any]) -> Any:
+        return _CLASSES[values.pop(TAG)](**values) if TAG in values else values
+
+    return json.loads(line, object_hook=restore)
+
+
+def _as_json(part: Any) -> Any:
+    if isinstance(part, bytes):
+        return b64encode(part).decode()
+    return sorted(part) if isinstance(part, frozenset) else {TAG: type(part).__name__} | vars(part)

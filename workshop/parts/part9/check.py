@@ -8,6 +8,7 @@ import torch
 
 from workshop.judge.bench import PREPARATION, Bench
 from workshop.judge.ledger import Ledger
+from workshop.judge.signatures import values_of
 from workshop.judge.verdict import Verdict
 from workshop.parts.part9.draws import too_few
 from workshop.parts.part9.haar import complaints
@@ -38,6 +39,6 @@ def links_are_haar(bench: Bench, samples: Sequence[Path]) -> Iterator[str]:
     yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])
     if ours[0].device == "cpu":
         yield from too_few(Ledger.of(bench.candidate.folder))
-    fields = np.concatenate([forward.values for forward in theirs])
+    fields = np.concatenate([values_of(forward.pictures) for forward in theirs])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
         yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"
