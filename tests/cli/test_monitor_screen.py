@@ -4,13 +4,16 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
+import pexpect
 import pytest
 from conftest import Run
 from rich.console import Console
@@ -90,5 +93,18 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(start: Callable[..., subprocess.Po
     assert complaint.endswith("stopped by Ctrl-C\n")
     assert "Traceback" not in complaint
     assert "\x1b[?1049h" in shown  # the other screen
-    assert shown.rindex("\x1b[?1049l") > shown.rindex("training")
-    assert "\x1b[?25h" in shown[shown.rindex("training") :]  # the cursor
+    picture, left = shown.split("\x1b[?1049l")
+    assert "training" in picture
+    assert picture.rindex("\x1b[?25h") > picture.rindex("training")  # the cursor
+    assert re.search(rf"Average of \d+ s\s+cores \d+ %.*{os.getpid()} training: cpu \d+ %", left, re.DOTALL)
+
+
+def test_q_ends_it_and_averages_are_printed() -> None:
+    command = f"{sys.executable} -m workshop monitor --pid {os.getpid()} --interval 0.1"
+    with pexpect.spawn(command, dimensions=(24, 80), encoding="utf-8", timeout=20) as terminal:
+        terminal.expect("q ends")
+        terminal.send("q")
+        terminal.expect("Average of")
+        terminal.expect("training: cpu")
+        terminal.expect(pexpect.EOF)
+    assert terminal.exitstatus == 0

@@ -124,6 +124,16 @@ def test_ctrl_c_keeps_what_was_recorded(active: int, kept: list[int] | None, tmp
     assert found == kept if kept else found[:3] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("stop", [[], ["--stop"]])
+def test_the_training_goes_on_or_ends_once_the_traces_are_written(stop: list[str], record: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"{TRAINING}    if step > 2:\n        import time; time.sleep(1)\n")
+    done = record(*stop, *ONE_STEP, "mine.py", "9")
+    assert done.returncode == 0
+    assert ("1 trace is written to prof, and the training goes on. Ctrl-C ends it" in done.stderr) == (not stop)
+    assert "1 trace in prof" in done.stderr
+    assert len(load([tmp_path / "prof"])) == 1
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "says"),
     [

@@ -1,7 +1,12 @@
 """The live picture of `workshop monitor`."""
 
+import os
+import select
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import mean
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -12,14 +17,57 @@ from workshop.processes.snapshot import START, Gpu, Snapshot, Watch
 
 
 def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:
-    """Show the picture until Ctrl-C; once, after an interval, if asked to or if there is no terminal to draw on."""
+    """Show the picture until q or Ctrl-C, then averages; only once if asked to, or where there is no terminal."""
     if once or not console.is_terminal or console.is_dumb_terminal:
         console.print(render(first_rates(watch, interval_s), console.width))
         return
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            live.update(render(watch.snapshot(), console.width), refresh=True)
-            time.sleep(interval_s)
+    watch.snapshot()  # the first one has no rates
+    begin = time.monotonic()
+    seen: list[Snapshot] = []
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live, keys() as wait_for_key:
+            while wait_for_key(interval_s if seen else 0.1) != "q":
+                seen.append(watch.snapshot())
+                live.update(render(seen[-1], console.width), refresh=True)
+    finally:
+        if seen:
+            console.print("\n".join(averages(seen, time.monotonic() - begin)))
+
+
+@contextmanager
+def keys() -> Iterator[Callable[[float], str]]:
+    """Yield a function that waits for a key, for so many seconds at most, and returns it; "" if none came."""
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield lambda seconds: str(time.sleep(seconds) or "")  # type: ignore[func-returns-value]
+        return
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+    try:
+        yield lambda seconds: os.read(terminal, 1).decode() if select.select([terminal], [], [], seconds)[0] else ""
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def averages(seen: Sequence[Snapshot], seconds: float) -> Iterator[str]:
+    """Yield lines with the means of what was seen: of the machine, and of each process that was there at the end."""
+
+    def mean_of(values: Iterable[float | None], unit: float = 1, digits: int = 0) -> str:
+        known = [value for value in values if value is not None]
+        return _figure(mean(known) if known else None, unit, digits)
+
+    yield f"Average of {seconds:.0f} s"
+    yield f"  cores {mean_of(percent for each in seen for percent in each.cores_percent)} %"
+    reads, writes = ([getattr(each, f"disk_{what}_bytes_per_s") for each in seen] for what in ("read", "write"))
+    yield f"  disk  read {mean_of(reads, 1e6, 1)} MB/s, write {mean_of(writes, 1e6, 1)} MB/s"
+    for gpu in seen[-1].gpus:
+        yield f"  GPU {gpu.index} {mean_of(each.gpus[gpu.index].busy_percent for each in seen)} %"
+    for process in seen[-1].processes:
+        busy = [now.cpu_percent for each in seen for now in each.processes if now.pid == process.pid]
+        yield f"  {process.pid} {process.role}: cpu {mean_of(busy)} %"
 
 
 def first_rates(watch: Watch, interval_s: float) -> Snapshot:
@@ -36,7 +84,7 @@ def render(snapshot: Snapshot, width: int) -> RenderableType:
         line.truncate(width, overflow="ellipsis")
     if not snapshot.processes:
         return Group(*lines, Text(f"\nNo training run. Start the training in another terminal:\n  {START}"))
-    note = "cpu: 100 % is one core. RSS: memory; what processes share counts in each."
+    note = "q ends. cpu: 100 % is one core. RSS: memory; what is shared counts in each."
     return Group(*lines, Text(), _process_table(snapshot, width), Text(note, "dim", overflow="ellipsis", no_wrap=True))
 
 

@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
-from workshop.cli.output import say
+from workshop.cli.output import commands, say
 from workshop.errors import WorkshopError
 
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
+
+MOSTLY_WAITING = 0.5
+"""Without idle threads, a process with less than this share of the samples that were taken was mostly waiting."""
 
 app = typer.Typer()
 record_app = typer.Typer(no_args_is_help=True)
@@ -47,7 +50,12 @@ def record_py_spy(
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
-    say(f"Look at them: workshop py-spy-report --file {found.path}, workshop flamegraph --file {found.path}")
+    if not idle and found.most_of_a_process < MOSTLY_WAITING * found.seconds * rate:
+        computed = f"{found.most_of_a_process:,} of about {found.seconds * rate:,.0f} samples"
+        say(f"The busiest process was seen computing in {computed}: mostly it waited.")
+        say("To see what for, record with --idle.")
+    say("Look at them:")
+    say(commands(f"workshop py-spy-report --file {found.path}", f"workshop flamegraph --file {found.path}"))
     if found.stopped:
         raise found.stopped
     raise typer.Exit(found.exit_code)
@@ -70,6 +78,7 @@ def record_torch(
     with_flops: Annotated[bool, typer.Option("--with-flops", help="Estimates of FLOPs.")] = False,
     with_modules: Annotated[bool, typer.Option("--with-modules", help="Which module it was.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Traces for TensorBoard, too.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the training once the traces are written.")] = False,
     slurm: SlurmOption = False,
 ) -> None:
     """Record every operator and kernel of a few steps.
@@ -93,10 +102,11 @@ def record_torch(
     if slurm:
         print(torch_profiler.slurm_job(command, options))
         return
-    found = torch_profiler.record(command, options)
+    found = torch_profiler.record(command, options, say)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
-        say(f"Look at them: workshop trace {found.folder}; operators are in {found.folder / OPERATORS}")
+        say(f"The operators are listed in {found.folder / OPERATORS}. Look at the traces:")
+        say(commands(f"workshop trace {found.folder}", f"workshop trace {found.folder} --html trace.html"))
     if found.stopped:
         raise found.stopped
     raise typer.Exit(found.exit_code)

@@ -98,7 +98,7 @@ def monitor(
 ) -> None:
     """Watch cores, memory, GPUs and every process of a run.
 
-    Start the training in another terminal.
+    Start the training in another terminal. The key q ends it, and prints averages.
 
     Example: workshop monitor --once
     """

@@ -72,6 +72,8 @@ class ProfilerOptions:
     with_modules: bool = False
     tensorboard: bool = False
     """Write the traces for TensorBoard's plugin, too."""
+    stop: bool = False
+    """End the training when the last cycle has been kept."""
     report: str = ""
     """The file that each recorded process appends a `ProfilerReport` to; empty for none."""
 

@@ -11,12 +11,14 @@ Each cycle of the schedule becomes a trace, `prof/rank0.cycle0.pt.trace.json.gz`
 how much memory was in use is in `prof/profiler_list.dat`.
 """
 
+import _thread
 import atexit
 import functools
 import gzip
 import json
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -152,6 +154,14 @@ class UnaskedRecording(Listener):
         if self.recorder and self.stepped:
             self.stepped = False
             self.recorder.profiler.step()
+            if self.options.stop and 0 < self.options.repeat <= self.recorder.cycles:
+                self.stop()
+
+    def stop(self) -> None:
+        """End the script, as if it had come to its end: what it does as it exits is done."""
+        if threading.current_thread() is threading.main_thread():
+            sys.exit(0)
+        _thread.interrupt_main()
 
     def end(self) -> None:
         """Keep what is being recorded as the script ends, if there is a step in it, and report."""

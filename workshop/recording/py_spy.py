@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -52,6 +53,8 @@ class RecordedRun:
     seconds: float
     """The time from the command's start to its end."""
     processes: int
+    most_of_a_process: int
+    """The number of samples of the process that has most of them."""
     exit_code: int
     """The exit code of the command, as a shell has it."""
     stopped: BaseException | None
@@ -91,9 +94,20 @@ def record(command: list[str], output: str = FOLDER, flags: Sequence[str] = ()) 
     finally:
         partial.unlink(missing_ok=True)
     samples = sum(stack.samples for stack in described)
-    processes = {stack.processes[-1].pid for stack in described if stack.processes}
-    warnings = [TOO_SLOW] if "behind in sampling" in run.said else []
-    return RecordedRun(path, samples, seconds, len(processes), run.exit_code or 0, run.stopped, warnings)
+    processes = Counter[int]()
+    for stack in described:
+        if stack.processes:
+            processes[stack.processes[-1].pid] += stack.samples
+    return RecordedRun(
+        path=path,
+        samples=samples,
+        seconds=seconds,
+        processes=len(processes),
+        most_of_a_process=max(processes.values(), default=0),
+        exit_code=run.exit_code or 0,
+        stopped=run.stopped,
+        warnings=[TOO_SLOW] if "behind in sampling" in run.said else [],
+    )
 
 
 def _described(stack: Stack, tree: ProcessTree) -> Stack:

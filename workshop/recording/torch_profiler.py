@@ -7,16 +7,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from threading import Thread
 
 from workshop.errors import WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, ProfilerOptions, ProfilerReport
 from workshop.processes.process_tree import wait_for_end
-from workshop.processes.script import probe_environment
+from workshop.processes.script import Say, probe_environment
 from workshop.recording.slurm import job_script
+
+SETTLED_S = 2.0
+"""Where no trace has come for this long, none will come."""
 
 TRACES = "*.pt.trace.json.gz"
 """The names of the traces in their folder."""
@@ -34,8 +39,13 @@ class RecordedTraces:
     """The exception of Ctrl-C or of a signal that ended the run early."""
 
 
-def record(command: list[str], options: ProfilerOptions) -> RecordedTraces:
+def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: None) -> RecordedTraces:
     """Run a script, or any command that starts Python, such as torchrun, and record each process of it that trains.
+
+    Args:
+        command: the command.
+        options: when to record, and what.
+        say: told when all traces are written and the training goes on.
 
     Raises:
         WorkshopError: there is no such command, the folder cannot be made, or too little was trained to be recorded.
@@ -53,6 +63,7 @@ def record(command: list[str], options: ProfilerOptions) -> RecordedTraces:
         environment = os.environ | {PROFILER_VARIABLE: wire.encode(recorded)} | probe_environment()
         environment.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto need not say that there is no GPU
         process = subprocess.Popen(command, env=environment)
+        Thread(target=_say_when_written, args=(process, folder, options, say), daemon=True).start()
         stopped = wait_for_end(process, process.terminate)
         processes = list(map(wire.decode, report.read_text().splitlines())) if report.exists() else []
     code = process.returncode
@@ -64,6 +75,18 @@ def record(command: list[str], options: ProfilerOptions) -> RecordedTraces:
         if not stopped:
             raise WorkshopError(_why_nothing(command, options, processes, exit_code))
     return RecordedTraces(folder, traces, exit_code, stopped)
+
+
+def _say_when_written(process: subprocess.Popen[bytes], folder: Path, options: ProfilerOptions, say: Say) -> None:
+    """Wait until no more traces come, of all ranks and cycles, while the training goes on."""
+    written = 0
+    while process.poll() is None:
+        time.sleep(SETTLED_S)
+        before, written = written, len(list(folder.glob(TRACES)))
+        if options.repeat and before == written >= options.repeat and process.poll() is None:
+            traces = f"{written} trace{'s are' if written > 1 else ' is'} written to {folder}"
+            say(f"\n{traces}, and the training goes on. Ctrl-C ends it; with --stop it ends by itself.")
+            return
 
 
 def slurm_job(command: list[str], options: ProfilerOptions) -> str:
