@@ -35,7 +35,7 @@ class Training(NamedTuple):
 Start = Callable[..., Training]
 
 
-def train(epochs: int, dropout: float, steps_optimizer: bool) -> None:
+def train(epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool) -> None:
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(ITEMS, 3, 8, 8), torch.arange(ITEMS))
     model = nn.Sequential(nn.Flatten(), nn.Dropout(dropout), nn.Linear(192, ITEMS))
@@ -43,10 +43,19 @@ def train(epochs: int, dropout: float, steps_optimizer: bool) -> None:
     loader = DataLoader(data, BATCH, shuffle=True)
     for _ in range(epochs):
         for inputs, targets in loader:
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(inputs.to("cpu")), targets).backward()
-            if steps_optimizer:
-                optimizer.step()
+
+            def closure(inputs: torch.Tensor = inputs, targets: torch.Tensor = targets) -> torch.Tensor:
+                optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model(inputs.to("cpu")), targets)
+                loss.backward()
+                return loss
+
+            if in_closure:
+                optimizer.step(closure)
+            else:
+                closure()
+                if steps_optimizer:
+                    optimizer.step()
 
 
 @pytest.fixture
@@ -55,11 +64,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
     pool = ThreadPoolExecutor(1)
     keepers = []
 
-    def start(epochs: int = 3, dropout: float = 0.0, steps_optimizer: bool = True) -> Training:
-        config = ProbeConfig(str(tmp_path), 0, 0, JudgedRun(None, None, 1))
+    def start(
+        epochs: int = 3,
+        dropout: float = 0.0,
+        steps_optimizer: bool = True,
+        in_closure: bool = False,
+        sample_step: int = 1,
+    ) -> Training:
+        config = ProbeConfig(str(tmp_path), 0, 0, JudgedRun(None, None, sample_step))
         keepers.append(EvidenceKeeper(config, Connection(ends[1]), EventFile(str(tmp_path))))
         keepers[-1].hooks.install()
-        return Training(Connection(ends[0]), tmp_path, pool.submit(train, epochs, dropout, steps_optimizer))
+        return Training(Connection(ends[0]), tmp_path, pool.submit(train, epochs, dropout, steps_optimizer, in_closure))
 
     yield start
     for keeper in keepers:
@@ -116,6 +131,17 @@ def test_a_step_that_chance_has_a_part_in_comes_out_the_same_too(start: Start) -
     assert judge.receive().gradient_error < 1e-4
     judge.send(Recompute([f"{report.sample}.gone"]))
     assert judge.receive().error.startswith("FileNotFoundError: ")
+    judge.send(Proceed())
+
+
+def test_the_first_step_is_recorded_when_a_closure_takes_it(start: Start) -> None:
+    """The optimizer is at work before the model has ever been called."""
+    judge, folder, _ = start(epochs=1, in_closure=True, sample_step=0)
+    [_, _, report] = [judge.receive() for _ in range(3)]
+    judge.send(Recompute([report.sample]))
+    found = judge.receive()
+    assert (found.error, found.gradient_error < 1e-4, found.step_error < STEP_TOLERANCE) == (None, True, True)
+    assert Ledger.of(folder).others == []
     judge.send(Proceed())
 
 

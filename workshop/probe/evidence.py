@@ -103,6 +103,7 @@ class EvidenceKeeper(Listener):
         self.others = OtherOptimizers()
         self.adaptive = False
         self.unseen_steps = 0  # of optimizers, as long as no model was seen
+        self.early: Optimizer | None = None  # that is at work before a model was seen
         self.stepped: set[nn.Parameter] = set()  # in the step that is under way
         self.loss: LossFunction | None = None
         self.output: Any = None  # of the model
@@ -154,6 +155,8 @@ class EvidenceKeeper(Listener):
             before = self.model.register_forward_pre_hook(lambda _, *call: self.enter(*call), with_kwargs=True)
             after = self.model.register_forward_hook(lambda *call: setattr(self, "output", call[-1]))
             self.inner_hooks = [before, after]
+        if self.early:  # the model is called in a closure, for the first time
+            self.before_optimizer(self.early)
 
     def enter(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note what enters the model."""
@@ -215,11 +218,14 @@ class EvidenceKeeper(Listener):
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Record the state before the step, if it is the step that the judge asks for."""
-        if not self.of_model(optimizer):
-            self.others.before_step(optimizer)
-            self.unseen_steps += self.model is None
+        if self.model is None:
+            self.early = optimizer
+            self.unseen_steps += 1
             if self.unseen_steps > MOST_STEPS:
                 self.wait(finished=False)
+            return
+        if not self.of_model(optimizer):
+            self.others.before_step(optimizer)
             return
         self.step.groups += tuple(
             ParameterGroup(type(optimizer).__name__, len(group["params"]), plain_settings(group))
@@ -236,6 +242,7 @@ class EvidenceKeeper(Listener):
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""
+        self.early = None
         stepped = self.of_model(optimizer)
         if stepped and self.recorder.wants(len(self.steps)):
             self.recorder.after_optimizer(self.parameters, optimizer)
