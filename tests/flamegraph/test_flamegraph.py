@@ -22,6 +22,16 @@ process 7:"python train.py";<module> (train.py:9);main (train.py:6);backward (to
 process 7:"python train.py";process 8:"";_worker_loop (torch/utils/data/_utils/worker.py:3);Pets.__getitem__ (train.py:2);</script> (<string>:1) 10
 """  # noqa: E501
 
+WITH_IDLE = (
+    RECORDED
+    + """\
+process 7:"python train.py";_bootstrap (threading.py:1);run (tqdm/_monitor.py:60);wait (threading.py:3) 95
+process 7:"python train.py";_bootstrap (threading.py:1);run (tqdm/_monitor.py:61);refresh (tqdm/std.py:3) 5
+process 7:"python train.py";_bootstrap (threading.py:1);run (threading.py:2);compute (train.py:30) 20
+process 7:"python train.py";<module> (train.py:1);_find_and_load (<frozen x>:1);load (<frozen x>:2);t (torch.py:5) 80
+"""
+)
+
 Open = Callable[..., Page]
 
 
@@ -127,6 +137,28 @@ def test_the_mouse_and_the_keys_tell_of_a_frame(visit: Open) -> None:
         assert page.inner_text("#details b").startswith(name), key
     page.keyboard.press("Enter")
     assert wide(page, "conv2d") == pytest.approx(wide(page, "all"), abs=1)
+
+
+def test_waiting_threads_and_imports_are_folded_until_a_click(visit: Open) -> None:
+    page = visit(WITH_IDLE)
+    says = page.locator("#folding").inner_text().strip()
+    assert says == "fold threads that only wait (33.33 % of all samples) and imports (26.67 %, up to 2 frames high)"
+    assert wide(page, "compute") == pytest.approx(0.1 * wide(page, "all"), abs=1), "a thread that works is there"
+    assert wide(page, "_find_and_load") == pytest.approx(0.4 * wide(page, "all"), abs=1)
+    for name in ("threads that only wait", "run (tqdm", "load ("):
+        assert frame(page, name).count() == 0, name
+    page.locator("#fold").uncheck()
+    assert wide(page, "threads that only wait") == pytest.approx(wide(page, "all") / 3, abs=1)
+    assert frame(page, "load (").count() == 1
+    assert visit(RECORDED).locator("#folding").is_hidden()
+
+
+def test_a_picture_leaves_out_what_waits() -> None:
+    drawn = flamegraph.draw(Path("a.svg"), stacks.parse(WITH_IDLE.splitlines()))
+    titles = [title.text or "" for title in ElementTree.fromstring(drawn).iter() if title.tag.endswith("title")]
+    assert titles[0].endswith(", without 100 samples of threads that only wait")
+    assert "all: 200 samples, 100.00%" in titles
+    assert not any("tqdm" in title or title.startswith("load") for title in titles)
 
 
 def test_a_comparison_shows_what_came_and_what_went(visit: Open) -> None:

@@ -26,7 +26,7 @@ def test_a_part_has_all_it_needs(part: Part) -> None:
     assert part.original_script.is_file()
     assert part.untouched.name in ("part1.py", part.script)
     lesson = part.lesson.read_text(encoding="utf-8")
-    assert lesson.startswith(f"# Part {part.number}: {part.title}\n\n*The script starts with")
+    assert lesson.startswith(f"# Part {part.number}: {part.title}\n\n*Begin with ")
     assert f"workshop check {part.name}" in lesson
     for target in re.findall(r"\]\(([^)#]+)\)", lesson):
         assert target.startswith("https://") or (part.folder / target).exists(), target

@@ -69,9 +69,16 @@ def ask(question: str) -> str:
 
 
 def filled(text: str) -> str:
-    """Return a paragraph in lines that a terminal does not break in mid-word; in one line without a terminal."""
-    line, width = " ".join(text.split()), terminal_width()
-    return textwrap.fill(line, width) if width else line
+    """Return a text in lines that a terminal does not break in mid-word; without a terminal, a line a paragraph.
+
+    A paragraph whose lines are indented is code, and stays as it is.
+    """
+    width = terminal_width()
+    paragraphs = []
+    for each in text.strip("\n").split("\n\n"):
+        line = " ".join(each.split())
+        paragraphs.append(each if each.startswith("    ") else textwrap.fill(line, width) if width else line)
+    return "\n\n".join(paragraphs)
 
 
 def terminal_width() -> int | None:

@@ -19,6 +19,10 @@ from workshop.processes.machine import core_quota, own_executable, usable_cores
 from workshop.recording import py_spy
 
 OLDEST_PYTHON = (3, 11)
+
+KERNPROF_COLUMNS = 135
+"""The width of kernprof's table of train.py."""
+
 Status = Literal["ok", "warn", "fail"]
 
 _OLD_DRIVER = re.compile(r"driver on your system is too old \(found version (?P<version>\d+)\)")
@@ -46,6 +50,7 @@ def examine(data: Path) -> list[CheckResult]:
         check_start_method(),
         check_open_files(),
         check_kernprof(),
+        check_terminal(),
         check_py_spy(),
         check_nvitop(),
         check_disk(data),
@@ -159,6 +164,15 @@ def check_kernprof() -> CheckResult:
         return CheckResult("kernprof", "ok", version)
     found = f"{version}, but the command kernprof is " + (f"another one, {first}" if first else "not on PATH")
     return CheckResult("kernprof", "warn", found, "activate this environment, or type python -m kernprof")
+
+
+def check_terminal() -> CheckResult:
+    """Check that kernprof's table fits; a narrow terminal breaks its rows."""
+    columns = shutil.get_terminal_size((KERNPROF_COLUMNS, 0)).columns
+    remedy = (
+        f"kernprof's table has {KERNPROF_COLUMNS}: make the window wider, or add | cut -c -{columns} to the command"
+    )
+    return _warn_if(columns < KERNPROF_COLUMNS, "terminal", f"{columns} columns", remedy)
 
 
 def check_py_spy() -> CheckResult:

@@ -31,7 +31,28 @@ const search = document.getElementById("search");
 const details = document.getElementById("details");
 const matched = document.getElementById("matched");
 
-let width = after;  // what the widths show
+// What is folded at first: all below the beginning of an import, and threads that do nothing but wait.
+const isImport = new Uint8Array(data.labels.length), waits = new Uint8Array(data.labels.length);
+for (const each of data.imports) isImport[each] = 1;
+for (const each of data.waits) waits[each] = 1;
+const unfolded = { after, before };
+const shown = { after: after.slice(), before: before.slice() };
+const folded = { waiting: 0, imports: 0, tower: 0 };
+for (let node = 0; node < count; node++) {
+  if (waits[label[node]]) {
+    folded.waiting += after[node];
+    for (let up = parent[node]; up >= 0; up = parent[up]) { shown.after[up] -= after[node]; shown.before[up] -= before[node]; }
+    shown.after[node] = shown.before[node] = 0;
+    node = end[node] - 1;
+  } else if (isImport[label[node]]) {
+    folded.imports += after[node];
+    for (let inside = node; inside < end[node]; inside++) folded.tower = Math.max(folded.tower, depth[inside] - depth[node]);
+    node = end[node] - 1;
+  }
+}
+const fold = document.getElementById("fold");
+let which = "after";  // of two recordings
+let width;  // what the widths show
 let focus = 0;  // the node that is as wide as the page
 let hits = null;  // by label: whether it is what was searched for
 let drawn = new Map();  // element by node
@@ -71,6 +92,7 @@ function draw() {
   while (waiting.length) {
     const [node, left] = waiting.pop();
     place(node, left, width[node] * scale, false);
+    if (fold.checked && isImport[label[node]]) continue;
     let from = left;
     for (let child = node + 1; child < end[node]; child = end[child]) {
       const wide = width[child] * scale;
@@ -131,6 +153,12 @@ function find() {
   matched.textContent = `${share(samples, width[0])} of all samples, in ${frames} place${frames === 1 ? "" : "s"}`;
 }
 
+function change() {
+  width = (fold.checked ? shown : unfolded)[which];
+  find();
+  zoom(0);
+}
+
 function reset() {
   search.value = "";
   find();
@@ -159,8 +187,9 @@ graph.addEventListener("focusin", (event) => { const node = nodeOf(event); if (n
 search.addEventListener("input", find);
 document.getElementById("reset").addEventListener("click", reset);
 for (const choice of document.querySelectorAll("[name=widths]")) {
-  choice.addEventListener("change", () => { width = choice.value === "after" ? after : before; find(); zoom(0); });
+  choice.addEventListener("change", () => { which = choice.value; change(); });
 }
+fold.addEventListener("change", change);
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") return reset();
   if (event.ctrlKey || event.metaKey || event.altKey || event.target === search) return undefined;
@@ -190,5 +219,10 @@ addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requ
     legend.append(entry);
   }
   document.getElementById("widths").hidden = !data.compared;
+  const says = [];
+  if (folded.waiting) says.push(`threads that only wait (${share(folded.waiting, after[0])} of all samples)`);
+  if (folded.imports) says.push(`imports (${share(folded.imports, after[0])}, up to ${folded.tower} frames high)`);
+  document.getElementById("folded").textContent = says.join(" and ");
+  document.getElementById("folding").hidden = !says.length;
 }
-zoom(0);
+change();

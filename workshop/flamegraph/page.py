@@ -1,7 +1,7 @@
 """Draws a flame graph as one HTML file, which loads nothing."""
 
 from workshop import html_page
-from workshop.flamegraph.tree import Kind, Label, Node
+from workshop.flamegraph.tree import WAITING_THREADS, Kind, Label, Node
 
 
 def page(root: Node, title: str, compared: bool = False) -> str:
@@ -26,6 +26,8 @@ def page(root: Node, title: str, compared: bool = False) -> str:
         "kinds": kinds,
         "labels": [label.text for label in labels],
         "kindOf": [kinds.index(label.kind) for label in labels],
+        "imports": [number for label, number in labels.items() if label.is_import],
+        "waits": [number for label, number in labels.items() if label.text == WAITING_THREADS],
         "nodes": numbers,
     }
     return html_page.fill(__package__, data, title=title)

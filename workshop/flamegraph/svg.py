@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from html import escape
 
-from workshop.flamegraph.tree import Kind, Node
+from workshop.flamegraph.tree import WAITING_THREADS, Kind, Node
 
 WIDTH = 1200
 ROW = 17
 HEAD = 46
 THINNEST = 0.4
+DEEPEST_THREADS = 3
+"""Threads are below the root, the file and the process."""
 CHARACTER = 6.7
 """The width of a character in pixels, rounded up, in a monospace font of 11 px."""
 
@@ -32,7 +34,12 @@ LEGEND = {
 
 
 def svg(root: Node, title: str, compared: bool = False) -> str:
-    """Return the picture; in a comparison, widths are samples after, and frames with fewer samples before are red."""
+    """Return the picture; in a comparison, widths are samples after, and frames with fewer samples before are red.
+
+    What an import does is left out, and so are threads that only wait; the title says how many samples they have.
+    """
+    if waiting := _without_waiting(root):
+        title += f", without {waiting} samples of {WAITING_THREADS}"
     boxes = list(_boxes(root))
     height = HEAD + ROW * (max(depth for _, depth, _, _ in boxes) + 1) + 8
     lines = [
@@ -63,10 +70,24 @@ def _boxes(root: Node) -> Iterator[tuple[Node, int, float, float]]:
     while waiting:
         node, depth, left = waiting.pop()
         yield node, depth, left, node.samples * scale
+        if node.label.is_import:
+            continue
         for child in node.sorted_children():
             if child.samples * scale >= THINNEST:
                 waiting.append((child, depth + 1, left))
             left += child.samples * scale
+
+
+def _without_waiting(node: Node, depth: int = 0) -> int:
+    """Take the threads that only wait out of a tree, and return how many samples they have."""
+    if node.label.text == WAITING_THREADS:
+        gone, node.samples, node.before = node.samples, 0, 0
+        return gone
+    if depth > DEEPEST_THREADS:
+        return 0
+    gone = sum(_without_waiting(child, depth + 1) for child in (node.children or {}).values())
+    node.samples -= gone
+    return gone
 
 
 def _change(node: Node, of: int) -> str:

@@ -30,6 +30,15 @@ class Label:
     text: str
     kind: Kind
 
+    @property
+    def is_import(self) -> bool:
+        """Whether it is the frame with which an import begins; what is below it is seldom of interest."""
+        return self.text.startswith("_find_and_load (")
+
+
+WAITING_THREADS = "threads that only wait"
+"""The text of a node that such threads are put below."""
+
 
 class Node:
     """A frame below its callers; there may be millions of nodes."""
@@ -75,6 +84,7 @@ def build(recording: Recording, before: Recording | None = None, library: str = 
 def _add(root: Node, labels: Callable[[str, Kind], Label], recording: Recording, library: str, compared: bool) -> None:
     origins = CodeOrigins(recording, library)
     workers = sample_groups.workers(recording)
+    only_waits = sample_groups.waiting_threads(recording)
     several = len(recording.sources) > 1
     of_frames: dict[bool, dict[Frame, Label]] = {False: {}, True: {}}
     for stack in recording.stacks:
@@ -83,6 +93,8 @@ def _add(root: Node, labels: Callable[[str, Kind], Label], recording: Recording,
             labels(text, Kind.WORKER if in_worker else Kind.PROCESS)
             for text in _above(stack, in_worker, several, compared)
         ]
+        if only_waits(stack):
+            above.append(labels(WAITING_THREADS, Kind.PROCESS))
         known = of_frames[in_worker]
         try:
             frames = [known[frame] for frame in stack.frames]

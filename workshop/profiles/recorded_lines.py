@@ -8,10 +8,8 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 from workshop.profiles import line_profile, stacks
 from workshop.profiles.line_profile import Function, Line
+from workshop.profiles.sample_groups import WAITING
 from workshop.profiles.stacks import Frame, Recording
-
-WAITING = ("sleep", "wait", "select", "poll", "accept", "acquire", "join", "recv", "get")
-"""The names of Python functions that wait; `time.sleep` is native, so py-spy sees only the line that calls it."""
 
 LEAST_WAITING = 0.1
 """The least share of waiting samples in a recording with idle threads: a progress bar's thread alone takes more."""

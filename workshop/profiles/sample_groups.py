@@ -1,7 +1,7 @@
 """Splits the samples of a recording by process, thread or rank, and finds the DataLoader workers among them."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +10,12 @@ from workshop.errors import WorkshopError
 from workshop.profiles.stacks import Recording, Stack
 
 WORKER = "DataLoader worker"
+
+WAITING = ("sleep", "wait", "select", "poll", "accept", "acquire", "join", "recv", "get")
+"""The names of Python functions that wait; `time.sleep` is native, so py-spy sees only the line that calls it."""
+
+ONLY_WAITS = 0.9
+"""The share of a thread's samples from which on it does nothing but wait."""
 
 _RANK = re.compile(r"RANK=(\d+) ")
 """The rank that `workshop record` writes before the command line of a process, as a shell would."""
@@ -53,6 +59,28 @@ def workers(recording: Recording) -> set[ProcessId]:
         for stack in recording.stacks
         if any(frame.name == "_worker_loop" and "_utils" in frame.path for frame in stack.frames)
     }
+
+
+def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
+    """Return a function that tells whether a stack is of a thread that does nothing but wait, and is no main thread.
+
+    Such are the thread with which tqdm looks after its bars, and those that feed a queue to other processes.
+    """
+    samples, waits = Counter[object](), Counter[object]()
+    for stack in recording.stacks:
+        if started := _thread_begin(stack):
+            samples[started] += stack.samples
+            waits[started] += stack.samples * (stack.frames[-1].name.rpartition(".")[2].lstrip("_") in WAITING)
+    only_wait = {thread for thread, count in waits.items() if count >= ONLY_WAITS * samples[thread]}
+    return lambda stack: _thread_begin(stack) in only_wait
+
+
+def _thread_begin(stack: Stack) -> object:
+    """What tells the threads of a process apart, where they are not named: the function that a thread runs."""
+    if not stack.frames or stack.frames[0].name.rpartition(".")[2] != "_bootstrap":
+        return None
+    runs = next((frame for frame in stack.frames if not frame.path.endswith("threading.py")), stack.frames[-1])
+    return process_id(stack), stack.thread, runs.name, runs.path
 
 
 def process_id(stack: Stack) -> ProcessId:
