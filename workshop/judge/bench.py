@@ -90,6 +90,7 @@ class Bench:
         self.own: list[Recomputation] = []  # samples of the original
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms
         self.own_repeated: dict[Path, Repetition] = {}  # those of the original
+        self.restarts_workers = False  # whether the candidate does, in each epoch
         self.files: list[str] = []  # that the candidate leaves behind, and the original does not
         self.replaced_clocks: set[str] = set()
         self.steps_taken: list[int] = []  # in each epoch of the candidate
@@ -123,6 +124,7 @@ class Bench:
         if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
             raise WorkshopError(f"{name} never steps an optimizer: nothing can be compared with it")
         self.candidate.epoch_steps = self.original.epoch_steps
+        self.say(f"watching what {self.contest.candidate.name} does, for two epochs")
         self.train(2)
 
     def train(self, epochs: int) -> None:
@@ -179,6 +181,7 @@ class Bench:
         evidence = self.evidence()
         original, candidate = Ledger.of(self.original.folder), self.ledger()
         self.files = sorted(set(candidate.files) - set(original.files))
+        self.restarts_workers = candidate.restarts_workers
         complaints = [*self.also(self.samples), *differences(original, candidate, evidence)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
             complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
@@ -247,12 +250,16 @@ class Bench:
         known = contest.known_solution_ratio
         if known is not None and known >= contest.target * ROOM and not again:
             return known  # a worse one may have been bad luck
-        self.say("measuring the solution on this machine" + ("" if again else ", once: about 20 s"))
+        measuring = f"measuring the solution on this machine{'' if again else ', once'}"
+        self.say(measuring)
         begin = time.monotonic()
+        pairs = []
         with contest.script(contest.solution) as solution:
             for _ in range(2):
                 solution.epoch()
-            pairs = [(self.original.epoch(Proceed(keep_batches=True)), solution.epoch()) for _ in range(3)]
+            for number in range(1, 4):
+                self.say(f"{measuring}: pair {number} of 3")
+                pairs.append((self.original.epoch(Proceed(keep_batches=True)), solution.epoch()))
         ratio = median(self.timed.seconds(before) / self.timed.seconds(after) for before, after in pairs)
         contest.keep_solution_ratio(round(ratio, 3))
         self.deadline_s += time.monotonic() - begin
@@ -317,8 +324,19 @@ class Bench:
             because = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
         if result.faster:
-            return Verdict(self.subject, Outcome.DONE, (says, *notes), speed, _next(speed) + solution)
-        return Verdict(self.subject, Outcome.NOT_YET, (f"{says}; {asked}", *notes), speed, _next(speed) + solution)
+            return Verdict(self.subject, Outcome.DONE, (says, *notes), speed, self._next(speed) + solution)
+        return Verdict(self.subject, Outcome.NOT_YET, (f"{says}; {asked}", *notes), speed, self._next(speed) + solution)
+
+    def _next(self, speed: Speed) -> str:
+        """A sentence that says where the time goes now."""
+        phase, seconds = max(speed.phases_after.items(), key=lambda item: item[1])
+        share = f"{seconds / sum(speed.phases_after.values()):.0%} of an epoch"
+        if phase == Phase.DATA_WAIT:
+            anew = ", which begins with starting the workers anew (persistent_workers=True keeps them)"
+            return f"the loop still waits for data for {share}{anew if self.restarts_workers else ''}"
+        if phase == Phase.OTHER:
+            return f"{share} goes into neither loading nor model nor optimizer: profile main() line by line"
+        return f"what is left is mostly computation: the largest phase is {phase}, {share}"
 
 
 def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:
@@ -338,14 +356,3 @@ def _how_far(pairs: Sequence[Pair], target: float) -> str:
     left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)
     so_far = f"pair {len(pairs)} of at most {MOST_PAIRS}: {result.ratio:.2f} times as fast so far"
     return f"{so_far}; about {max(left_s, 1):.0f} s left"
-
-
-def _next(speed: Speed) -> str:
-    """A sentence that says where the time goes now."""
-    phase, seconds = max(speed.phases_after.items(), key=lambda item: item[1])
-    share = f"{seconds / sum(speed.phases_after.values()):.0%} of an epoch"
-    if phase == Phase.DATA_WAIT:
-        return f"the loop still waits for data for {share}"
-    if phase == Phase.OTHER:
-        return f"{share} goes into neither loading nor model nor optimizer: profile main() line by line"
-    return f"what is left is mostly computation: the largest phase is {phase}, {share}"

@@ -59,6 +59,8 @@ class Ledger:
     """The number of batches in the DataLoader that supplied the first training step."""
     workers: int = 0
     """The largest number of workers that a DataLoader asked for."""
+    restarts_workers: bool = False
+    """Whether a DataLoader starts its workers anew in each epoch."""
     copies: list[BatchCopied] = field(default_factory=list)
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
@@ -114,6 +116,7 @@ class Ledger:
                 self.loader_starts.append(event.t)
                 self._last_batches = event.batches
                 self.workers = max(self.workers, event.workers)
+                self.restarts_workers |= event.workers > 0 and not event.persistent
             case BatchCopied():
                 self.copies.append(event)
             case OtherOptimizer():

@@ -100,6 +100,8 @@ class LoaderStarted(Event):
     batches: int | None
     """The length of the DataLoader, if it has one."""
     workers: int
+    persistent: bool = False
+    """Whether its workers are kept for the next epoch."""
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,8 @@ class EvidenceKeeper(Listener):
             self.batches = len(loader)
         except TypeError:  # of an iterable dataset
             self.batches = None
-        self.events.write(LoaderStarted, batches=self.batches, workers=loader.num_workers)
+        kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers}
+        self.events.write(LoaderStarted, batches=self.batches, **kept)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
