@@ -10,6 +10,7 @@ import pexpect
 import pytest
 
 from workshop.course import checks
+from workshop.course.progress import EDITED
 from workshop.course.state import State
 from workshop.experiment import ExperimentConfig
 from workshop.parts import all_parts
@@ -93,25 +94,25 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     listed = type_in("workshop list")
     assert states(listed) == ["open"] * parts
     assert max(map(len, listed.splitlines())) <= 80
-    assert listed.splitlines()[-1] == "Next: part1, Watch it run: workshop show part1"
-    assert "Watch it run" in words("workshop show")
+    assert listed.splitlines()[-3:] == ["Next is part1, Watch it run:", "", "    workshop show part1"]
+    assert "part 2: find the line: workshop show part2" in words("PAGER=cat workshop show").lower()
 
-    said = words(f"workshop check part1 {check}", "none")
-    assert "busy most of the time: cpu, gpu, or none?" in said
-    assert "part1 is finished. Next: part2" in said
+    assert "busy most of the time: cpu, gpu, or none?" in words(f"workshop check {check}", "cpus", exit_code=2)
+    said = words(f"workshop check part1 none {check}")
+    assert "part1 is finished. Next is part2" in said
 
     assert "there is no train.py.lprof" in words("workshop check part2", exit_code=1)
     assert "for images, targets in batches:" in words(profile)
     wrong, right = number_of(clone, "loss.backward()"), number_of(clone, "for images, targets in batches:")
     assert "another line takes more" in words("workshop check part2", wrong, exit_code=1)
     assert "part2, hint 1 of 3" in words("workshop hint")
-    assert "part2 is finished. Next: part3" in words("workshop check part2", right)
+    assert "part2 is finished. Next is part3" in words("workshop check part2", right)
 
     edit(clone, "shuffle=True)", "shuffle=True, num_workers=2)")
     assert "the profile is stale" in words(f"workshop check part2 --answer {right}", exit_code=1)
     said = words(f"workshop check part3 {check}")
     assert "part3: done" in said
-    assert "part3 is finished. Next: part4" in said
+    assert "part3 is finished. Next is part4" in said
 
     edit(clone, "    def __getitem__", "    @profile\n    def __getitem__")
     words(profile)
@@ -120,28 +121,33 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     edit(clone, "num_workers=2)", "num_workers=2, worker_init_fn=profile_worker)")
     words(profile)
     slept = number_of(clone, "time.sleep(self.wasted_time)")
-    assert "part4 is finished. Next: part5" in words("workshop check part4", slept)
+    assert "part4 is finished. Next is part5" in words("workshop check part4", slept)
 
     for part, following in [("part5", "part6"), ("part6", "part7")]:
         assert "@@" in words(f"workshop diff {part} --yes | cat")
         words(f"workshop solution {part} --write --yes")
-        assert f"{part} is finished. Next: {following}" in words(f"workshop check {part} {check}")
-    assert states(type_in("workshop list")) == ["done before"] * 5 + ["done"] + ["open"] * (parts - 6)
+        assert f"{part} is finished. Next is {following}" in words(f"workshop check {part} {check}")
+    assert states(type_in("workshop list")) == [EDITED] * 5 + ["done"] + ["open"] * (parts - 6)
 
     words("workshop reset")
-    assert "there is no recording of train.py here" in words("workshop check part7", exit_code=1)
+    says = words("workshop check part7", exit_code=1)
+    assert "there is no recording of train.py in py-spy-outputs here; if it is elsewhere, say --recording" in says
     assert "samples of 1 process in" in words(f"workshop record py-spy --idle -- python train.py small.py {check}")
     slept = number_of(clone, "time.sleep(self.wasted_time)")
-    assert "part7 is finished. Next: part8" in words("workshop check part7", slept)
+    assert "part7 is finished. Next is part8" in words("workshop check part7", slept)
 
     assert "there is no trace of train.py in prof" in words("workshop check part8", exit_code=1)
-    assert "1 trace in prof" in words(f"workshop record torch --wait 1 -- train.py small.py {check}")
-    assert "the training waits for data" in words("workshop trace prof")
-    assert "part8 is finished. Next: part9" in words("workshop check part8", "data")
+    assert "1 trace in prof" in words(f"workshop record torch --stop --wait 1 -- train.py small.py {check}")
+    assert "the training waits for data" in words("workshop trace")
+    assert "part8 is finished. Next is part9" in words("workshop check part8", "data")
 
     assert "there is no lattice.py here" in words("workshop check part9 --answer 1", exit_code=2)
-    assert "lattice.py is here. Edit it" in words("workshop start")
+    assert "lattice.py is here. What to do with it" in words("workshop start")
     assert "1 process in" in words("workshop record py-spy -- python lattice.py --device cpu")
+    report = words("workshop py-spy-report --file py-spy-outputs --own")
+    assert "main lattice.py:" in report
+    assert "train.py:" not in report
+    assert "this is profile-2.raw of lattice.py, the newest" in report
     wrong, right = (
         number_of(clone, line, "lattice.py")
         for line in ("optimizer = AdamW(model.parameters(), lr=0.005)", "loss.backward()")
@@ -150,23 +156,26 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     words("workshop solution part9 --write --yes")
     said = words(f"workshop check part9 --answer {right} {check}")
     assert "times as fast as the untouched script, with the same work" in said
-    assert "part9 is finished. Next: part10" in said
+    assert "part9 is finished. Next is part10" in said
 
     ranks = f"torchrun --nproc_per_node=2 train.py bad_node.py {check}"
     words("workshop solution part10 --write --yes")
-    assert "there is no trace of train.py on 2 ranks here" in words("workshop check part10 --answer 0", exit_code=1)
+    says = words("workshop check part10 --answer 0", exit_code=1)
+    assert "there is no trace of train.py on 2 ranks in prof, prof-2, ... here; if it is in another folder, say" in says
     assert "2 traces in prof-2" in words(f"workshop record torch --wait 1 -- workshop {ranks}")
-    found = words("workshop trace prof-2")
+    found = words("workshop trace")
+    assert "reading prof-2, the newest recording here" in found
+    assert "prof-2 is a newer recording than prof: workshop trace prof-2" in words("workshop trace prof")
     slow = re.search(r"rank (\d) is the slowest", found)
     assert slow, found
     assert "processes in" in words(f"workshop record py-spy --idle -- {ranks}")
-    report = words("workshop py-spy-report --file py-spy-outputs/profile-3.raw --by rank --own --num-rows all")
+    report = words("workshop py-spy-report --file py-spy-outputs --by rank --own --num-rows all")
     rank_of_stall = re.findall(r"rank (\d):|(stall)", report)
     assert rank_of_stall[rank_of_stall.index(("", "stall")) - 1][0] == slow[1], "both instruments name the same rank"
     assert "another one works more" in words(f"workshop check part10 --answer {1 - int(slow[1])} {check}", exit_code=1)
     assert "part10 is finished. " in words(f"workshop check part10 --answer {slow[1]} {check}")
 
     listed = type_in("workshop list")
-    assert states(listed) == ["done before"] * 8 + ["done"] * 2, "parts 9 and 10 were done with the scripts as they are"
+    assert states(listed) == [EDITED] * 8 + ["done"] * 2, "parts 9 and 10 were done with the scripts as they are"
     assert len(list(clone.glob("train-*.py"))) == 4, "mine, two solutions, and the untouched one"
     assert len(list(clone.glob("lattice-*.py"))) == 1

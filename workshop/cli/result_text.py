@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from workshop.cli.output import console
+from workshop.cli.output import commands, console
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 
@@ -43,7 +43,9 @@ def print_verdict(verdict: Verdict) -> None:
         out.print("", _figures(verdict.speed), "", _race_phases(verdict.speed), sep="\n")
     if verdict.shares:
         out.print("", _shares(verdict.shares), sep="\n")
-    if verdict.next:
+    if verdict.next.startswith(("workshop ", "kernprof ")):
+        out.print(Text(f"\nNext:\n\n{commands(verdict.next)}"))
+    elif verdict.next:
         out.print(Text(f"\nNext: {verdict.next}"))
 
 

@@ -18,14 +18,14 @@ def judge_profiled(question: Question) -> Verdict:
     """Ask for the line in which the part's function spends its time."""
     script, name = question.script, question.part.profiled
     path = newest_profile(script)
-    run_again = f"run kernprof -lv {script.name} with its config once more"
+    run_again = f"kernprof -lv {question.command}"
     if path is None:
         return question.not_yet(f"there is no {script.name}.lprof here", run_again)
     function = line_profile.find(path, script, name)
     if function is None:
         others = {each.file.resolve() for each in line_profile.read(path)} - {script.resolve()}
         of = f"; it was taken of {min(others)}" if others else ""
-        hint = f"put @profile above def {name}, and {run_again}"
+        hint = f"put @profile above def {name}; then {run_again}"
         return question.not_yet(f"{path.name} does not cover {name} of {script}{of}", hint)
     main = line_profile.find(path, script, "main")
     if stale := line_profile.why_stale(path, function, script, ran_s=main.seconds if main else 0.0):
@@ -52,7 +52,7 @@ def newest_profile(script: Path) -> Path | None:
 def judge_recorded(question: Question) -> Verdict:
     """Ask for the line of the script that was seen most often, and look into its newest recording."""
     part, script = question.part, question.script
-    record = f"workshop record {part.recorded} -- python {script.name} with its config"
+    record = f"workshop record {part.recorded} -- python {question.command}"
     found = next(_recordings(question), None)
     if found is None:
         where = question.recording or f"{FOLDER} here; if it is elsewhere, say --recording FOLDER"
@@ -75,7 +75,7 @@ def judge_untouched(question: Question) -> Verdict:
         if not recorded_lines.why_of_another_script(path, recording, untouched):
             return _judge_recorded_line(question, path, recording, untouched)
     missing = f"there is no recording of {script.name} as it first came"
-    record = f"workshop reset {part.name}, and workshop record {part.recorded} -- python {script.name}"
+    record = f"workshop reset {part.name}; then workshop record {part.recorded} -- python {question.command}"
     return question.not_yet(missing, record)
 
 

@@ -36,6 +36,11 @@ class Question:
     answered: str = field(default="", init=False)
     """The answer, once it was given."""
 
+    @property
+    def command(self) -> str:
+        """The script with its config, as it is typed."""
+        return f"{self.script.name}{'' if self.part.own_script else ' configs/example_config.py'}"
+
     def answer(self, *choices: str) -> str:
         """Return the participant's answer.
 

@@ -17,7 +17,7 @@ LEAST_BEHIND = 0.1
 def judge_phase(question: Question) -> Verdict:
     """Ask which phase takes most of a step, and look into the newest trace of the script."""
     script = question.script
-    record = f"workshop record torch -- {script.name} with its config"
+    record = f"workshop record torch --stop -- {question.command}"
     trace = next((trace for trace in map(read, _newest_first(question)) if trace.script == script.name), None)
     if trace is None:
         return question.not_yet(f"there is no trace of {script.name} in {_where(question)}", record)
@@ -58,7 +58,7 @@ def judge_slow_rank(question: Question) -> Verdict:
         if row is table[0]:
             return question.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
         return question.not_yet(f"{says}; another one works more, and this one waits for it")
-    return question.not_yet(missing, f"workshop show {part.name} says how to record all ranks")
+    return question.not_yet(missing, f"workshop show {part.name}, which says how to record all ranks")
 
 
 def _newest_first(question: Question) -> list[Path]:
