@@ -81,7 +81,8 @@ def why_unreachable(source: str, within_s: float) -> str | None:
     thread = threading.Thread(target=ask, daemon=True)  # because the look-up of a host's name takes no time limit
     thread.start()
     thread.join(within_s)
-    return reasons[0] if reasons else f"no answer within {within_s:g} s"
+    timed_out = not reasons or reasons[0] == "timed out"
+    return f"no answer within {within_s:g} s" if timed_out else reasons[0]
 
 
 def _fetch_all(source: str, staging: Path, archives: Mapping[str, str]) -> None:

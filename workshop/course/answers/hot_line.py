@@ -55,7 +55,7 @@ def judge_recorded(question: Question) -> Verdict:
     record = f"workshop record {part.recorded} -- python {question.command}"
     found = next(_recordings(question), None)
     if found is None:
-        where = question.recording or f"{FOLDER} here; if it is elsewhere, say --recording FOLDER"
+        where = question.recording or f"{FOLDER.rstrip('/')} here; if it is elsewhere, say --recording FOLDER"
         return question.not_yet(f"there is no recording of {script.name} in {where}", record)
     path, recording = found
     if stale := recorded_lines.why_stale(path, recording, script):
