@@ -168,7 +168,9 @@ def check_kernprof() -> CheckResult:
 
 def check_terminal() -> CheckResult:
     """Check that kernprof's table fits; a narrow terminal breaks its rows."""
-    columns = shutil.get_terminal_size((KERNPROF_COLUMNS, 0)).columns
+    if not sys.stdout.isatty():
+        return CheckResult("terminal", "ok", "none here")
+    columns = shutil.get_terminal_size().columns
     remedy = (
         f"kernprof's table has {KERNPROF_COLUMNS}: make the window wider, or add | cut -c -{columns} to the command"
     )
