@@ -50,7 +50,7 @@ def _newest_run(folder: Path, library: str | None) -> Recording:
         others = ", ".join(f"{runs[run][0].name} of {run[0]}" for run in by_age if run != chosen)
         notes.append(
             f"{folder} has recordings of several runs; this is {runs[chosen][0].name} of {chosen[0]}, the newest"
-            f"{' of that script' if of_script else ''}. There are also {others}: name one with --file"
+            f"{' of that script' if of_script else ''}. Name another with --file: {others}"
         )
     found = _together([recordings[path] for path in runs[chosen]])
     return replace(found, notes=[*notes, *found.notes])
