@@ -63,13 +63,13 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
 @pytest.mark.parametrize(
     ("exit_code", "outcome", "says"),
     [
-        (1, Outcome.BROKEN, "it ended"),
-        (None, Outcome.BROKEN, "it ended"),
+        (1, Outcome.BROKEN, "own.py crashed: it ended"),
+        (None, Outcome.BROKEN, "own.py was stopped: it ended"),
         (0, Outcome.OTHER_WORK, "the script does not train: it ended"),
     ],
 )
 def test_a_script_that_breaks(exit_code: int | None, outcome: Outcome, says: str, check: Check) -> None:
-    verdict = check(f"raise ScriptError('it ended', {exit_code}, 'ValueError: a bug')")
+    verdict = check(f"raise ScriptError('it ended', {exit_code}, 'ValueError: a bug', 'own.py')")
     assert (verdict.outcome, verdict.reasons, verdict.output) == (outcome, (says,), "ValueError: a bug")
 
 

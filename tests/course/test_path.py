@@ -28,6 +28,7 @@ def clone(project: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "clone"
     shutil.copytree(project / "configs", folder / "configs")
     shutil.copy(project / "train.py", folder)
+    shutil.copy(project / "profiling_experiment.ipynb", folder)
     config = ExperimentConfig(
         batch_size=4, max_epochs=1, max_items=24, image_size=64, wasted_time=0.2, dataset="stand-in"
     )

@@ -147,6 +147,8 @@ def test_waiting_threads_and_imports_are_folded_until_a_click(visit: Open) -> No
     assert wide(page, "_find_and_load") == pytest.approx(0.4 * wide(page, "all"), abs=1)
     for name in ("threads that only wait", "run (tqdm", "load ("):
         assert frame(page, name).count() == 0, name
+    page.locator("#search").fill("_bootstrap")
+    assert page.locator("#matched").inner_text() == "10.00 % of all samples, in 1 place", "what is folded is not found"
     page.locator("#fold").uncheck()
     assert wide(page, "threads that only wait") == pytest.approx(wide(page, "all") / 3, abs=1)
     assert frame(page, "load (").count() == 1

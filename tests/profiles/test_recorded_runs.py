@@ -35,7 +35,7 @@ def test_of_several_runs_the_newest_is_read_or_that_of_a_script_by_name(tmp_path
     assert found.samples == 4
     assert found.notes == [
         f"{tmp_path} has recordings of several runs; this is profile-3.raw of lattice.py, the newest. "
-        "Name another with --file: profile.raw of train.py, profile-2.raw of train.py"
+        "To read another, name its file: profile.raw of train.py, profile-2.raw of train.py"
     ]
     by_name = recorded_runs.read(tmp_path, library="train")
     assert by_name.samples == 2
@@ -48,6 +48,10 @@ def test_what_other_recorders_have_written_is_told_apart_by_script(tmp_path: Pat
     for number in range(3):
         write(tmp_path / f"job17_{number}.txt", "train.py", 1, age=number)
     assert recorded_runs.read(tmp_path).samples == 3
+    write(tmp_path / "before.raw", "train.py", 7, age=9)
+    assert recorded_runs.read(tmp_path).samples == 3, "the newest"
+    write(tmp_path / "profile.raw", "train.py", 9, age=-9)
+    assert recorded_runs.read(tmp_path).samples == 9
 
 
 def test_a_folder_without_recordings(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_children_of_torchrun_are_ranks_in_the_order_of_their_start_unless_ranks
 
 
 def test_the_files_of_ranks_and_nodes(tmp_path: Path) -> None:
-    for name, count in (("profile-node1-rank10.raw", 3), ("profile-node0-rank2.raw", 4), ("notes-node3.raw", 1)):
+    for name, count in (("profile-node1-rank10.raw", 3), ("profile-node0-rank2.raw", 4), ("profile-node3.raw", 1)):
         (tmp_path / name).write_text(f'process 7:"python train.py";main (train.py:3) {count}\n')
     recording = recorded_runs.read(tmp_path)
     assert samples(recording, "rank") == [("rank 2", 4), ("rank 10", 3), ("node 3, no rank", 1)]

@@ -52,14 +52,16 @@ def check(
     Example: workshop check part3
 
     Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided, the machine is too noisy;
-    5 the script broke. With --all it is the highest of them.
+    5 the script crashed. With --all it is the highest of them.
     """
     from workshop.cli.result_text import print_verdict
     from workshop.course import checks
 
-    answer = answer or answer_word
-    if every and (part or answer):
-        raise typer.BadParameter("goes with no part and no answer", param_hint="--all")
+    if answer is not None and answer_word is not None:
+        raise typer.BadParameter("is given twice", param_hint="--answer")
+    answer = answer if answer_word is None else answer_word
+    if every and (part or answer or recording):
+        raise typer.BadParameter("goes with no part, answer or recording", param_hint="--all")
     todo = []
     for each in all_parts() if every else [named_or_next(part, state_beside(script))]:
         own = script or Path(each.script)

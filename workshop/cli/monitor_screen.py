@@ -46,8 +46,13 @@ def keys() -> Iterator[Callable[[float], str]]:
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     tty.setcbreak(terminal)
+
+    def pressed(seconds: float) -> str:
+        ready, _, _ = select.select([terminal], [], [], seconds)
+        return os.read(terminal, 1).decode(errors="ignore") if ready else ""
+
     try:
-        yield lambda seconds: os.read(terminal, 1).decode() if select.select([terminal], [], [], seconds)[0] else ""
+        yield pressed
     finally:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 

@@ -184,8 +184,10 @@ def _with_commands(markdown: str) -> str:
 
     def command(link: re.Match[str]) -> str:
         text, path = link[1], link[2]
-        if text.strip("`") in path or path == "..":
-            return text if path != ".." else f"{text}: `workshop list`"
+        if path == "..":
+            return f"{text}: `workshop list`"
+        if path.endswith(f"/{text.strip('`')}"):
+            return text
         if path.startswith("http"):
             return f"{text} ({path})"
         if lesson := re.search(r"(part\d+)/README", path):

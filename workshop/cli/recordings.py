@@ -20,7 +20,7 @@ app = typer.Typer()
 RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
 RecordingsOption = Annotated[
     list[Path] | None,
-    typer.Option("--file", help="A recording, or a folder of them; can be given several times.", show_default=False),
+    typer.Option("--file", help="A recording, or a folder: its newest run; may come again.", show_default=False),
 ]
 LibraryOption = Annotated[
     str | None,
@@ -58,7 +58,7 @@ def report(
 
     The report also names the line of your own code that led there.
 
-    Example: workshop py-spy-report --file py-spy-outputs --aggregate-leaf-paths
+    Example: workshop py-spy-report --file py-spy-outputs
 
     Columns: name, path, line are those of the innermost function; library_function_... those of the innermost one whose
     path contains --library-name; proportion (n) is the share of all samples that are in functions, and their number.
@@ -116,8 +116,9 @@ def flamegraph(
 
     Example: workshop flamegraph --file py-spy-outputs/profile.raw
 
-    Click a frame to zoom into it, Esc to get back; / searches, the arrow keys walk, Enter zooms. With --diff, red is
-    what got slower since BEFORE, and blue what got faster.
+    Click a frame to zoom into it, Esc to get back; / searches, the arrow keys walk, Enter zooms. Imports, and threads
+    that only wait, are folded; one click brings them back (an SVG leaves them out). With --diff, red is what got slower
+    since BEFORE, and blue what got faster.
     """
     from workshop import flamegraph as drawing
 
@@ -160,6 +161,8 @@ def _print_text(tables: dict[str, ReportTable], by: str | None, most: int | None
 def _report_changes(before: Path, after: Path, total: bool, most: int | None, as_json: bool, as_csv: bool) -> None:
     old, new = recorded_runs.read(before), recorded_runs.read(after)
     changes = py_spy_report.changes(old, new, total)[:most]
+    for note in (*old.notes, *new.notes):
+        say(filled(note))
     if as_json or as_csv:
         flat = [
             {"change": each.more, "before": each.before, "after": each.after, **each.function._asdict()}

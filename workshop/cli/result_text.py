@@ -33,7 +33,7 @@ WORTH_IT = 1.1
 def print_verdict(verdict: Verdict) -> None:
     """Print the outcome, why, the figures, and what to look at next."""
     out = console()
-    says = "your script crashed" if verdict.outcome is Outcome.BROKEN else verdict.outcome.value
+    says = "did not run through" if verdict.outcome is Outcome.BROKEN else verdict.outcome.value
     out.print(Text(f"\n{verdict.subject}: {says}", _STYLES[verdict.outcome]))
     for reason in verdict.reasons:
         out.print(Text(f"- {reason}"))
@@ -44,7 +44,7 @@ def print_verdict(verdict: Verdict) -> None:
     if verdict.shares:
         out.print("", _shares(verdict.shares), sep="\n")
     if verdict.next.startswith(("workshop ", "kernprof ")):
-        out.print(Text(f"\nNext:\n\n{commands(verdict.next)}"))
+        out.print(Text(f"\nNext:\n\n{commands(*verdict.next.splitlines())}"))
     elif verdict.next:
         out.print(Text(f"\nNext: {verdict.next}"))
 

@@ -32,7 +32,7 @@ def measure(
     The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
     writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
     checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
-    is nothing to measure; 5, the script broke.
+    is nothing to measure; 5, the script crashed.
     """
     from workshop.cli.result_text import print_measurement, print_verdict
     from workshop.diagnosis import measurement
@@ -98,7 +98,7 @@ def monitor(
 ) -> None:
     """Watch cores, memory, GPUs and every process of a run.
 
-    Start the training in another terminal. The key q ends it, and prints averages.
+    Start the training in another terminal. Press q to leave; averages are then printed.
 
     Example: workshop monitor --once
     """

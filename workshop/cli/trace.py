@@ -9,6 +9,7 @@ import typer
 
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
 from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
+from workshop.errors import WorkshopError
 
 app = typer.Typer()
 
@@ -17,7 +18,9 @@ app = typer.Typer()
 def trace(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Traces of all ranks, or their folder; by default the newest prof.", show_default=False),
+        typer.Argument(
+            help="Traces of all ranks, or their folder; by default the newest of prof, prof-2, ...", show_default=False
+        ),
     ] = None,
     only: Annotated[
         str | None,
@@ -62,6 +65,8 @@ def trace(
     exclude_each_other(as_json, as_csv)
     if not paths:
         paths = [newest(Path("prof"))]
+        if not paths[0].is_dir():
+            raise WorkshopError("there is no recording here: workshop record torch -- SCRIPT makes one")
         say(f"reading {paths[0]}, the newest recording here")
     with tqdm(
         total=ranks.sizes(paths), unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1
@@ -87,5 +92,5 @@ def trace(
     for note in traces.notes:
         say(note)
     for folder in filter(Path.is_dir, paths):
-        if (newer := newest(folder)) != folder:
+        if (newer := newest(folder)) not in paths:
             say(f"{newer} is a newer recording than {folder}: workshop trace {newer}")

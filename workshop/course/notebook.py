@@ -42,7 +42,7 @@ def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
     profile = Path(f"{script.name}.lprof")
     found = line_profile.find(profile, script, function)
     if found is None or found.hottest is None:
-        hint = f"run kernprof -l {script} with its config"
+        hint = f"run kernprof -l {script} configs/example_config.py"
         raise WorkshopError(f"{profile} has no time in {function} of {script}; {hint}")
     checkcache(str(script))
     rows = []

@@ -37,22 +37,26 @@ for (const each of data.imports) isImport[each] = 1;
 for (const each of data.waits) waits[each] = 1;
 const unfolded = { after, before };
 const shown = { after: after.slice(), before: before.slice() };
+const hidden = new Uint8Array(count);  // by node: whether it is out of sight while folded
 const folded = { waiting: 0, imports: 0, tower: 0 };
 for (let node = 0; node < count; node++) {
   if (waits[label[node]]) {
     folded.waiting += after[node];
     for (let up = parent[node]; up >= 0; up = parent[up]) { shown.after[up] -= after[node]; shown.before[up] -= before[node]; }
-    shown.after[node] = shown.before[node] = 0;
+    shown.after.fill(0, node, end[node]);
+    shown.before.fill(0, node, end[node]);
+    hidden.fill(1, node, end[node]);
     node = end[node] - 1;
   } else if (isImport[label[node]]) {
     folded.imports += after[node];
+    hidden.fill(1, node + 1, end[node]);
     for (let inside = node; inside < end[node]; inside++) folded.tower = Math.max(folded.tower, depth[inside] - depth[node]);
     node = end[node] - 1;
   }
 }
 const fold = document.getElementById("fold");
 let which = "after";  // of two recordings
-let width;  // what the widths show
+let counts, width;  // of both recordings; what the widths show
 let focus = 0;  // the node that is as wide as the page
 let hits = null;  // by label: whether it is what was searched for
 let drawn = new Map();  // element by node
@@ -92,7 +96,7 @@ function draw() {
   while (waiting.length) {
     const [node, left] = waiting.pop();
     place(node, left, width[node] * scale, false);
-    if (fold.checked && isImport[label[node]]) continue;
+    if (fold.checked && isImport[label[node]] && node !== focus) continue;
     let from = left;
     for (let child = node + 1; child < end[node]; child = end[child]) {
       const wide = width[child] * scale;
@@ -106,7 +110,7 @@ function draw() {
 
 // Red for what takes more samples than before, blue for less; full colour for a twentieth of all.
 function changeColour(node) {
-  const change = (after[node] - before[node]) / (Math.max(after[0], before[0]) / 20 || 1);
+  const change = (counts.after[node] - counts.before[node]) / (Math.max(counts.after[0], counts.before[0]) / 20 || 1);
   if (!change) return "var(--same)";
   const strength = Math.min(1, 0.2 + 0.8 * Math.abs(change));
   return `rgba(var(--${change > 0 ? "more" : "less"}), ${strength.toFixed(2)})`;
@@ -127,8 +131,8 @@ function describe(node) {
   if (focus) text += `, ${share(width[node], width[focus])} of what is zoomed into`;
   text += `; ${self} in itself`;
   if (data.compared) {
-    const change = after[node] - before[node];
-    text = `${before[node]} samples before, ${after[node]} after: ${change > 0 ? "+" : ""}${change}; ` + text;
+    const change = counts.after[node] - counts.before[node];
+    text = `${counts.before[node]} samples before, ${counts.after[node]} after: ${change > 0 ? "+" : ""}${change}; ` + text;
   }
   figures.textContent = text;
   details.replaceChildren(name, figures);
@@ -143,18 +147,19 @@ function find() {
   if (!hits) return;
   let samples = 0, frames = 0;
   for (let node = 0; node < count; node++) {
-    if (!hits[label[node]]) continue;
+    if (!hits[label[node]] || (fold.checked && hidden[node])) continue;
     frames++;
     if (samples >= 0) samples += width[node];
     let inside = node + 1;  // a hit below a hit counts once
-    for (; inside < end[node]; inside++) if (hits[label[inside]]) frames++;
+    for (; inside < end[node]; inside++) if (hits[label[inside]] && !(fold.checked && hidden[inside])) frames++;
     node = end[node] - 1;
   }
   matched.textContent = `${share(samples, width[0])} of all samples, in ${frames} place${frames === 1 ? "" : "s"}`;
 }
 
 function change() {
-  width = (fold.checked ? shown : unfolded)[which];
+  counts = fold.checked ? shown : unfolded;
+  width = counts[which];
   find();
   zoom(0);
 }
@@ -167,13 +172,12 @@ function reset() {
 
 function neighbour(node, key) {
   if (key === "ArrowUp") return parent[node];
-  if (key === "ArrowDown") return node + 1 < end[node] ? node + 1 : -1;
-  const up = parent[node];
-  if (up < 0) return -1;
-  if (key === "ArrowRight") return end[node] < end[up] ? end[node] : -1;
-  let left = -1;
-  for (let child = up + 1; child < node; child = end[child]) left = child;
-  return left;
+  const inside = key === "ArrowDown", around = inside ? node : parent[node];
+  if (around < 0) return -1;
+  const seen = [];
+  for (let child = around + 1; child < end[around]; child = end[child]) if (drawn.has(child)) seen.push(child);
+  if (inside) return seen.length ? seen[0] : -1;
+  return seen[seen.indexOf(node) + (key === "ArrowRight" ? 1 : -1)] ?? -1;
 }
 
 const nodeOf = (event) => {

@@ -38,8 +38,10 @@ def svg(root: Node, title: str, compared: bool = False) -> str:
 
     What an import does is left out, and so are threads that only wait; the title says how many samples they have.
     """
-    if waiting := _without_waiting(root):
-        title += f", without {waiting} samples of {WAITING_THREADS}"
+    now, earlier = _without_waiting(root)
+    if now or earlier:
+        samples = f"{now} and {earlier} samples" if compared else f"{now} samples"
+        title += f", without {samples} of {WAITING_THREADS}"
     boxes = list(_boxes(root))
     height = HEAD + ROW * (max(depth for _, depth, _, _ in boxes) + 1) + 8
     lines = [
@@ -78,15 +80,16 @@ def _boxes(root: Node) -> Iterator[tuple[Node, int, float, float]]:
             left += child.samples * scale
 
 
-def _without_waiting(node: Node, depth: int = 0) -> int:
-    """Take the threads that only wait out of a tree, and return how many samples they have."""
+def _without_waiting(node: Node, depth: int = 0) -> tuple[int, int]:
+    """Take the threads that only wait out of a tree, and return how many samples they have, and had before."""
     if node.label.text == WAITING_THREADS:
-        gone, node.samples, node.before = node.samples, 0, 0
-        return gone
-    if depth > DEEPEST_THREADS:
-        return 0
-    gone = sum(_without_waiting(child, depth + 1) for child in (node.children or {}).values())
-    node.samples -= gone
+        gone = node.samples, node.before
+    elif depth > DEEPEST_THREADS:
+        gone = 0, 0
+    else:
+        of_children = [_without_waiting(child, depth + 1) for child in (node.children or {}).values()]
+        gone = sum(now for now, _ in of_children), sum(before for _, before in of_children)
+    node.samples, node.before = node.samples - gone[0], node.before - gone[1]
     return gone
 
 

@@ -59,8 +59,8 @@ class Ledger:
     """The number of batches in the DataLoader that supplied the first training step."""
     workers: int = 0
     """The largest number of workers that a DataLoader asked for."""
-    restarts_workers: bool = False
-    """Whether a DataLoader starts its workers anew in each epoch."""
+    _loader: LoaderStarted | None = None
+    _training_loaders: list[LoaderStarted] = field(default_factory=list)
     copies: list[BatchCopied] = field(default_factory=list)
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
@@ -68,7 +68,6 @@ class Ledger:
     others: list[OtherOptimizer] = field(default_factory=list)
     """What the optimizers of other models did, epoch by epoch."""
     _groups: tuple[ParameterGroup, ...] = ()
-    _last_batches: int | None = None
 
     @classmethod
     def of(cls, folder: Path) -> "Ledger":
@@ -108,15 +107,16 @@ class Ledger:
             case TransformCall():
                 self.transforms.append(event)
             case StepTaken():
-                if not self.steps:
-                    self.batches = self._last_batches
+                if self._loader and self._loader not in self._training_loaders[-1:]:
+                    self._training_loaders.append(self._loader)
+                if not self.steps and self._loader:
+                    self.batches = self._loader.batches
                 self._groups = event.groups or self._groups
                 self.steps.append(replace(event, groups=self._groups))
             case LoaderStarted():
                 self.loader_starts.append(event.t)
-                self._last_batches = event.batches
+                self._loader = event
                 self.workers = max(self.workers, event.workers)
-                self.restarts_workers |= event.workers > 0 and not event.persistent
             case BatchCopied():
                 self.copies.append(event)
             case OtherOptimizer():
@@ -125,6 +125,11 @@ class Ledger:
                 self.files.append(event.path)
             case TrainedModel():
                 self.model = self.model or event
+
+    @property
+    def restarts_workers(self) -> bool:
+        """Whether a DataLoader that supplies training steps starts its workers anew in each epoch."""
+        return sum(each.workers > 0 and not each.persistent for each in self._training_loaders) > 1
 
     @property
     def forwards(self) -> list[ForwardPass]:

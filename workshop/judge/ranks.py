@@ -156,7 +156,7 @@ class RanksBench:
         )
         evidence = Evidence(self.contest.wasted_time_s, clocks, recomputed, repeated=repeated, own_repeated=own)
         complaints = differences_of_ranks(Ledger.of(self.original.folder), ledgers, evidence)
-        return other_work(self.subject, complaints, next=f"workshop show {self.subject}: what can go wrong")
+        return other_work(self.subject, complaints, next=f"workshop show {self.subject}")
 
     def speed(self) -> str:
         """Return a sentence that says how much faster several ranks are than one, where the machine can tell."""
@@ -188,4 +188,4 @@ def _cause(errors: Sequence[BaseException | None]) -> BaseException:
     failed = [(rank, error) for rank, error in enumerate(errors) if isinstance(error, ScriptError)]
     # One that was killed has not noticed anything; one that says that its neighbour is gone has.
     rank, error = min(failed, key=lambda each: ((each[1].exit_code or 0) >= 0, CONSEQUENCE in each[1].output))
-    return ScriptError(f"rank {rank}: {error}", error.exit_code, error.output)
+    return ScriptError(f"rank {rank}: {error}", error.exit_code, error.output, error.script)

@@ -75,7 +75,12 @@ def broken(subject: str, error: ScriptError) -> Verdict:
     output = shorten(error.output)
     if error.exit_code == 0:
         return Verdict(subject, Outcome.OTHER_WORK, (f"the script does not train: {error}",), output=output)
-    return Verdict(subject, Outcome.BROKEN, (str(error),), output=output)
+    return Verdict(
+        subject,
+        Outcome.BROKEN,
+        (f"{error.script} {'crashed' if error.exit_code else 'was stopped'}: {error}",),
+        output=output,
+    )
 
 
 class Unseen(str):

@@ -98,7 +98,7 @@ def _unit(signatures: Any) -> Any:
 
 
 def encode(signatures: Any) -> Signatures:
-    """Pack signatures for an event; their `values` are the way back."""
+    """Pack signatures for an event; `judge.signatures.values_of` is the way back."""
     half = _array(signatures).astype("float16")
     return Signatures(half.shape, half.tobytes())
 

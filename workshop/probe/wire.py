@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from dataclasses import is_dataclass
 from typing import Any
 
 from workshop.probe import events, messages, settings
@@ -9,7 +10,9 @@ from workshop.probe import events, messages, settings
 TAG = "$"
 """The key under which a JSON object names its class; no field of a message has this name."""
 
-_CLASSES = {name: each for module in (events, messages, settings) for name, each in vars(module).items()}
+_CLASSES: dict[str, Any] = {
+    name: each for module in (events, messages, settings) for name, each in vars(module).items() if is_dataclass(each)
+}
 
 
 def encode(message: Any) -> str:

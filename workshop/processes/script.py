@@ -48,12 +48,13 @@ _running: set["Script"] = set()
 class ScriptError(Exception):
     """A script ended, hung or ran away before it had done what was asked of it.
 
-    `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed.
+    `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed; `script` is
+    its name.
     """
 
-    def __init__(self, message: str, exit_code: int | None, output: str) -> None:
+    def __init__(self, message: str, exit_code: int | None, output: str, script: str) -> None:
         super().__init__(message)
-        self.exit_code, self.output = exit_code, output
+        self.exit_code, self.output, self.script = exit_code, output, script
 
 
 @contextlib.contextmanager
@@ -104,6 +105,11 @@ class Script:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @property
+    def name(self) -> str:
+        """The name of the script, or of the module."""
+        return self.command[1] if self.command[0] == "-m" else Path(self.command[0]).name
 
     def start(self, judged: JudgedRun | None = None) -> None:
         """Start the script from its beginning; `judged` is None for a script that is measured."""
@@ -183,14 +189,14 @@ class Script:
     def broken(self, message: str) -> ScriptError:
         """Kill the script, and return the error that says why."""
         self.stop()
-        return ScriptError(message, None, self.output.text())
+        return ScriptError(message, None, self.output.text(), self.name)
 
     def ended(self, when: str) -> ScriptError:
         """Return the error of a script that has ended by itself at some time, such as "after 3 steps"."""
         exit_code = self.exit_code()
         self.stop()
         how = f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
-        return ScriptError(f"it {how} {when}", exit_code, self.output.text())
+        return ScriptError(f"it {how} {when}", exit_code, self.output.text(), self.name)
 
     def exit_code(self) -> int:
         """Return the exit code of a script that has closed its connection; it is an error if it goes on."""

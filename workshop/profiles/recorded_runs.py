@@ -9,7 +9,7 @@ from workshop.profiles import stacks
 from workshop.profiles.code_origin import script_of
 from workshop.profiles.stacks import RECORD_AGAIN, Recording
 
-_NAMED_BY_RECORDER = re.compile(r"profile(?:_node\d+)?(?:_rank\d+)?(-\d+)?\.raw")
+_NAMED_BY_RECORDER = re.compile(r"profile(?:_node\d+)?(?:_rank\d+)?(-\d+)?\.raw(?:\.gz)?")
 """The names that `workshop record py-spy` gives to files: those of one run end in the same number."""
 
 
@@ -38,9 +38,7 @@ def _newest_run(folder: Path, library: str | None) -> Recording:
         except WorkshopError as error:  # the folder may hold flame graphs, too
             notes.append(f"left out: {error}")
             continue
-        number = _NAMED_BY_RECORDER.fullmatch(path.name)
-        key = (script_of(recordings[path]), (number[1] or "") if number else "")
-        runs.setdefault(key, []).append(path)
+        runs.setdefault((script_of(recordings[path]), _name_of_run(path)), []).append(path)
     if not runs:
         raise WorkshopError(f"there is no py-spy recording in {folder}; {RECORD_AGAIN}")
     by_age = sorted(runs, key=lambda run: max(path.stat().st_mtime for path in runs[run]))
@@ -50,10 +48,17 @@ def _newest_run(folder: Path, library: str | None) -> Recording:
         others = ", ".join(f"{runs[run][0].name} of {run[0]}" for run in by_age if run != chosen)
         notes.append(
             f"{folder} has recordings of several runs; this is {runs[chosen][0].name} of {chosen[0]}, the newest"
-            f"{' of that script' if of_script else ''}. Name another with --file: {others}"
+            f"{' of that script' if of_script else ''}. To read another, name its file: {others}"
         )
     found = _together([recordings[path] for path in runs[chosen]])
     return replace(found, notes=[*notes, *found.notes])
+
+
+def _name_of_run(path: Path) -> str:
+    """Return what the names of the files of one run have in common: those of other recorders differ in numbers."""
+    if of_recorder := _NAMED_BY_RECORDER.fullmatch(path.name):
+        return f"profile{of_recorder[1] or ''}"
+    return re.sub(r"[-_]?(node|rank)?[-_]?\d+", "", path.name.removesuffix(".gz"))
 
 
 def _together(recordings: list[Recording]) -> Recording:

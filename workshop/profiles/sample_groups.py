@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from workshop.errors import WorkshopError
+from workshop.profiles.code_origin import CodeOrigins
 from workshop.profiles.stacks import Recording, Stack
 
 WORKER = "DataLoader worker"
@@ -67,10 +68,12 @@ def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
     Such are the thread with which tqdm looks after its bars, and those that feed a queue to other processes.
     """
     samples, waits = Counter[object](), Counter[object]()
+    is_own = CodeOrigins(recording).is_own  # a function of one's own that is called get may do anything
     for stack in recording.stacks:
         if started := _thread_begin(stack):
+            leaf = stack.frames[-1]
             samples[started] += stack.samples
-            waits[started] += stack.samples * (stack.frames[-1].name.rpartition(".")[2].lstrip("_") in WAITING)
+            waits[started] += stack.samples * (leaf.name.rpartition(".")[2].lstrip("_") in WAITING and not is_own(leaf))
     only_wait = {thread for thread, count in waits.items() if count >= ONLY_WAITS * samples[thread]}
     return lambda stack: _thread_begin(stack) in only_wait
 

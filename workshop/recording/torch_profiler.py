@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -63,7 +64,8 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
         environment = os.environ | {PROFILER_VARIABLE: wire.encode(recorded)} | probe_environment()
         environment.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto need not say that there is no GPU
         process = subprocess.Popen(command, env=environment)
-        Thread(target=_say_when_written, args=(process, folder, options, say), daemon=True).start()
+        if options.repeat and not options.stop:
+            Thread(target=_say_when_written, args=(process, folder, options, say), daemon=True).start()
         stopped = wait_for_end(process, process.terminate)
         processes = list(map(wire.decode, report.read_text().splitlines())) if report.exists() else []
     code = process.returncode
@@ -78,13 +80,13 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
 
 
 def _say_when_written(process: subprocess.Popen[bytes], folder: Path, options: ProfilerOptions, say: Say) -> None:
-    """Wait until no more traces come, of all ranks and cycles, while the training goes on."""
-    written = 0
+    """Wait until every rank has written all cycles, and no more ranks come, while the training goes on."""
+    known: Counter[str] = Counter()
     while process.poll() is None:
         time.sleep(SETTLED_S)
-        before, written = written, len(list(folder.glob(TRACES)))
-        if options.repeat and before == written >= options.repeat and process.poll() is None:
-            traces = f"{written} trace{'s are' if written > 1 else ' is'} written to {folder}"
+        before, known = known, Counter(path.name.partition(".")[0] for path in folder.glob(TRACES))
+        if known and before == known and min(known.values()) >= options.repeat and process.poll() is None:
+            traces = f"{known.total()} trace{'s are' if known.total() > 1 else ' is'} written to {folder}"
             say(f"\n{traces}, and the training goes on. Ctrl-C ends it; with --stop it ends by itself.")
             return
 
@@ -117,8 +119,9 @@ def as_command(command: list[str]) -> list[str]:
 def newest(folder: Path) -> Path:
     """Return the newest folder with traces: this one, or one that `record` has given its name and a number."""
     names = re.compile(re.escape(folder.name) + r"(-\d+)?")
-    found = [each for each in folder.parent.iterdir() if names.fullmatch(each.name) and any(each.glob(TRACES))]
-    return max(found, key=lambda each: each.stat().st_mtime, default=folder)
+    found = [each for each in folder.parent.iterdir() if names.fullmatch(each.name)]
+    traces = [path for each in found for path in each.glob(TRACES)]
+    return max(traces, key=lambda path: path.stat().st_mtime).parent if traces else folder
 
 
 def _free_folder(folder: Path) -> Path:

@@ -75,7 +75,7 @@ def judge_untouched(question: Question) -> Verdict:
         if not recorded_lines.why_of_another_script(path, recording, untouched):
             return _judge_recorded_line(question, path, recording, untouched)
     missing = f"there is no recording of {script.name} as it first came"
-    record = f"workshop reset {part.name}; then workshop record {part.recorded} -- python {question.command}"
+    record = f"workshop reset {part.name}\nworkshop record {part.recorded} -- python {question.command}"
     return question.not_yet(missing, record)
 
 

@@ -58,15 +58,14 @@ def judge_slow_rank(question: Question) -> Verdict:
         if row is table[0]:
             return question.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
         return question.not_yet(f"{says}; another one works more, and this one waits for it")
-    return question.not_yet(missing, f"workshop show {part.name}, which says how to record all ranks")
+    return question.not_yet(missing, f"workshop show {part.name}")
 
 
 def _newest_first(question: Question) -> list[Path]:
     """Return the traces where they were said to be, or else in folders called prof, prof-2, ..."""
-    folders = {folder.resolve() for folder in (Path.cwd(), question.script.parent)}
-    places = (
-        [question.recording] if question.recording else [each for folder in folders for each in folder.glob("prof*")]
-    )
+    here = {folder.resolve() for folder in (Path.cwd(), question.script.parent)}
+    usual = [each for folder in here for each in folder.glob("prof*") if each.is_dir()]
+    places = [question.recording] if question.recording else usual
     paths = [path for place in places for path in (place.glob(TRACES) if place.is_dir() else [place])]
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
