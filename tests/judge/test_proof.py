@@ -1,5 +1,6 @@
 """Cheats are refused and named; honest ways to be faster are not. Each is a script that really ran."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
 
 from workshop.judge.proof import Evidence, check_recomputed, not_reproducible
 from workshop.judge.verdict import Unseen
+from workshop.probe.events import TransformCall
 from workshop.probe.messages import Recomputation
 
 NAMED = {
@@ -120,6 +122,15 @@ def test_lower_precision_shows_in_several_steps(errors: list[list[float]], says:
     evidence = Evidence(recomputed=[Recomputation(gradient_errors=each) for each in errors])
     found = list(check_recomputed(evidence))
     assert [says in each for each in found] == [True] * bool(says)
+
+
+def test_a_transform_in_the_place_of_something_unseen_is_no_accusation() -> None:
+    kept = (FOLDER / "part3" / f"{name}.jsonl.gz" for name in ("original", "greyed_afterwards"))
+    original, greyed = map(Recorded.load, kept)
+    own = [replace(event, gap=0.5) if isinstance(event, TransformCall) else event for event in original.ranks[0]]
+    [says] = greyed.differences(replace(original, ranks=[own]))
+    assert isinstance(says, Unseen)
+    assert "pictures, in the original none; whether it does what another transform does there" in says
 
 
 def test_what_the_original_does_not_reproduce_is_not_asked_for() -> None:
