@@ -4,7 +4,9 @@ import builtins
 import errno
 import io
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,7 +66,8 @@ def plain_errors() -> Iterator[None]:
             raise
         # Letting go of the locals closes progress bars and ends DataLoader workers before the last line is printed.
         traceback.clear_frames(error.__traceback__)
-        print(message, file=sys.stderr)
+        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
+        print(textwrap.fill(message, width, break_on_hyphens=False) if width else message, file=sys.stderr)
         exit_code = EXIT_INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXIT_USAGE
         _skip_empty_profile(exit_code)
         raise SystemExit(exit_code) from None

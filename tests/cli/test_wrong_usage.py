@@ -28,7 +28,7 @@ from conftest import Run
         ("measure absent.py", "absent.py is not a file; name a Python script"),
         ("compare absent.py train.py", "absent.py; name two training scripts"),
         ("torchrun", "name a script: workshop torchrun"),
-        ("py-spy-report", "name a recording: --file FILE"),
+        ("py-spy-report", "there is no recording here: record one with"),
         ("py-spy-report absent.raw", "there is no file absent.raw"),
         ("py-spy-report notes.txt --num-rows 0", "is a number from 1, or all"),
         ("py-spy-report notes.txt --by colour", "is process, thread or rank"),

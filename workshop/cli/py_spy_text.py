@@ -17,13 +17,20 @@ def as_text(rows: list[ReportRow], width: int | None) -> str:
     return "\n".join(_narrow(row, width) for row in rows)
 
 
-def changes_as_text(changes: list[Change], before: int, after: int) -> str:
-    """Return what came and what went between two recordings with so many samples."""
+def changes_as_text(changes: list[Change], before: int, after: int, width: int | None) -> str:
+    """Return what came and what went between two recordings with so many samples, in a terminal of that width."""
     rows = [
         (f"{each.more:+d}", _counted(each.before, before), _counted(each.after, after), *each.function)
         for each in changes
     ]
-    return plain_table(("change", "before", "after", "name", "path"), rows, right=(0, 1, 2), line=" | ")
+    wide = plain_table(("change", "before", "after", "name", "path"), rows, right=(0, 1, 2), line=" | ")
+    if width is None or max(map(len, wide.splitlines())) <= width:
+        return wide
+    narrow = [
+        f"{change:>7}  {_fit(name, path, width - 9)}\n{'':9}{old} before, {new} after"
+        for change, old, new, name, path in rows
+    ]
+    return "\n".join(narrow)
 
 
 def _narrow(row: ReportRow, width: int) -> str:

@@ -50,7 +50,9 @@ def record_py_spy(
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
-    if not idle and found.most_of_a_process < MOSTLY_WAITING * found.seconds * rate:
+    if found.exit_code and not found.stopped:
+        say(f"The command ended with exit code {found.exit_code}.")
+    elif not idle and found.most_of_a_process < MOSTLY_WAITING * found.seconds * rate:
         computed = f"{found.most_of_a_process:,} of about {found.seconds * rate:,.0f} samples"
         say(f"The busiest process was seen computing in {computed}: mostly it waited.")
         say("To see what for, record with --idle.")

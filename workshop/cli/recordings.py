@@ -13,7 +13,8 @@ from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
 from workshop.profiles.py_spy_report import ReportTable
-from workshop.profiles.stacks import Recording
+from workshop.profiles.stacks import RECORD_AGAIN, Recording
+from workshop.recording.py_spy import FOLDER
 
 app = typer.Typer()
 
@@ -131,14 +132,15 @@ def flamegraph(
 
 
 def _read(*files: list[Path] | None, library: str | None) -> Recording:
-    """Read recordings, named in one way or another, as one.
+    """Read recordings, named in one way or another, as one; those of the usual folder if none is named.
 
     Raises:
         WorkshopError: none is named, or one cannot be read.
     """
     paths = [path for each in files for path in each or []]
-    if not paths:
-        raise WorkshopError("name a recording: --file FILE")
+    if not paths and not Path(FOLDER).is_dir():
+        raise WorkshopError(f"there is no recording here: {RECORD_AGAIN}; or name one with --file")
+    paths = paths or [Path(FOLDER)]
     return recorded_runs.read(*paths, library=library)
 
 
@@ -170,7 +172,7 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
         ]
         _print_data(flat, ["change", "before", "after", "name", "path"], as_json)
     else:
-        print(py_spy_text.changes_as_text(changes, old.samples, new.samples))
+        print(py_spy_text.changes_as_text(changes, old.samples, new.samples, terminal_width()))
         say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))
 
 

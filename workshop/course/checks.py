@@ -84,13 +84,16 @@ def check(
 def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> Verdict:
     """Judge the answer to a part's question, if it has one, and then the change that it asks for, if it does."""
     part, verdict = question.part, None
+    answered: tuple[str, ...] = ()
     # Where there is something to change as well, an answer is judged if there is one: it takes no time.
     if part.question and (question.ask or not part.changes):
         verdict = JUDGES[part.answered_by](question)
         if verdict.outcome is Outcome.DONE:
             state.put(question.answered, "parts", part.name, "answer")
+            answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
     if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
         verdict = _judge_change(part, contest, question.say, on_cpu)
+        verdict = replace(verdict, reasons=(*verdict.reasons, *answered))
         if part.question and state.get("parts", part.name, "answer") is None:
             verdict = _with_open_question(verdict, part)
     assert verdict  # a part asks a question, or for a change

@@ -22,7 +22,7 @@ class Progress:
     part: str
     title: str
     state: str
-    """ "done", or `EDITED`; else how the last check ended, or "open"."""
+    """ "done"; `EDITED`, if it is the script that was judged; else how the last check ended, or "open"."""
     best_ratio: float | None
     """How many times as fast as the original the script has been at best."""
     hints_seen: int
@@ -51,7 +51,7 @@ def progress(state: State, script: Path) -> list[Progress]:
         known = state.get("parts", part.name) or {}
         text = known.get("last", "open")
         if known.get("done"):
-            text = "done" if known.get("script") == now else EDITED
+            text = "done" if known.get("script") == now or not part.changes else EDITED
         found.append(Progress(part.name, part.title, text, known.get("best_ratio"), known.get("hints", 0)))
     return found
 
@@ -75,10 +75,8 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
     known, named = state.get("parts", part.name) or {}, f"{part.name}, {part.title}"
     if "last" in known:
         if known.get("hints"):
-            return (
-                f"{named}: {known['last']}. Change something, and have it checked again.",
-                f"workshop check {part.name}",
-            )
+            again = "Change something" if part.changes else "Look again"
+            return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
         return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
     if known.get("read"):
         return f"{named}: once you have done what it asks, have it checked.", f"workshop check {part.name}"

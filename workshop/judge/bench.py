@@ -317,8 +317,11 @@ class Bench:
         if left_out:
             notes = (*notes, f"not compared: the {' and '.join(left_out)}; {_NOT_REPRODUCIBLE}")
         if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
-            because = f"this machine cannot show it: {asked}{solution}"
-            return Verdict(self.subject, Outcome.UNDECIDED, (because, says, *notes), speed)
+            because = f"this machine cannot show it now: {asked}{solution}"
+            return Verdict(self.subject, Outcome.UNDECIDED, (because, says, *notes), speed, advice())
+        if result.faster is False and speed.high >= speed.target:
+            because = f"the pairs of epochs differ so much that {speed.target:g} times may be true as well"
+            return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
         if result.faster is None:
             end = "" if speed.pairs == MOST_PAIRS else ", and the time is over"
             because = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
@@ -352,7 +355,7 @@ def _median_phases(epochs: list[Epoch]) -> dict[str, float]:
 def _how_far(pairs: Sequence[Pair], target: float) -> str:
     """Say how far a race is, and how long it takes if it goes on as it has gone so far."""
     result = Result(target, tuple(pairs))
-    left = min(LEAD - abs(result.lead), MOST_PAIRS - len(pairs))
+    left = max(1, min(LEAD - abs(result.lead), MOST_PAIRS - len(pairs)))
     left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)
     so_far = f"pair {len(pairs)} of at most {MOST_PAIRS}: {result.ratio:.2f} times as fast so far"
-    return f"{so_far}; about {max(left_s, 1):.0f} s left"
+    return f"{so_far}; {left_s:.0f} s left at least"
