@@ -67,7 +67,8 @@ def plain_errors() -> Iterator[None]:
         # Letting go of the locals closes progress bars and ends DataLoader workers before the last line is printed.
         traceback.clear_frames(error.__traceback__)
         width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
-        print(textwrap.fill(message, width, break_on_hyphens=False) if width else message, file=sys.stderr)
+        wrapper = textwrap.TextWrapper(width or 80, break_long_words=False, break_on_hyphens=False)
+        print("\n".join(map(wrapper.fill, message.splitlines())) if width else message, file=sys.stderr)
         exit_code = EXIT_INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXIT_USAGE
         _skip_empty_profile(exit_code)
         raise SystemExit(exit_code) from None

@@ -4,9 +4,8 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from statistics import mean
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -22,16 +21,14 @@ def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:
         console.print(render(first_rates(watch, interval_s), console.width))
         return
     watch.snapshot()  # the first one has no rates
-    begin = time.monotonic()
-    seen: list[Snapshot] = []
+    averages = Averages()
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live, keys() as wait_for_key:
-            while wait_for_key(interval_s if seen else 0.1) != "q":
-                seen.append(watch.snapshot())
-                live.update(render(seen[-1], console.width), refresh=True)
+            while wait_for_key(interval_s if averages.latest else 0.1) != "q":
+                averages.add(snapshot := watch.snapshot())
+                live.update(render(snapshot, console.width), refresh=True)
     finally:
-        if seen:
-            console.print("\n".join(averages(seen, time.monotonic() - begin)))
+        console.print("\n".join(averages.lines()))
 
 
 @contextmanager
@@ -57,22 +54,47 @@ def keys() -> Iterator[Callable[[float], str]]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def averages(seen: Sequence[Snapshot], seconds: float) -> Iterator[str]:
-    """Yield lines with the means of what was seen: of the machine, and of each process that was there at the end."""
+class Averages:
+    """The means of all snapshots of the machine, and of each process: sums, as a monitor may run for days."""
 
-    def mean_of(values: Iterable[float | None], unit: float = 1, digits: int = 0) -> str:
-        known = [value for value in values if value is not None]
-        return _figure(mean(known) if known else None, unit, digits)
+    def __init__(self) -> None:
+        self.begin = time.monotonic()
+        self.latest: Snapshot | None = None
+        self._sums: dict[Hashable, tuple[float, int]] = {}
 
-    yield f"Average of {seconds:.0f} s"
-    yield f"  cores {mean_of(percent for each in seen for percent in each.cores_percent)} %"
-    reads, writes = ([getattr(each, f"disk_{what}_bytes_per_s") for each in seen] for what in ("read", "write"))
-    yield f"  disk  read {mean_of(reads, 1e6, 1)} MB/s, write {mean_of(writes, 1e6, 1)} MB/s"
-    for gpu in seen[-1].gpus:
-        yield f"  GPU {gpu.index} {mean_of(each.gpus[gpu.index].busy_percent for each in seen)} %"
-    for process in seen[-1].processes:
-        busy = [now.cpu_percent for each in seen for now in each.processes if now.pid == process.pid]
-        yield f"  {process.pid} {process.role}: cpu {mean_of(busy)} %"
+    def add(self, snapshot: Snapshot) -> None:
+        """Take a snapshot into account."""
+        self.latest = snapshot
+        for percent in snapshot.cores_percent:
+            self._add("cores", percent)
+        self._add("read", snapshot.disk_read_bytes_per_s)
+        self._add("write", snapshot.disk_write_bytes_per_s)
+        for gpu in snapshot.gpus:
+            self._add(("GPU", gpu.index), gpu.busy_percent)
+        for process in snapshot.processes:
+            self._add(process.pid, process.cpu_percent)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the means, those of the processes that are in the latest snapshot."""
+        if self.latest is None:
+            return
+        yield f"Average of {time.monotonic() - self.begin:.0f} s"
+        yield f"  cores {_figure(self._mean('cores'))} %"
+        read, write = (_figure(self._mean(what), 1e6, 1) for what in ("read", "write"))
+        yield f"  disk  read {read} MB/s, write {write} MB/s"
+        for gpu in self.latest.gpus:
+            yield f"  GPU {gpu.index} {_figure(self._mean(('GPU', gpu.index)))} %"
+        for process in self.latest.processes:
+            yield f"  {process.pid} {process.role}: cpu {_figure(self._mean(process.pid))} %"
+
+    def _add(self, what: Hashable, value: float | None) -> None:
+        if value is not None:
+            total, count = self._sums.get(what, (0.0, 0))
+            self._sums[what] = total + value, count + 1
+
+    def _mean(self, what: Hashable) -> float | None:
+        total, count = self._sums.get(what, (0.0, 0))
+        return total / count if count else None
 
 
 def first_rates(watch: Watch, interval_s: float) -> Snapshot:

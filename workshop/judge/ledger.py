@@ -59,8 +59,6 @@ class Ledger:
     """The number of batches in the DataLoader that supplied the first training step."""
     workers: int = 0
     """The largest number of workers that a DataLoader asked for."""
-    _loader: LoaderStarted | None = None
-    _training_loaders: list[LoaderStarted] = field(default_factory=list)
     copies: list[BatchCopied] = field(default_factory=list)
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
@@ -68,6 +66,8 @@ class Ledger:
     others: list[OtherOptimizer] = field(default_factory=list)
     """What the optimizers of other models did, epoch by epoch."""
     _groups: tuple[ParameterGroup, ...] = ()
+    _loader: LoaderStarted | None = None
+    _training_loaders: list[LoaderStarted] = field(default_factory=list)
 
     @classmethod
     def of(cls, folder: Path) -> "Ledger":

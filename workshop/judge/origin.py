@@ -122,7 +122,7 @@ class Origins:
         way = list(self._way(picture, before))
         if not way:
             return None
-        augmented = way[: max((place for place, hop in enumerate(way, 1) if hop.decoded is not None), default=0)]
+        augmented = way[: max((place for place, hop in enumerate(way, 1) if hop.made.decoded), default=0)]
         same = np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(picture) // SAMPLES, 1))
         return PictureOrigin(
             photo=self._photo(way),
