@@ -94,9 +94,9 @@ def test_watch_checks_again_and_never_moves_on(
     said = []
     for line in watching.stdout:
         said.append(line.strip())
-        if line.startswith("watching") and said.count(line.strip()) == 1:
+        if line.startswith("watching train.py;") and said.count(line.strip()) == 1:
             script.write_bytes((project / "solutions" / "part6.py").read_bytes())
-        elif line.startswith("watching"):
+        elif line.startswith("watching train.py;"):
             time.sleep(2.5)  # nothing more may come
             watching.send_signal(signal.SIGINT)
     stop.cancel()
