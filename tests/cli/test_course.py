@@ -64,7 +64,7 @@ def test_diff(script: Path, workshop: Run) -> None:
     assert mine[:2] == ["--- train.py", "+++ solutions/part3.py"]
     assert any(line.startswith("+") and "num_workers" in line for line in mine)
     two = workshop("diff", "part3", "part5", "--yes").stdout.splitlines()
-    assert two[:2] == ["--- part3.py", "+++ solutions/part5.py"]
+    assert two[:2] == ["--- solutions/part3.py", "+++ solutions/part5.py"]
     assert any("CachedDataset" in line for line in two)
     script.write_bytes((SOLUTIONS / "part3.py").read_bytes())
     assert workshop("diff", "part3", "--yes").stdout == ""
@@ -72,7 +72,7 @@ def test_diff(script: Path, workshop: Run) -> None:
 
 def test_a_solution_is_printed_or_written_and_yours_is_kept(script: Path, workshop: Run) -> None:
     shown = workshop("solution", "3", "--yes").stdout
-    assert shown.startswith("--- part1.py\n+++ solutions/part3.py\n")
+    assert shown.startswith("--- train.py as it came\n+++ solutions/part3.py\n")
     assert re.search(r"^\+ .*num_workers=8", shown, re.M)
     assert f"The whole script is {find_part('part3').solution}" in shown
     assert shown.endswith("\n\n    workshop solution part3 --write\n")

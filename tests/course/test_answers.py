@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
+from workshop.cli.output import given
 from workshop.course import checks
 from workshop.course.state import State
 from workshop.errors import WorkshopError
@@ -27,7 +28,7 @@ def answer(project: Path, data: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     shutil.copy(project / "train.py", tmp_path)
 
     def judge(text: str, script: str = "train.py") -> Verdict:
-        return checks.check(find_part("part2"), tmp_path / script, data, say=lambda _: None, ask=lambda _: text)
+        return checks.check(find_part("part2"), tmp_path / script, data, say=lambda _: None, ask=given(text))
 
     return judge
 
@@ -62,7 +63,7 @@ def test_a_function_that_never_ran(answer: Answer, profile: Callable[..., None])
 
 def test_an_answer_that_is_no_line(answer: Answer, profile: Callable[..., None], tmp_path: Path) -> None:
     profile(RAN)
-    with pytest.raises(WorkshopError, match="'four' is not the number of a line"):
+    with pytest.raises(WorkshopError, match="'four' is no answer to this; it takes the number of a line"):
         answer("four")
     assert answer("5").reasons == ("line 5 did not run in main",)
     (tmp_path / "train.py.lprof").write_bytes(b"no profile")

@@ -1,7 +1,7 @@
 """Evidence of what scripts did, recorded once and kept in files, so that the proof can be tried in milliseconds.
 
-`pytest -m slow tests/judge/test_proof.py` records it anew and compares the verdicts. After a change to what the probe
-notes, the files are replaced by
+`pytest -m slow tests/judge/test_proof.py` records a part of it anew and compares the verdicts. After a change to what
+the probe notes, the files are replaced by
 
     python tests/judge/recorded_evidence.py
 """
@@ -100,8 +100,8 @@ class Recorded:
         return found
 
 
-def record(part: str, data: Path) -> Iterator[tuple[str, Recorded]]:
-    """Let the original and the scripts of a part train, two at a time, and yield what each of them did."""
+def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Recorded]]:
+    """Let the original and some scripts of a part train, two at a time, and yield what each of them did."""
     contest = _contest(part, data)
     with contest.script(contest.original) as original, ThreadPoolExecutor(2) as threads:
         for _ in range(EPOCHS):
@@ -114,7 +114,7 @@ def record(part: str, data: Path) -> Iterator[tuple[str, Recorded]]:
                 replace(contest, candidate=script), find_part(part).ranks, original, one_at_a_time
             )
 
-        trained = [threads.submit(train, script) for script in SCRIPTS[part]]
+        trained = [threads.submit(train, script) for script in scripts]
         try:
             for each in trained:
                 yield each.result()
@@ -153,7 +153,7 @@ def main() -> None:
             folder.mkdir(parents=True, exist_ok=True)
             for old in folder.glob("*.gz"):
                 old.unlink()
-            for name, recorded in record(part, Path(data)):
+            for name, recorded in record(part, Path(data), SCRIPTS[part]):
                 recorded.save(folder / f"{name}.jsonl.gz")
                 print(part, name, flush=True)
 

@@ -1,6 +1,7 @@
 """What is noted of a transform: how far it moved the picture, and whether anything else has changed it in between."""
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 from torchvision.transforms import v2
 
 from workshop.judge.ledger import Ledger
+from workshop.judge.origin import Hop
+from workshop.judge.signatures import line_after, values_of
 from workshop.probe import recorded_transform, transforms
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import TransformCall
@@ -28,6 +31,10 @@ def applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     return apply
 
 
+def of_one_picture(made: TransformCall) -> Hop:
+    return Hop(0, made, 0, values_of(made.after)[0])
+
+
 def mirror_in_place(picture: torch.Tensor) -> torch.Tensor:
     return picture.copy_(picture.flip(-1))
 
@@ -35,10 +42,12 @@ def mirror_in_place(picture: torch.Tensor) -> torch.Tensor:
 def test_each_random_transform_has_a_draw_of_its_own(applied: Callable[..., TransformCall]) -> None:
     made = applied(v2.ToDtype(torch.float32), v2.RandomHorizontalFlip(1.0), v2.RandomVerticalFlip(0.0))
     to_float, flipped, kept = made.simple
-    assert (to_float.draw, to_float.scales) == ("", ())
+    assert (to_float.draw, to_float.left) == ("", None)
     assert flipped.draw != kept.draw
-    assert (made.gap, [each.gap for each in made.simple]) == (0.0, [0.0] * 3)
-    assert made.decoded is not None
+    assert made.decoded
+    assert flipped.left
+    assert kept.left == made.after
+    assert not of_one_picture(made).has_gap
 
 
 @pytest.mark.parametrize("between", [lambda picture: picture.flip(-1), mirror_in_place])
@@ -47,11 +56,11 @@ def test_what_is_done_between_transforms_is_a_gap(
 ) -> None:
     """The first random transform has been at work by then: before, only what enters it is looked at."""
     flip, crop = v2.RandomHorizontalFlip(0.0), v2.RandomCrop(8)
-    assert applied(flip, v2.ToDtype(torch.float32), between).gap > 0.5
-    between_them = applied(flip, between, v2.ToDtype(torch.float32), crop)
-    assert max(each.gap for each in between_them.simple) > 0.5
-    scaled = applied(flip, lambda picture: picture / 255 - 0.5, crop)
-    assert max(scaled.gap, *(each.gap for each in scaled.simple)) < 0.001
+    assert of_one_picture(applied(flip, v2.ToDtype(torch.float32), between)).has_gap
+    assert of_one_picture(applied(flip, between, v2.ToDtype(torch.float32), crop)).has_gap
+    scaled = of_one_picture(applied(flip, lambda picture: picture / 51 - 0.5, crop))
+    assert not scaled.has_gap
+    assert np.allclose(reduce(line_after, scaled.lines), [[5.0, -0.5]] * 3, atol=0.01)
 
 
 def test_what_is_given_a_target_as_well_is_not_recorded(
@@ -68,7 +77,6 @@ def test_what_is_given_a_target_as_well_is_not_recorded(
 def test_what_is_made_of_the_values_of_each_channel(applied: Callable[..., TransformCall]) -> None:
     to_float = v2.ToDtype(torch.float32, scale=True)
     normalise = v2.Normalize([0.5, 0.4, 0.3], [0.1, 0.2, 0.5])
-    made = applied(v2.RandomHorizontalFlip(0.0), to_float, normalise)
-    _, first, second = made.simple
-    assert np.allclose(first.scales, [[1.0, 0.0]] * 3, atol=0.001), "bytes are fractions of 255 from the beginning"
-    assert np.allclose(second.scales, [[10.0, -5.0], [5.0, -2.0], [2.0, -0.6]], atol=0.001)
+    made = of_one_picture(applied(v2.RandomHorizontalFlip(0.0), to_float, normalise))
+    found = reduce(line_after, made.lines)
+    assert np.allclose(found, [[10.0, -5.0], [5.0, -2.0], [2.0, -0.6]], atol=0.01), "bytes are fractions of 255"

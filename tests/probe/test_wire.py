@@ -16,7 +16,7 @@ from workshop.probe.settings import JudgedRun, ProbeConfig, ProfilerOptions
 
 FORWARD = ForwardPass(1.5, (2, 3), "float32", "cpu", False, Signatures((1, 2), b"1234"), (0, 1))
 
-TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), 0.25, scales=((1.0, 0.5),))
+TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), left=FORWARD.pictures)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import typer
 
 from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
-from workshop.cli.output import ask, print_json, progress_line, say
+from workshop.cli.output import ask, given, print_json, progress_line, say
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
 from workshop.course.state import State
@@ -158,7 +158,7 @@ def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: St
         return None
     known = state.get("parts", part.name, "answer") if every and not part.changes else answer
     if known is not None:
-        return lambda _: str(known)
+        return given(str(known))
     if part.changes:
         return None  # what was changed is judged without an answer, too
     if as_json or not sys.stdin.isatty():

@@ -68,6 +68,21 @@ def ask(question: str) -> str:
         raise WorkshopError("no answer; give it with --answer") from None
 
 
+def given(answer: str) -> Callable[[str], str]:
+    """Return what answers a question as it was answered on the command line.
+
+    Asked again, it raises a WorkshopError that says what it is asked.
+    """
+    answers = [answer]
+
+    def next_answer(question: str) -> str:
+        if not answers:
+            raise WorkshopError(question)
+        return answers.pop()
+
+    return next_answer
+
+
 def filled(text: str) -> str:
     """Return a text in lines that a terminal does not break in mid-word; without a terminal, a line a paragraph.
 

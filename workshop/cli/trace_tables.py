@@ -15,6 +15,9 @@ NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kern
 MOST_ROWS = 10
 """The number of rows that a table shows in a terminal; JSON and CSV have all."""
 
+LEAST_ROWS = 3
+"""So many of each rank are shown at least."""
+
 LEAST_NAME = 12
 """The number of characters of a name that are shown, however narrow the terminal is."""
 
@@ -131,13 +134,23 @@ def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) 
     columns = [column for column in columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
     if all(column in (RANK, NAME, KERNEL) for column in columns):
         return ""
-    body = [[_cell(row.get(column.key), column) for column in columns] for row in rows[:MOST_ROWS]]
+    shown = _of_each_rank(rows)
+    body = [[_cell(row.get(column.key), column) for column in columns] for row in shown]
     if width is not None:
         _shorten_names(body, columns, width)
     headers = [column.header for column in columns]
     right = [number for number, column in enumerate(columns) if column.format]
-    more = f"\n... and {len(rows) - MOST_ROWS} more; --json has all" if len(rows) > MOST_ROWS else ""
+    more = f"\n... and {len(rows) - len(shown)} more; --json has all" if len(rows) > len(shown) else ""
     return f"{TITLES[name]}\n\n{plain_table(headers, body, right)}{more}"
+
+
+def _of_each_rank(rows: list[Row]) -> list[Row]:
+    """Return the first rows of each rank, as many of one as of another."""
+    by_rank: dict[Any, list[Row]] = {}
+    for row in rows:
+        by_rank.setdefault(row.get("rank"), []).append(row)
+    most = max(LEAST_ROWS, MOST_ROWS // max(len(by_rank), 1))
+    return [row for each in by_rank.values() for row in each[:most]]
 
 
 def _cell(value: Any, column: Column) -> str:

@@ -169,6 +169,7 @@ def machine(device: str | None) -> str:
 def _with_open_question(verdict: Verdict, part: Part) -> Verdict:
     """Return the verdict on a change while the part's question is not answered; then the part is not done yet."""
     verdict = replace(verdict, reasons=(*verdict.reasons, f"a question is open: {part.question}"))
-    if verdict.outcome is not Outcome.DONE:
+    nothing_changed = verdict.outcome is Outcome.NOT_YET and verdict.speed is None
+    if verdict.outcome is not Outcome.DONE and not nothing_changed:
         return verdict
     return replace(verdict, outcome=Outcome.NOT_YET, next=f"workshop check {part.name} --answer ANSWER")

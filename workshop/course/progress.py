@@ -74,7 +74,7 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
         return "Welcome. First see whether this machine is ready.", "workshop doctor"
     known, named = state.get("parts", part.name) or {}, f"{part.name}, {part.title}"
     if "last" in known:
-        if known.get("hints"):
+        if known.get("hints") or known["last"] == Outcome.UNDECIDED.value:
             again = "Change something" if part.changes else "Look again"
             return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
         return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
@@ -113,7 +113,10 @@ def solution(state: State, part: Part, yes: bool) -> Path:
 def difference(left: Path, right: Path) -> list[str]:
     """Return what changes from one script to another, as `diff -u` prints it."""
     before, after = (path.read_text(encoding="utf-8").splitlines() for path in (left, right))
-    return list(difflib.unified_diff(before, after, left.name, f"{right.parent.name}/{right.name}", lineterm=""))
+    names = {left: left.name} | {part.solution: f"solutions/{part.name}.py" for part in all_parts()}
+    names |= {part.untouched: f"{part.script} as it came" for part in all_parts()}
+    old, new = names[left], names[right]
+    return list(difflib.unified_diff(before, after, old, new, lineterm=""))
 
 
 def fingerprint(source: bytes) -> str:

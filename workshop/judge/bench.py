@@ -121,11 +121,12 @@ class Bench:
         self.original.begin()
         if self.steps:
             self.candidate.begin(self.some_step())
+            self.train(1)  # a script that crashes at once is found out at once
         if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
             raise WorkshopError(f"{name} never steps an optimizer: nothing can be compared with it")
         self.candidate.epoch_steps = self.original.epoch_steps
         self.say(f"watching what {self.contest.candidate.name} does, for two epochs")
-        self.train(2)
+        self.train(2 - len(self.steps_taken))
 
     def train(self, epochs: int) -> None:
         """Let the candidate train, outside of any race; a step of each epoch is recorded, to be recomputed.
@@ -313,11 +314,12 @@ class Bench:
         same = "and nothing that could be compared is otherwise" if left_out else "with the same work"
         says = f"{self.timed.what}{speed.ratio:.2f} times as fast as {self.contest.original_name}, {same}"
         asked = f"asked are {speed.target:g} times"
-        solution = f"; the solution reaches {speed.solution_ratio:.1f} times here" if speed.solution_ratio else ""
+        solution = f"the solution reaches {speed.solution_ratio:.1f} times here" if speed.solution_ratio else ""
+        following = "; ".join(filter(None, (self._next(speed), solution)))
         if left_out:
             notes = (*notes, f"not compared: the {' and '.join(left_out)}; {_NOT_REPRODUCIBLE}")
         if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
-            because = f"this machine cannot show it now: {asked}{solution}"
+            because = f"this machine cannot show it now: {asked}; {solution}"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, says, *notes), speed, advice())
         if result.faster is False and speed.high >= speed.target:
             because = f"the pairs of epochs differ so much that {speed.target:g} times may be true as well"
@@ -327,11 +329,13 @@ class Bench:
             because = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
         if result.faster:
-            return Verdict(self.subject, Outcome.DONE, (says, *notes), speed, self._next(speed) + solution)
-        return Verdict(self.subject, Outcome.NOT_YET, (f"{says}; {asked}", *notes), speed, self._next(speed) + solution)
+            return Verdict(self.subject, Outcome.DONE, (says, *notes), speed, following)
+        return Verdict(self.subject, Outcome.NOT_YET, (f"{says}; {asked}", *notes), speed, following)
 
     def _next(self, speed: Speed) -> str:
-        """A sentence that says where the time goes now."""
+        """A sentence that says where the time goes now; none where a part of an epoch was raced."""
+        if self.timed is not WHOLE:
+            return ""
         phase, seconds = max(speed.phases_after.items(), key=lambda item: item[1])
         share = f"{seconds / sum(speed.phases_after.values()):.0%} of an epoch"
         if phase == Phase.DATA_WAIT:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.signatures import distance, unit, values_of
+from workshop.judge.signatures import SAME_PICTURE, distance, unit, values_of
 from workshop.probe.events import ForwardPass, StepTaken
-from workshop.probe.signature import SAME_PICTURE
 
 
 def epochs(ledger: Ledger, steps: int | None = None) -> list[list[StepTaken]]:

@@ -7,14 +7,12 @@ changes a picture, a crop or an augmentation, is a transform that reports both e
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import dropwhile
+from functools import cached_property, reduce
 
 import numpy as np
 
 from workshop.judge.signatures import Array, Pictures, distance, is_same, line_after, scale_between, unit, values_of
-from workshop.probe.events import SAMPLES, PhotoRead, SimpleTransform, TransformCall, is_random
-from workshop.probe.signature import SAME_PICTURE
+from workshop.probe.events import SAMPLES, PhotoRead, Signatures, SimpleTransform, TransformCall, is_random
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class PictureOrigin:
 
 
 @dataclass(frozen=True)
-class _Hop:
+class Hop:
     """An outermost transform on a picture's way."""
 
     number: int
@@ -73,31 +71,47 @@ class _Hop:
         return None if self.made.decoded is None else unit(values_of(self.made.decoded))[self.row]
 
     @property
-    def gap(self) -> float:
-        """The largest change of the signature between the simple transforms, or after the last of them."""
-        return max([self.made.gap, *(each.gap for each in self.made.simple)])
-
-    @property
     def drawn(self) -> list[tuple[str, int]]:
         """The random transforms inside."""
         return [(each.name, self.number) for each in self.made.simple if is_random(each.name)]
+
+    @cached_property
+    def links(self) -> list[tuple[SimpleTransform | None, Array, Array]]:
+        """From the first random transform on: each transform, what entered it, and what left it.
+
+        So does each stretch between two of them, and the one behind the last, whose transform is None.
+        """
+        found: list[tuple[SimpleTransform | None, Array, Array]] = []
+        last = self.made.decoded
+        for each in self.made.simple:
+            if last and each.left:
+                entered = each.entered or last
+                found += [(None, self._row(last), self._row(entered)), (each, self._row(entered), self._row(each.left))]
+                last = each.left
+        return [*found, (None, self._row(last), self.after)] if last else []
+
+    def _row(self, signatures: Signatures) -> Array:
+        return values_of(signatures)[self.row]
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether something else than a transform has changed the picture on that way."""
+        return any(not is_same(*ends) for transform, *ends in self.links if transform is None)
 
     @property
     def changed_by(self) -> list[str]:
         """The transforms inside, from a random one on if there is one, that do more than scale and shift values."""
         if not self.drawn:
             return [] if is_same(self.before, self.after) else [each.name for each in self.made.simple]
-        from_random = dropwhile(lambda each: not is_random(each.name), self.made.simple)
-        return [each.name for each in from_random if is_random(each.name) or not each.scales]
+        return [each.name for each, *ends in self.links if each and (is_random(each.name) or not is_same(*ends))]
 
     @property
-    def lines(self) -> Iterator[Array | Sequence[Sequence[float]]]:
+    def lines(self) -> Iterator[Array]:
         """What scales and shifts the values of each channel, the latest first."""
-        yield scale_between(self.after, self.found)
-        if self.drawn:
-            yield from (each.scales for each in reversed(self.made.simple))
-        elif is_same(self.before, self.after):
-            yield scale_between(self.before, self.after)
+        whole = [] if self.drawn else [(None, self.before, self.after)]
+        for transform, *ends in [(None, self.after, self.found), *reversed(self.links or whole)]:
+            if not (transform and is_random(transform.name)) and is_same(*ends):
+                yield scale_between(*ends)
 
 
 class Origins:
@@ -130,17 +144,17 @@ class Origins:
             shared_by=max((hop.made.after.shape[0] for hop in way if hop.drawn), default=1),
             draws=tuple(draw for hop in way for draw in hop.drawn),
             decoded=augmented[-1].decoded if augmented else None,
-            has_gap=any(hop.gap > SAME_PICTURE for hop in way),
+            has_gap=any(hop.has_gap for hop in way),
             changed_by=tuple(name for hop in augmented for name in hop.changed_by),
             scale=reduce(line_after, (line for hop in augmented for line in hop.lines), same) if augmented else None,
         )
 
-    def _way(self, picture: Array, before: float) -> Iterator[_Hop]:
+    def _way(self, picture: Array, before: float) -> Iterator[Hop]:
         """Yield the transforms on a picture's way, the latest first."""
         while (number := self._maker(same := unit(picture[None])[0], before)) is not None:
             made = self._transforms[number]
             row = int(np.argmin(distance(unit(values_of(made.after)), same))) if made.before.shape[0] > 1 else 0
-            yield _Hop(number, made, row, picture)
+            yield Hop(number, made, row, picture)
             picture, before = values_of(made.before)[row], made.t
 
     def _maker(self, picture: Array, before: float) -> int | None:
@@ -148,7 +162,7 @@ class Origins:
         makers = [number for number in self._made.near(picture) if self._transforms[number].t < before]
         return max(makers, default=None)  # they are in the order of time
 
-    def _photo(self, way: Sequence[_Hop]) -> str | None:
+    def _photo(self, way: Sequence[Hop]) -> str | None:
         """The file that a picture was read from, if it can be told."""
         numbers = [hop.number for hop in reversed(way)]
         if not any(self.read_for[number] for number in numbers):

@@ -11,11 +11,10 @@ import numpy as np
 from workshop.judge.epochs import epochs, forwards_in, largest_share_repeated, targets_in
 from workshop.judge.ledger import Ledger
 from workshop.judge.origin import PictureOrigin
-from workshop.judge.signatures import Array, distance, unit, values_of
+from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
 from workshop.judge.verdict import Unseen
 from workshop.probe.events import ForwardPass, PhotoRead, SimpleTransform, is_random
 from workshop.probe.messages import Repetition
-from workshop.probe.signature import SAME_PICTURE
 
 SAME_DECODED = 0.03
 """The largest distance of the signatures of decoded pictures. Honest decoders stay below 0.010. Interpolation by

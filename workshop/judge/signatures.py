@@ -1,15 +1,21 @@
 """Signatures of pictures, compared: a few values of each channel, as `probe.signature` takes them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workshop.probe.events import SAMPLES, Signatures
-from workshop.probe.signature import FLAT, SAME_PICTURE
 
 Array = NDArray[np.float32]
+
+FLAT = 1e-3
+"""Values of a channel whose squared deviations add up to less are all the same."""
+
+SAME_PICTURE = 0.05
+"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
+makes 0.01; two crops of a photo differ by 0.1 and more."""
 
 
 @lru_cache(maxsize=100_000)
@@ -39,13 +45,11 @@ def scale_between(one: Array, other: Array) -> Array:
     return np.stack([slopes, y.mean(1) - slopes * x.mean(1)], axis=1).astype(np.float32)
 
 
-def line_after(second: Array, first: Sequence[Sequence[float]] | Array) -> Array:
-    """Return slopes and offsets of one line after another, for each channel; the first does nothing if it is empty."""
-    if not len(first):
-        return second
+def line_after(second: Array, first: Array) -> Array:
+    """Return slopes and offsets of one line after another, for each channel."""
     if len(first) != len(second):  # of channels
         return np.full_like(second, np.nan)
-    slopes, offsets = np.asarray(first, dtype=np.float32).T
+    slopes, offsets = first.T
     return np.stack([second[:, 0] * slopes, second[:, 0] * offsets + second[:, 1]], axis=1)
 
 

@@ -59,13 +59,12 @@ class SimpleTransform:
     settings: dict[str, str]
     before: tuple[int, int]
     after: tuple[int, int]
-    gap: float = 0.0
-    """How far what enters is from what left the transform before, inside of the same outermost one."""
     draw: str = ""
     """A digest of the state of torch's random generator as the transform begins; empty if it is not a random one."""
-    scales: tuple[tuple[float, float], ...] = ()
-    """Slope and offset of what it makes of each channel of the first picture. Empty if it does more than that, for a
-    random transform, and before the first of those."""
+    entered: Signatures | None = None
+    """None if it is as it left the transform before or, where that has none, as it entered the first random one."""
+    left: Signatures | None = None
+    """None before the first random transform."""
 
 
 RANDOM = tuple("Rand AutoAugment TrivialAugment AugMix ColorJitter ScaleJitter Gaussian Elastic JPEG".split())
@@ -87,8 +86,6 @@ class TransformCall(Event):
     after: Signatures
     decoded: Signatures | None = None
     """The pictures as they entered the first random transform; None if there is none."""
-    gap: float = 0.0
-    """How far what comes out is from what left the last simple transform."""
     rank: int = 0
     """The rank that it was applied on, where what several have done is joined."""
 

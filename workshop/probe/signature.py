@@ -4,19 +4,11 @@ On the CPU NumPy does the arithmetic, by way of the tensors' own methods: for so
 """
 
 import functools
-import math
 from typing import Any
 
 import torch
 
 from workshop.probe.events import SAMPLES, Signatures
-
-FLAT = 1e-3
-"""Values of a channel whose squared deviations add up to less are all the same."""
-
-SAME_PICTURE = 0.05
-"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
-makes 0.01; two crops of a photo differ by 0.1 and more."""
 
 
 def as_picture(value: Any) -> Any:
@@ -61,50 +53,11 @@ def signature(values: Any) -> Any:
     return picked / 255 if plain.dtype == torch.uint8 else picked
 
 
-def distances(some: Any, others: Any) -> list[float]:
-    """Return the root mean square differences between signatures of unit variance, rounded; none if shapes differ."""
-    if some.shape != others.shape:
-        return []
-    difference = (_unit(some) - _unit(others)).reshape(len(some), -1)
-    return [round(each, 3) for each in ((difference**2).mean(1) ** 0.5).tolist()]
-
-
-def scales(some: Any, others: Any) -> list[tuple[float, float]]:
-    """Return the slope and the offset, for each channel of the first picture, that make the others of some signatures.
-
-    Those of a channel in which all values are the same are no numbers. Empty if shapes differ, or if the others are not
-    only scaled and shifted.
-    """
-    if some.shape != others.shape:
-        return []
-    before, after = (_array(each[:1]).reshape(-1, SAMPLES) for each in (some, others))
-    middles, later = before.mean(1), after.mean(1)
-    centred = before.T - middles
-    spread = (centred**2).sum(0)
-    slopes = (centred * after.T).sum(0) / spread.clip(FLAT)
-    offsets = later - slopes * middles
-    off = after.T - slopes * centred - later
-    if ((off**2).mean(0) ** 0.5 > SAME_PICTURE * after.std(1) + 1 / 255).any():
-        return []
-    found = zip(spread.tolist(), slopes.tolist(), offsets.tolist(), strict=True)
-    return [(round(a, 4), round(b, 4)) if each > FLAT else (math.nan, math.nan) for each, a, b in found]
-
-
-def _unit(signatures: Any) -> Any:
-    """Scale signatures to mean 0 and variance 1 in each channel; a flat channel becomes 0."""
-    channels = _array(signatures).reshape(len(signatures), -1, SAMPLES)
-    centred = channels - channels.mean(2, keepdims=True)
-    return centred / ((centred**2).mean(2, keepdims=True) ** 0.5).clip(1e-6)
-
-
 def encode(signatures: Any) -> Signatures:
     """Pack signatures for an event; `judge.signatures.values_of` is the way back."""
-    half = _array(signatures).astype("float16")
+    values = signatures.cpu().numpy() if isinstance(signatures, torch.Tensor) else signatures
+    half = values.astype("float16")
     return Signatures(half.shape, half.tobytes())
-
-
-def _array(signatures: Any) -> Any:
-    return signatures.cpu().numpy() if isinstance(signatures, torch.Tensor) else signatures
 
 
 _BYTE, _ONE = (torch.tensor(value).numpy() for value in (255.0, 1.0))  # of float32, which they leave as it is

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.events import SimpleTransform, TransformCall, is_random
+from workshop.probe.events import Signatures, SimpleTransform, TransformCall, is_random
 from workshop.probe.recorded_transform import TransformRecorder, settings_of
-from workshop.probe.signature import as_picture, distances, encode, scales, signature, size_of
+from workshop.probe.signature import as_picture, encode, signature, size_of
 
 
 def watch_transforms(v2: Any, events: EventFile) -> None:
@@ -56,7 +56,7 @@ class TransformWatch:
             outer = self._thread.outer = _OutermostCall(picture)
         number = outer.calls = outer.calls + 1
         draw = _random_state() if is_random(type(transform).__name__) else ""
-        before = outer.begin(picture, bool(draw))
+        looked_at = outer.enter(picture, bool(draw))
         begun = self.recorder.chosen(entered) if draw and entered is not None else None
         try:
             result = call()
@@ -69,17 +69,12 @@ class TransformWatch:
         if outer.calls == number:  # it contains no other one
             if begun:
                 self.recorder.record(transform, begun, result)
-            outer.note(transform, draw, (size_of(picture), size_of(made)), before, made)
+            texts = {name: _as_text(of) for name, of in settings_of(transform).items() if not isinstance(of, dict)}
+            of = (type(transform).__name__, texts, size_of(picture), size_of(made))
+            outer.simple.append(SimpleTransform(*of, draw, looked_at, outer.leave(made)))
         if is_outermost:
-            after = outer.look(made)
-            self.events.write(
-                TransformCall,
-                simple=tuple(outer.simple),
-                before=encode(outer.first),
-                after=encode(after),
-                decoded=None if outer.decoded is None else encode(outer.decoded),
-                gap=0.0 if outer.decoded is None else outer.gap_to(after),
-            )
+            pictures = {"before": outer.first, "after": outer.look(made), "decoded": outer.decoded}
+            self.events.write(TransformCall, simple=tuple(outer.simple), **pictures)
         return result
 
 
@@ -90,46 +85,30 @@ class _OutermostCall:
     """
 
     def __init__(self, picture: Any) -> None:
-        self.first = signature(picture)
-        self.last, self._known = self.first, _state_of(picture)  # how the picture looks that was looked at last
-        self.decoded: Any = None
+        self.first = self._last = encode(signature(picture))
+        self._known = _state_of(picture)  # how the picture was that was looked at last
+        self.decoded: Signatures | None = None
         self.calls = 0
         self.simple: list[SimpleTransform] = []
 
-    def begin(self, picture: Any, draws: bool) -> Any:
-        """Return the signature of a picture that a transform is about to change, unless it is not of interest yet."""
+    def look(self, picture: Any) -> Signatures:
+        """Return the signature of a picture, which is known if it is the one that was looked at last, unchanged."""
+        if not self._knows(picture):
+            self._last, self._known = encode(signature(picture)), _state_of(picture)
+        return self._last
+
+    def enter(self, picture: Any, draws: bool) -> Signatures | None:
+        """Return the signature of what a transform is about to change, if that is of interest and not known yet."""
         if draws and self.decoded is None:
-            self.decoded = self.last = self.look(picture)
+            self.decoded = self.look(picture)
+        return None if self.decoded is None or self._knows(picture) else encode(signature(picture))
+
+    def leave(self, picture: Any) -> Signatures | None:
+        """Return the signature of what a transform has made, if that is of interest."""
         return None if self.decoded is None else self.look(picture)
 
-    def note(self, transform: Any, draw: str, sizes: tuple[Any, Any], before: Any, made: Any) -> None:
-        """Note a simple transform that has been at work.
-
-        Args:
-            transform: the transform.
-            draw: its draw, as `SimpleTransform` has it.
-            sizes: those of what entered, and of what it has made.
-            before: the signature of what entered, if it is of interest.
-            made: what it has made.
-        """
-        gap = 0.0
-        scaled: tuple[tuple[float, float], ...] = ()
-        if before is not None:
-            gap = self.gap_to(before)
-            self.last, self._known = signature(made), _state_of(made)
-            scaled = () if draw else tuple(scales(before, self.last))
-        settings = {
-            name: _as_text(value) for name, value in settings_of(transform).items() if not isinstance(value, dict)
-        }
-        self.simple.append(SimpleTransform(type(transform).__name__, settings, *sizes, gap, draw, scaled))
-
-    def look(self, picture: Any) -> Any:
-        """Return the signature of a picture, which is known if it is the one that was looked at last, unchanged."""
-        return self.last if _state_of(picture)[1:] == self._known[1:] else signature(picture)
-
-    def gap_to(self, found: Any) -> float:
-        """Return how far a signature is from the latest one."""
-        return 0.0 if found is self.last else max(distances(self.last, found), default=0.0)
+    def _knows(self, picture: Any) -> bool:
+        return _state_of(picture)[1:] == self._known[1:]
 
 
 def _state_of(picture: Any) -> tuple[Any, ...]:

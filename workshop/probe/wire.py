@@ -17,7 +17,7 @@ _CLASSES: dict[str, Any] = {
 
 def encode(message: Any) -> str:
     """Return a message as JSON in one line."""
-    return json.dumps(message, default=_as_json)
+    return _encoder.encode(message)
 
 
 def decode(line: str | bytes) -> Any:
@@ -36,4 +36,7 @@ def decode(line: str | bytes) -> Any:
 def _as_json(part: Any) -> Any:
     if isinstance(part, bytes):
         return b64encode(part).decode()
-    return sorted(part) if isinstance(part, frozenset) else {TAG: type(part).__name__} | vars(part)
+    return sorted(part) if isinstance(part, frozenset) else {TAG: type(part).__name__, **vars(part)}
+
+
+_encoder = json.JSONEncoder(default=_as_json)

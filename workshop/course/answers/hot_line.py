@@ -6,7 +6,6 @@ from linecache import getline
 from pathlib import Path
 
 from workshop.course.answers.question import AS_HOT, Question
-from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, recorded_lines
 from workshop.profiles.line_profile import Function
@@ -88,7 +87,8 @@ def _recordings(question: Question) -> Iterator[tuple[Path, Recording]]:
 def _judge_recorded_line(question: Question, path: Path, recording: Recording, script: Path) -> Verdict:
     function = recorded_lines.as_function(recording, script)
     # A sampling profiler may miss a line that ran.
-    return _judge_line(question, replace(function, name=f"{script.name} ({path.name})"), "was not seen in")
+    name = f"the lines of {script.name} that {path.name} has"
+    return _judge_line(question, replace(function, name=name), "is not one of")
 
 
 def _judge_line(question: Question, function: Function, absent: str) -> Verdict:
@@ -98,14 +98,8 @@ def _judge_line(question: Question, function: Function, absent: str) -> Verdict:
         question: what is asked.
         function: the lines, with their times; at least one took time.
         absent: what is said of a line that is not among them.
-
-    Raises:
-        WorkshopError: the answer is not a number.
     """
-    answer = question.answer()
-    if not answer.isdecimal():
-        raise WorkshopError(f"{answer!r} is not the number of a line")
-    number, hottest = int(answer), function.hottest
+    number, hottest = int(question.answer()), function.hottest
     assert hottest
     if number not in {line.number for line in function.lines}:
         return question.not_yet(f"line {number} {absent} {function.name}")

@@ -15,7 +15,7 @@ AS_HOT = 0.9
 """A line, or a phase, that takes this share of the hottest one's time is as good an answer."""
 
 Ask = Callable[[str], str]
-"""A function that puts a question to the participant and returns the answer."""
+"""A function that puts a question to the participant and returns the answer; called again if it cannot be one."""
 
 
 @dataclass
@@ -42,17 +42,22 @@ class Question:
         return f"{self.script.name}{'' if self.part.own_script else ' configs/example_config.py'}"
 
     def answer(self, *choices: str) -> str:
-        """Return the participant's answer.
+        """Return the participant's answer: one of the choices, or where there are none, the number of a line.
 
         Raises:
-            WorkshopError: it is none of the choices, where there are some, or there is nobody to ask.
+            WorkshopError: it is neither, and there is nobody to ask again.
         """
         if self.ask is None:
             raise WorkshopError(f"{self.part.name} asks a question: {self.part.question}")
-        self.answered = self.ask(self.part.question).strip().lower()
-        if choices and self.answered not in choices:
-            raise WorkshopError(f"{self.answered!r} is no answer to this; choose one of {', '.join(choices)}")
-        return self.answered
+        text, expected = (
+            self.part.question,
+            f"choose one of {', '.join(choices)}" if choices else "it takes the number of a line",
+        )
+        while True:
+            self.answered = self.ask(text).strip().lower()
+            if self.answered in choices or (not choices and self.answered.isdecimal()):
+                return self.answered
+            text = f"{self.answered!r} is no answer to this; {expected}"
 
     def verdict(self, outcome: Outcome, *reasons: str, next: str = "") -> Verdict:
         """Return a verdict on this part."""
