@@ -49,15 +49,12 @@ class Question:
         """
         if self.ask is None:
             raise WorkshopError(f"{self.part.name} asks a question: {self.part.question}")
-        text, expected = (
-            self.part.question,
-            f"choose one of {', '.join(choices)}" if choices else "it takes the number of a line",
-        )
-        while True:
-            self.answered = self.ask(text).strip().lower()
-            if self.answered in choices or (not choices and self.answered.isdecimal()):
-                return self.answered
-            text = f"{self.answered!r} is no answer to this; {expected}"
+        expected = f"choose one of {', '.join(choices)}" if choices else "it takes the number of a line"
+        self.answered = self.ask(self.part.question).strip().lower()
+        while self.answered not in choices and (choices or not self.answered.isdecimal()):
+            again = f"{self.answered!r} is no answer to this; {expected}"
+            self.answered = self.ask(again).strip().lower()
+        return self.answered
 
     def verdict(self, outcome: Outcome, *reasons: str, next: str = "") -> Verdict:
         """Return a verdict on this part."""
