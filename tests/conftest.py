@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 
 from workshop.cli.main import main
 from workshop.pets import stand_in
@@ -25,6 +26,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 Completed = subprocess.CompletedProcess[str]
 Run = Callable[..., Completed]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a CUDA device where there is none; fail it where there has to be one."""
+    if item.get_closest_marker("cuda") and not torch.cuda.is_available():
+        if os.environ.get("WORKSHOP_REQUIRE_CUDA"):
+            pytest.fail("WORKSHOP_REQUIRE_CUDA is set, and there is no CUDA device")
+        pytest.skip("there is no CUDA device")
 
 
 @pytest.fixture(autouse=True)

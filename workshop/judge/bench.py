@@ -268,18 +268,12 @@ class Bench:
 
     def measure_copies(self, *notes: str) -> Verdict:
         """On CUDA: the share of copy time that is hidden under kernels, and the time of a step against the original."""
-        (hidden_before, before_ms), (hidden_after, after_ms) = map(self._copies, (self.original, self.candidate))
+        (hidden_before, before_ms), (hidden_after, after_ms) = map(copies, (self.original, self.candidate))
         name = self.contest.original.name
         hidden = f"{hidden_after:.0%} of the copy time is hidden under kernels, in {name} {hidden_before:.0%}"
         step = f"a step takes {after_ms:.1f} ms, in {name} {before_ms:.1f} ms: {before_ms / after_ms:.2f} times as fast"
         outcome = Outcome.DONE if hidden_after >= LEAST_HIDDEN else Outcome.NOT_YET
         return Verdict(self.subject, outcome, (*notes, hidden, step))
-
-    def _copies(self, script: JudgedScript) -> tuple[float, float]:
-        """The share of a script's copy time that is hidden, and the time of a step in ms."""
-        script.epoch()
-        hidden = hidden_share(script.epoch(Proceed(trace_copies=True)).report.copy_trace or {})
-        return hidden, median(script.epoch().seconds for _ in range(5)) / self.steps * 1e3
 
     def _speed(self, result: Result, before: list[Epoch], after: list[Epoch], solution_ratio: float | None) -> Speed:
         steps = Ledger.of(self.original.folder).steps[: self.steps]
@@ -344,6 +338,13 @@ class Bench:
         if phase == Phase.OTHER:
             return f"{share} goes into neither loading nor model nor optimizer: profile main() line by line"
         return f"what is left is mostly computation: the largest phase is {phase}, {share}"
+
+
+def copies(script: JudgedScript) -> tuple[float, float]:
+    """Return the share of a script's copy time that is hidden under kernels, and the time of a step in ms."""
+    script.epoch()
+    hidden = hidden_share(script.epoch(Proceed(trace_copies=True)).report.copy_trace or {})
+    return hidden, median(script.epoch().seconds for _ in range(5)) / (script.epoch_steps or 1) * 1e3
 
 
 def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:
