@@ -121,7 +121,8 @@ class Bench:
         self.original.begin()
         if self.steps:
             self.candidate.begin(self.some_step())
-            self.train(1)  # a script that crashes at once is found out at once
+        if self.steps and self.contest.recomputable:
+            self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
         if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
             raise WorkshopError(f"{name} never steps an optimizer: nothing can be compared with it")
         self.candidate.epoch_steps = self.original.epoch_steps

@@ -79,7 +79,7 @@ class Hop:
     def links(self) -> list[tuple[SimpleTransform | None, Array, Array]]:
         """From the first random transform on: each transform, what entered it, and what left it.
 
-        So does each stretch between two of them, and the one behind the last, whose transform is None.
+        What lies between two of them, and behind the last, is a link too, without a transform.
         """
         found: list[tuple[SimpleTransform | None, Array, Array]] = []
         last = self.made.decoded
@@ -91,7 +91,7 @@ class Hop:
         return [*found, (None, self._row(last), self.after)] if last else []
 
     def _row(self, signatures: Signatures) -> Array:
-        return values_of(signatures)[self.row]
+        return values_of(signatures)[min(self.row, signatures.shape[0] - 1)]
 
     @property
     def has_gap(self) -> bool:
