@@ -102,7 +102,7 @@ def test_watch_checks_again_and_never_moves_on(
     stop.cancel()
     assert watching.wait() == 130
     checked = [line.removeprefix("part6: ") for line in said if line.startswith("part6:")]
-    assert checked == ["Prefetch to the GPU", "did not run through", "Prefetch to the GPU", "done"]
+    assert checked == ["Prefetch to the GPU", "crashed", "Prefetch to the GPU", "done"]
     assert "- train.py crashed: it ended with code 1 before the end of its first epoch" in said
     assert "logits = model(images[0])" in said
     assert not any("site-packages" in line for line in said)

@@ -95,7 +95,7 @@ while True:
 @pytest.mark.parametrize(
     ("word", "exit_code", "says"),
     [
-        pytest.param("plain", 1, "with the same work; asked are 9 times", marks=pytest.mark.slow),
+        pytest.param("plain", 1, "with the same work; 9 times is asked", marks=pytest.mark.slow),
         pytest.param("all", 1, "not compared: the gradients; the original's own", marks=pytest.mark.slow),
         ("never", 2, "mine.py never steps an optimizer"),
     ],

@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from judge.recorded_evidence import FOLDER, SCRIPTS, Recorded, record
+from judge.recorded_evidence import FOLDER, ITEMS, SCRIPTS, Recorded, record
 
-from workshop.judge.proof import Evidence, check_recomputed, not_reproducible
+from workshop.judge.ledger import Ledger
+from workshop.judge.proof import Evidence, check_items, check_recomputed, not_reproducible
 from workshop.judge.verdict import Unseen
-from workshop.probe.events import TransformCall
+from workshop.probe.events import LoaderStarted, TransformCall
 from workshop.probe.messages import Recomputation
 
 NAMED = {
@@ -134,6 +135,18 @@ def test_a_transform_in_the_place_of_something_unseen_is_no_accusation() -> None
     [says] = greyed.differences(replace(original, ranks=[own]))
     assert isinstance(says, Unseen)
     assert "pictures, in the original none; whether it does what another transform does there" in says
+
+
+def test_one_epoch_of_the_original_is_enough_where_its_items_are_known() -> None:
+    """The judge says so before a race, of which the original's next epoch would be the first."""
+    kept = (FOLDER / "part3" / f"{name}.jsonl.gz" for name in ("original", "last_batch_dropped"))
+    events, dropped = (Recorded.load(path).ranks[0] for path in kept)
+    second = [event for event in events if isinstance(event, LoaderStarted)][1]
+    original = Ledger.of_events(events[: events.index(second)])
+    candidate = Ledger.of_events(dropped)
+    assert list(check_items(original, candidate, 0)) == []
+    [says] = check_items(original, candidate, ITEMS)
+    assert says.endswith("the last batch is dropped")
 
 
 def with_gap(made: TransformCall) -> TransformCall:

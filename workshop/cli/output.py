@@ -187,8 +187,8 @@ def print_lesson(markdown: str) -> None:
         return
     from rich.markdown import Markdown
 
-    # less shows colours, ends by itself at the end of a short text, and leaves what it has shown.
-    os.environ.setdefault("LESS", "FRX")
+    # less shows colours, ends by itself at the end of a short text, leaves what it has shown, and says how to go on.
+    os.environ.setdefault("LESS", "FRXPsspace goes on, q ends$")
     out = console()
     with out.pager(styles=out.color_system is not None):
         out.print(Markdown(_with_commands(markdown)))

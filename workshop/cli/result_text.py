@@ -33,7 +33,7 @@ WORTH_IT = 1.1
 def print_verdict(verdict: Verdict) -> None:
     """Print the outcome, why, the figures, and what to look at next."""
     out = console()
-    says = "did not run through" if verdict.outcome is Outcome.BROKEN else verdict.outcome.value
+    says = "crashed" if verdict.outcome is Outcome.BROKEN else verdict.outcome.value
     out.print(Text(f"\n{verdict.subject}: {says}", _STYLES[verdict.outcome]))
     for reason in verdict.reasons:
         out.print(Text(f"- {reason}"))

@@ -49,7 +49,7 @@ def progress(state: State, script: Path) -> list[Progress]:
         own = script.with_name(part.script) if part.own_script else script
         now = fingerprint(own.read_bytes()) if own.is_file() else None
         known = state.get("parts", part.name) or {}
-        text = known.get("last", "open")
+        text = known.get("last", "open").replace(Outcome.BROKEN.value, "crashed")
         if known.get("done"):
             text = "done" if known.get("script") == now or not part.changes else EDITED
         found.append(Progress(part.name, part.title, text, known.get("best_ratio"), known.get("hints", 0)))

@@ -19,7 +19,7 @@ from workshop.judge.judged_script import Epoch, JudgedScript
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import NO_LOSS, Evidence, differences, not_reproducible
-from workshop.judge.race import LEAD, MOST_PAIRS, Pair, Result, race
+from workshop.judge.race import LEAD, MOST_PAIRS, SPREAD, Pair, Result, race
 from workshop.judge.verdict import Outcome, Speed, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
@@ -54,15 +54,20 @@ class Timed:
 
     what: str
     """Its name, as a verdict says it before the ratio."""
-    seconds: Callable[[Epoch], float]
+    phases: tuple[Phase, ...] = tuple(Phase)
+
+    def seconds(self, epoch: Epoch) -> float:
+        """Return the seconds that it took in an epoch."""
+        return epoch.seconds if self == WHOLE else sum(epoch.phases[phase] for phase in self.phases)
+
+    def median_phases(self, epochs: list[Epoch]) -> dict[str, float]:
+        """Return the median seconds of each of its phases."""
+        return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in self.phases}
 
 
-WHOLE = Timed("", lambda epoch: epoch.seconds)
+WHOLE = Timed("")
 
-PREPARATION = Timed(
-    "until the model is called, ",
-    lambda epoch: sum(epoch.phases[phase] for phase in (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER)),
-)
+PREPARATION = Timed("until the model is called, ", (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER))
 """What comes before the model: everything that neither it nor the optimizer takes. A GPU is not waited for."""
 
 
@@ -176,6 +181,7 @@ class Bench:
             self.own,
             list(self.repeated.values()),
             list(self.own_repeated.values()),
+            self.contest.items,
         )
 
     def refusal(self) -> Verdict | None:
@@ -262,8 +268,10 @@ class Bench:
             for number in range(1, 4):
                 self.say(f"{measuring}: pair {number} of 3")
                 pairs.append((self.original.epoch(Proceed(keep_batches=True)), solution.epoch()))
-        ratio = median(self.timed.seconds(before) / self.timed.seconds(after) for before, after in pairs)
-        contest.keep_solution_ratio(round(ratio, 3))
+        ratios = [self.timed.seconds(before) / self.timed.seconds(after) for before, after in pairs]
+        ratio = median(ratios)
+        if max(ratios) < ROOM * min(ratios):  # else it is measured anew the next time
+            contest.keep_solution_ratio(round(ratio, 3))
         self.deadline_s += time.monotonic() - begin
         return ratio
 
@@ -290,8 +298,8 @@ class Bench:
             high=high,
             pairs=len(result.pairs),
             target=result.target,
-            phases_before=_median_phases(before),
-            phases_after=_median_phases(after),
+            phases_before=self.timed.median_phases(before),
+            phases_after=self.timed.median_phases(after),
             headroom_rate=self._headroom_rate(),
             solution_ratio=solution_ratio,
         )
@@ -308,14 +316,18 @@ class Bench:
         left_out = not_reproducible(self.own)
         same = "and nothing that could be compared is otherwise" if left_out else "with the same work"
         says = f"{self.timed.what}{speed.ratio:.2f} times as fast as {self.contest.original_name}, {same}"
-        asked = f"asked are {speed.target:g} times"
-        solution = f"the solution reaches {speed.solution_ratio:.1f} times here" if speed.solution_ratio else ""
-        following = "; ".join(filter(None, (self._next(speed), solution)))
+        asked = f"{speed.target:g} times is asked"
         if left_out:
             notes = (*notes, f"not compared: the {' and '.join(left_out)}; {_NOT_REPRODUCIBLE}")
+        if speed.high > SPREAD * speed.low:
+            because = f"too noisy: the pairs of epochs were {_range(result)} times as fast; {asked}"
+            return Verdict(self.subject, Outcome.UNDECIDED, (because, *notes), next=advice())
+        solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f} times here"
         if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
-            because = f"this machine cannot show it now: {asked}; {solution}"
+            because = f"this machine cannot show it now: {asked}, and {solution}"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, says, *notes), speed, advice())
+        if speed.solution_ratio:
+            notes = (solution, *notes)
         if result.faster is False and speed.high >= speed.target:
             because = f"the pairs of epochs differ so much that {speed.target:g} times may be true as well"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
@@ -324,8 +336,8 @@ class Bench:
             because = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
         if result.faster:
-            return Verdict(self.subject, Outcome.DONE, (says, *notes), speed, following)
-        return Verdict(self.subject, Outcome.NOT_YET, (f"{says}; {asked}", *notes), speed, following)
+            return Verdict(self.subject, Outcome.DONE, (says, *notes), speed, self._next(speed))
+        return Verdict(self.subject, Outcome.NOT_YET, (f"{says}; {asked}", *notes), speed, self._next(speed))
 
     def _next(self, speed: Speed) -> str:
         """A sentence that says where the time goes now; none where a part of an epoch was raced."""
@@ -354,8 +366,9 @@ def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:
     return overlap(copies, kernels).length / copies.length if copies.length else 0.0
 
 
-def _median_phases(epochs: list[Epoch]) -> dict[str, float]:
-    return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in epochs[0].phases}
+def _range(result: Result) -> str:
+    ratios = [pair.ratio for pair in result.pairs]
+    return f"between {min(ratios):.2f} and {max(ratios):.2f}"
 
 
 def _how_far(pairs: Sequence[Pair], target: float) -> str:

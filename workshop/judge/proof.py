@@ -73,6 +73,8 @@ class Evidence:
     """Some random transforms, applied again by the original."""
     own_repeated: Sequence[Repetition] = field(default_factory=list)
     """The same for some of the original itself."""
+    items: int = 0
+    """The number of items that each epoch of the original has; 0 where that is not known."""
 
 
 def differences(original: Ledger, candidate: Ledger, evidence: Evidence) -> list[str]:
@@ -89,7 +91,7 @@ def differences(original: Ledger, candidate: Ledger, evidence: Evidence) -> list
         *check_other_optimizers(original, candidate),
         *check_passes(original, candidate),
         *check_batches(original, candidate),
-        *check_items(original, candidate),
+        *check_items(original, candidate, evidence.items),
     ]
     if not complaints:  # what follows would only repeat these
         complaints = [
@@ -157,8 +159,8 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield "the model runs in lower precision (autocast), the original in full"
 
 
-def check_items(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that every item comes once in an epoch."""
+def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str]:
+    """Check that every item comes once in an epoch, given their number, if it is known."""
     if any(forward.targets is None for forward in original.forwards):
         yield from _check_totals(original, candidate)
         return
@@ -167,7 +169,8 @@ def check_items(original: Ledger, candidate: Ledger) -> Iterator[str]:
         return
     steps = len(epochs(original)[0])
     everything = targets_in(epochs(original)[0])
-    if any(targets_in(epoch) != everything for epoch in epochs(original)) or len(original.loader_starts) < 2:
+    is_whole = len(original.loader_starts) > 1 or sum(everything.values()) == items
+    if not is_whole or any(targets_in(epoch) != everything for epoch in epochs(original)):
         yield from _check_totals(original, candidate)
         return  # what is compared is a part of an epoch, or the items are drawn by chance
     if all(targets_in(epoch) == everything for epoch in epochs(candidate, steps)):

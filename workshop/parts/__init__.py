@@ -9,6 +9,7 @@ Some parts ask for a change to the script; the solution is `solutions/<part>.py`
 some do both. Nothing else knows of a part: a new one is a new folder, and a solution if there is something to change.
 """
 
+import difflib
 import runpy
 import tomllib
 from dataclasses import dataclass
@@ -141,4 +142,7 @@ def find_part(name: str, folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> 
     for part in parts:
         if name in (part.name, part.number):
             return part
-    raise WorkshopError(f"there is no part {name!r}; there are {', '.join(part.name for part in parts)}")
+    names = [part.name for part in parts]
+    close = difflib.get_close_matches(name, names, n=1)
+    says = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    raise WorkshopError(f"there is no part {name!r}; {says}")

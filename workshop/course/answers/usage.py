@@ -17,7 +17,7 @@ EPOCHS = 2
 IDLE, BUSY = 0.4, 0.6
 """A resource is idle up to the one share of the time, and busy from the other on; between them, both answers count."""
 
-RUN_CPU, GPU, DATA_WAIT = "CPU, this run", "GPU", str(Phase.DATA_WAIT)
+RUN_CPU, ALL_CPU, GPU, DATA_WAIT = "CPU, this run", "CPU, all programs", "GPU", str(Phase.DATA_WAIT)
 """The names of the shares that the answer is judged by."""
 
 
@@ -31,6 +31,8 @@ def judge_busiest(question: Question) -> Verdict:
 
     gpu = f"the busiest GPU for {shares[GPU]:.0%} of it" if GPU in shares else "there is no GPU here"
     says = f"the run kept the cores busy for {shares[RUN_CPU]:.0%} of the time; {gpu}"
+    if shares[ALL_CPU] > shares[RUN_CPU] + IDLE:
+        says += f"; with other programs, they were busy for {shares[ALL_CPU]:.0%}"
     waits = f"for {shares[DATA_WAIT]:.0%} of the time the training loop waited for data"
     if answer in right:
         verdict = question.verdict(Outcome.DONE, says, waits)
@@ -60,7 +62,7 @@ def watch(question: Question) -> dict[str, float]:
     gpus_busy = [value for name, value in metrics.items() if name.endswith("gpu_utilization (%)/mean")]
     return {
         RUN_CPU: used_s / seconds / min(usable_cores(), core_quota() or math.inf),
-        "CPU, all programs": metrics["run/host/cpu_percent (%)/mean"] / 100,
+        ALL_CPU: metrics["run/host/cpu_percent (%)/mean"] / 100,
         **({GPU: max(gpus_busy) / 100} if gpus_busy else {}),
         "memory": metrics["run/host/memory_percent (%)/mean"] / 100,
         DATA_WAIT: sum(epoch.phases[Phase.DATA_WAIT] for epoch in epochs) / seconds,
