@@ -98,8 +98,10 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert listed.splitlines()[-3:] == ["Next is part1, Watch it run:", "", "    workshop show part1"]
     assert "part 2: find the line: workshop show part2" in words("PAGER=cat workshop show").lower()
 
-    assert "busy most of the time: cpu, gpu, or none?" in words(f"workshop check {check}", "cpus", exit_code=2)
-    said = words(f"workshop check part1 none {check}")
+    assert "'cpus' is no answer to this" in words(f"workshop check part1 cpus {check}", exit_code=2)
+    said = words(f"workshop check {check}", "cpus", "none")
+    assert "busy most of the time: cpu, gpu, or none?" in said
+    assert "'cpus' is no answer to this; choose one of cpu, gpu, none" in said
     assert "part1 is finished. Next is part2" in said
 
     assert "there is no train.py.lprof" in words("workshop check part2", exit_code=1)
