@@ -93,8 +93,8 @@ def test_pictures_of_what_was_measured(here: Path) -> None:
     assert "width:180px" in drawn, "the longest one"
     assert "width:60px" in drawn, "a third of it"
     assert "2.0x" in notebook.speed_ups()._repr_html_()
-    with pytest.raises(WorkshopError, match="the speed of part5 was never measured; run workshop check part5"):
-        notebook.phases("part5")
+    never = notebook.phases("part5")._repr_html_()
+    assert never == "<p>no check of part5 has measured its speed yet: !workshop check part5</p>"
 
 
 def test_the_hottest_line_is_marked(here: Path, tmp_path: Path) -> None:
@@ -107,3 +107,9 @@ def test_the_hottest_line_is_marked(here: Path, tmp_path: Path) -> None:
     marked = [row for row in drawn.split("<tr>") if notebook.HOT in row]
     assert len(marked) == 1
     assert "time.sleep(0.1)" in marked[0]
+
+
+def test_a_function_that_workers_ran_is_no_error(here: Path) -> None:
+    (here / "train.py").write_text("from line_profiler import profile\n@profile\ndef load():\n    pass\n")
+    subprocess.run([sys.executable, "-m", "kernprof", "-l", "train.py"], cwd=here, env=dict(os.environ), check=True)
+    assert "<p>load has 0 hits in train.py.lprof: " in notebook.lines(function="load")._repr_html_()

@@ -35,15 +35,20 @@ class Picture:
 def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
     """Draw the line profile that kernprof has left beside a script: the lines that took time, a bar for each.
 
+    If none took time, it says why.
+
     Raises:
         WorkshopError: there is none, or not of that function.
     """
     script = Path(script)
     profile = Path(f"{script.name}.lprof")
     found = line_profile.find(profile, script, function)
-    if found is None or found.hottest is None:
-        hint = f"run kernprof -l {script} configs/example_config.py"
-        raise WorkshopError(f"{profile} has no time in {function} of {script}; {hint}")
+    if found is None:
+        hint = f"put @profile above it, and run kernprof -l {script} configs/example_config.py"
+        raise WorkshopError(f"{profile} does not cover {function} of {script}; {hint}")
+    if found.hottest is None:
+        why = "it never ran, or DataLoader workers ran it: take num_workers=0, or worker_init_fn=profile_worker"
+        return _sentence(f"{function} has 0 hits in {profile}: {why}")
     checkcache(str(script))
     rows = []
     for line in found.lines:
@@ -56,15 +61,14 @@ def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
 
 
 def phases(part: str) -> Picture:
-    """Draw where an epoch's seconds went in the last check of a part: in the untouched script, and in yours.
+    """Draw where an epoch's seconds went, in the untouched script and in yours, when a part was last measured.
 
-    Raises:
-        WorkshopError: it was never measured.
+    If it never was, it says so.
     """
     name = find_part(part).name
     speed = State(Path.cwd()).get("parts", name, "speed")
     if not speed:
-        raise WorkshopError(f"the speed of {name} was never measured; run workshop check {name}")
+        return _sentence(f"no check of {name} has measured its speed yet: !workshop check {name}")
     before, after = speed["phases_before"], speed["phases_after"]
     longest = max(*before.values(), *after.values(), 1e-9)
     rows = []
@@ -96,6 +100,10 @@ def right_answer(part: str) -> str:
 
     found = find_part(part)
     return answers(found, Path(found.script))[0]
+
+
+def _sentence(text: str) -> Picture:
+    return Picture(f"<p>{html.escape(text)}</p>")
 
 
 def _row(cells: list[str], share: float, colour: str, text: str) -> str:

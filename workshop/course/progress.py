@@ -34,10 +34,11 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
     known |= {"last": verdict.outcome.value, "at": datetime.now().isoformat(timespec="seconds")}
     if not part.changes or source != part.original_script.read_bytes():
         known["tried"] = True
+    if verdict.speed:
+        known["speed"] = asdict(verdict.speed)
     if verdict.outcome is Outcome.DONE:
         known |= {"done": True, "script": fingerprint(source)}
         if verdict.speed:
-            known["speed"] = asdict(verdict.speed)
             known["best_ratio"] = round(max(verdict.speed.ratio, known.get("best_ratio", 0.0)), 3)
     state.put(known, "parts", part.name)
 

@@ -50,7 +50,8 @@ def judge_slow_rank(question: Question) -> Verdict:
             continue
         behind = table[0]["behind(us)"] / table[0]["step(us)"]
         if behind < LEAST_BEHIND:
-            missing = f"no rank in {folder.name} is slower than the others: record with configs/bad_node_config.py"
+            found = f"no rank in {folder.name} is much slower than the others ({behind:.0%} of a step)"
+            missing = f"{found}: record with configs/bad_node_config.py, when the machine is quiet"
             continue
         answer = question.answer(*sorted(str(row["rank"]) for row in table))
         row = next(row for row in table if str(row["rank"]) == answer)
