@@ -20,7 +20,7 @@ from torch import nn
 from workshop.probe.messages import Repetition
 from workshop.probe.signature import as_picture
 
-SHARE = 1 / 8
+SHARE = 1 / 4
 """So many of the calls are recorded, as long as there is room."""
 
 ROOM = 8_000_000
