@@ -49,7 +49,7 @@ def test_two_scripts_of_ones_own(epochs: str, workshop: Run, tmp_path: Path) -> 
     done = workshop("compare", "--json", "old.py", "new.py", "--rate", "1e-3")
     verdict = json.loads(done.stdout)
     assert (done.returncode, verdict["outcome"], verdict["subject"]) == (0, "done", "new.py"), done.stdout
-    assert verdict["speed"]["pairs"] == 3
+    assert verdict["speed"]["pairs"] >= 3
     assert set(verdict["speed"]["phases_after"]) >= {"data wait", "forward", "backward", "optimizer"}
     assert (verdict["speed"]["headroom_rate"] is None) == (epochs == "range(1)")
 
