@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -10,27 +9,31 @@ import pytest
 import torch
 from conftest import Run
 
-BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "cuda.py"
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+BENCHMARK = FOLDER / "cuda.py"
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cuda_benchmark", BENCHMARK)
+def load(name: str) -> ModuleType:
+    """Import a benchmark under another name: `cuda` is NVIDIA's."""
+    spec = importlib.util.spec_from_file_location(f"{name}_benchmark", FOLDER / f"{name}.py")
     assert spec
     assert spec.loader
-    sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-benchmark = load()
+with pytest.MonkeyPatch.context() as beside:
+    beside.syspath_prepend(FOLDER)
+    benchmark = load("cuda")
+    import cuda_claims
 
 
 @pytest.mark.slow
 @pytest.mark.cuda
-@pytest.mark.parametrize("claim", benchmark.CLAIMS)
-def test_a_claim_about_cuda(claim: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARK.parent)
-    found = benchmark.CLAIMS[claim].row(benchmark.Place(tmp_path, data, "cuda"))
+@pytest.mark.parametrize("claim", cuda_claims.CLAIMS)
+def test_a_claim_about_cuda(claim: str, data: Path, tmp_path: Path) -> None:
+    found = cuda_claims.CLAIMS[claim].row(cuda_claims.Place(tmp_path, data, "cuda"))
     assert found.met, found.says
 
 
@@ -38,25 +41,26 @@ def test_a_claim_about_cuda(claim: str, data: Path, tmp_path: Path, monkeypatch:
 def test_without_a_device_every_row_says_so(run: Run, tmp_path: Path) -> None:
     done = run(BENCHMARK)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("| no CUDA device | - |") == len(benchmark.CLAIMS)
+    assert done.stdout.count("| no CUDA device | - |") == len(cuda_claims.CLAIMS)
     rows = json.loads((tmp_path / "cuda.json").read_text())["rows"]
     assert [(row["row"], row["says"], row["met"]) for row in rows] == [
-        (name, "no CUDA device", None) for name in benchmark.CLAIMS
+        (name, "no CUDA device", None) for name in cuda_claims.CLAIMS
     ]
 
 
-@pytest.mark.parametrize("broken", benchmark.CLAIMS)
+@pytest.mark.parametrize("broken", cuda_claims.CLAIMS)
 def test_a_row_that_breaks_does_not_stop_the_others(broken: str, data: Path, tmp_path: Path) -> None:
-    def row(name: str) -> benchmark.Row:
-        def measure(_: benchmark.Place) -> benchmark.Found:
+    def row(name: str) -> cuda_claims.Row:
+        def measure(_: cuda_claims.Place) -> cuda_claims.Found:
             if name == broken:
                 raise ValueError("no such\nkernel")
-            return benchmark.Found("as claimed", True)
+            return cuda_claims.Found("as claimed", True)
 
         return measure
 
     claims = {
-        name: benchmark.Claim(claim.text, row(name), claim.beside_others) for name, claim in benchmark.CLAIMS.items()
+        name: cuda_claims.Claim(claim.text, row(name), claim.beside_others)
+        for name, claim in cuda_claims.CLAIMS.items()
     }
     found = benchmark.measure(claims, tmp_path, "cpu", data)
     assert list(found) == list(claims)
@@ -68,3 +72,12 @@ def test_what_is_missing_and_not_provided_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(benchmark, "NEEDED", ["torch", "no-such-distribution"])
     with pytest.raises(SystemExit, match="not installed here: no-such-distribution; name a folder with --wheels"):
         benchmark.provide(None, tmp_path)
+
+
+def test_its_name_hides_nothing_of_nvidias_package(run: Run) -> None:
+    """What lies beside a script that is run comes first on its path."""
+    without = run("-c", "import cuda; print(*cuda.__path__)")
+    if without.returncode:
+        pytest.skip("NVIDIA's package is not installed")
+    found = run("-c", f"import sys; sys.path.insert(0, {str(FOLDER)!r}); import cuda; print(*cuda.__path__)")
+    assert found.stdout == without.stdout

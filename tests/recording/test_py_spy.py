@@ -129,7 +129,7 @@ def test_what_was_seen_until_a_signal_is_kept(number: int, code: int, tmp_path: 
     [
         (["--", "no-such-command"], "there is no command no-such-command"),
         (["--", "true"], "no Python begin within a second in true"),
-        pytest.param(["--", sys.executable, "missing.py"], "exit code 2", marks=pytest.mark.slow),
+        (["--", "sh", "-c", "exit 2"], "in sh -c 'exit 2', which ended with exit code 2"),
         (["-o", "file/mine.raw", "--", sys.executable, "-c", "open('ran', 'w')"], "cannot use file"),
     ],
 )

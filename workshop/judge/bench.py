@@ -54,15 +54,16 @@ class Timed:
 
     what: str
     """Its name, as a verdict says it before the ratio."""
-    phases: tuple[Phase, ...] = tuple(Phase)
+    phases: tuple[Phase, ...] | None = None
+    """By the script's clock; None for a whole epoch, by the judge's."""
 
     def seconds(self, epoch: Epoch) -> float:
         """Return the seconds that it took in an epoch."""
-        return epoch.seconds if self == WHOLE else sum(epoch.phases[phase] for phase in self.phases)
+        return epoch.seconds if self.phases is None else sum(epoch.phases[phase] for phase in self.phases)
 
     def median_phases(self, epochs: list[Epoch]) -> dict[str, float]:
         """Return the median seconds of each of its phases."""
-        return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in self.phases}
+        return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in self.phases or Phase}
 
 
 WHOLE = Timed("")
@@ -341,7 +342,7 @@ class Bench:
 
     def _next(self, speed: Speed) -> str:
         """A sentence that says where the time goes now; none where a part of an epoch was raced."""
-        if self.timed is not WHOLE:
+        if self.timed.phases:
             return ""
         phase, seconds = max(speed.phases_after.items(), key=lambda item: item[1])
         share = f"{seconds / sum(speed.phases_after.values()):.0%} of an epoch"
