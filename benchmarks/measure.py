@@ -18,7 +18,8 @@ from statistics import median
 from machine import machine
 
 from workshop.diagnosis.measured_script import MeasuredScript
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement, measure
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement, measure
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
 from workshop.parts import SOLUTIONS

@@ -6,7 +6,8 @@ from workshop.probe import start
 from workshop.probe.messages import EpochBegan, EpochEnded, EpochReport, Proceed, Recomputation
 
 judge = start.parent
-phases = dict.fromkeys(("data wait", "host-to-device copy", "forward", "backward", "optimizer", "other"), 0.0)
+names = ("data wait", "host-to-device copy", "forward", "backward", "optimizer", "validation", "other")
+phases = dict.fromkeys(names, 0.0)
 begun = False
 
 def epoch(seconds=0.0, steps=2, cut_short=False):
@@ -27,7 +28,7 @@ def epoch(seconds=0.0, steps=2, cut_short=False):
 STEPS = """
 import sys, time
 from workshop.probe import start
-from workshop.probe.messages import BatchCounts, SetStage, StepReport
+from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 
 parent = start.parent
 stage = "warm-up"
@@ -38,9 +39,10 @@ def step(data_wait=0.01, forward=0.005, device="cpu", **batches):
     loaded = stage != "replay" or not batches.get("kept")
     time.sleep((data_wait if loaded else 0.0) + forward)
     phases = {"data wait": data_wait * loaded, "host-to-device copy": 0.0, "forward": forward,
-              "backward": 0.0, "optimizer": 0.0, "other": 0.0}
+              "backward": 0.0, "optimizer": 0.0, "validation": 0.0, "other": 0.0}
+    taken_us = round((data_wait * loaded + forward) * 1e6)
     counts = BatchCounts(**({"training": 1} | batches | {"from_memory": 0 if loaded else 1}))
-    parent.send(StepReport(stage, 1, phases, 4, counts, device))
+    parent.send(StepReport(stage, (taken_us,), time.monotonic(), phases, 4, counts, Circumstances(device)))
     while isinstance(message := parent.receive(timeout_s=0), SetStage):
         stage = message.stage
 """

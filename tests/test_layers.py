@@ -14,7 +14,7 @@ LAYERS = [
     {"parts"},
     {"judge", "diagnosis"},
     {"recording"},
-    {"flamegraph", "timeline"},
+    {"flamegraph", "report", "timeline"},
     {"html_page"},
     {"profiles"},
     {"processes"},

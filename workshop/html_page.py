@@ -6,8 +6,8 @@ from importlib.resources import files
 from typing import Any
 
 
-def fill(package: str, data: Any, **texts: str) -> str:
-    """Return the page of a package, which holds page.html, page.css and page.js.
+def fill(package: str, data: Any = None, **texts: str) -> str:
+    """Return the page of a package, which holds page.html, page.css and, for a page that runs one, a script page.js.
 
     Args:
         package: the package's name.
@@ -15,7 +15,8 @@ def fill(package: str, data: Any, **texts: str) -> str:
         **texts: HTML that takes the place of `<!--NAME-->`; the text called `title` is escaped.
     """
     own = files(package)
-    html, style, script = (own.joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+    files_of = {kind: own.joinpath(f"page.{kind}") for kind in ("html", "css", "js")}
+    html, style, script = (each.read_text(encoding="utf-8") if each.is_file() else "" for each in files_of.values())
     # Inside a script element, only "<" could end it too early.
     plain = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     texts["title"] = escape(texts["title"])

@@ -1,16 +1,25 @@
 """`workshop measure` on scripts that know nothing of it."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsers import visited
 from conftest import Run
+from script_runs import press_ctrl_c, started
 
-from workshop.cli.result_text import print_measurement
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.cli.measurement_text import print_measurement
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations
+from workshop.probe.messages import Circumstances
 from workshop.probe.phases import Phase
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 FOREIGN = Path(__file__).parents[1] / "foreign"
 PHASES = [str(phase) for phase in Phase]
@@ -48,8 +57,9 @@ def test_a_foreign_script(name: str, measured: Callable[..., Found]) -> None:
     found = measured(0.6, SAMPLES_IN_A_STEP[name], FOREIGN / f"{name}.py", "1e-2")
     for steps in (found["steps"], found["headroom"]):
         assert all(steps["phases_s"][phase] > 0 for phase in ("forward", "backward", "optimizer"))
-    assert max(PHASES, key=found["steps"]["phases_s"].__getitem__) == "data wait"
-    assert max(PHASES, key=found["headroom"]["phases_s"].__getitem__) != "data wait"
+    trains = [phase for phase in PHASES if phase != "validation"]
+    assert max(trains, key=found["steps"]["phases_s"].__getitem__) == "data wait"
+    assert max(trains, key=found["headroom"]["phases_s"].__getitem__) != "data wait"
     assert found["headroom"]["samples_per_s"] > found["steps"]["samples_per_s"]
 
 
@@ -186,8 +196,9 @@ for _ in range(1_000_000):
     assert done.returncode == 0, done.stderr
     assert "\nmine.py: " in done.stdout
     names = [line.split("  ")[0] for line in done.stdout.splitlines()]
-    assert [name for name in names if name in [*PHASES, "together"]] == [*PHASES, "together"]
-    assert done.stdout.endswith("No headroom: no batch came from a DataLoader with gradients switched on.\n")
+    shown = [phase for phase in [*PHASES, "together"] if phase != "validation"]
+    assert [name for name in names if name in shown] == shown
+    assert "\nNo headroom: no batch came from a DataLoader with gradients switched on.\n" in done.stdout
 
 
 @pytest.mark.parametrize("command", [["mine.py"], ["-m", "mine"]])
@@ -199,6 +210,85 @@ def test_the_script_sees_its_own_arguments_and_folder(command: list[str], worksh
     assert f"['{tmp_path / 'mine.py'}', '--json', '-x', 'a b'] {tmp_path}" in verdict["output"]
 
 
+SLEEP = "        time.sleep(0.004)"
+
+EPOCHS = """
+while True:
+    for batch in loader:
+        step(batch["x"], batch["labels"])
+"""
+
+
+def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser: "Browser") -> None:
+    """As a person reads them, as a page, and once more after the line was mended."""
+    script = tmp_path / "mine.py"
+    script.write_text(COMMON + EPOCHS)
+    line = script.read_text().splitlines().index(SLEEP) + 1
+    before = tmp_path / "before.json"
+    done = workshop("measure", "--seconds", "1", "--html", "page.html", "--save", before, "mine.py")
+    assert done.returncode == 0, done.stderr
+    assert f"1. slow-item  mine.py:{line}, in __getitem__\n       time.sleep(0.004)\n" in done.stdout
+
+    found = json.loads(before.read_text())["findings"][0]
+    assert (found["cause"], found["line"], found["function"]) == ("slow-item", line, "__getitem__")
+    assert (found["phase"], found["process"], found["file"]) == ("data wait", "training", str(script))
+    assert found["ms_a_step"] == pytest.approx(6 * 4.1, rel=0.2)
+    assert 5 < found["gain"] < 100
+
+    with visited(browser, tmp_path / "page.html") as page:
+        assert page.locator("#findings li").first.inner_text().startswith("at most ")
+        assert page.locator("tr.found").first.inner_text().split() == [
+            f"{found['ms_a_step']:.1f}",
+            str(line),
+            SLEEP.strip(),
+        ]
+        assert page.locator("svg rect").count() == json.loads(before.read_text())["steps"]["count"]
+
+    script.write_text(script.read_text().replace("0.004", "0.001"))
+    done = workshop("measure", "--seconds", "1", "--no-headroom", "--against", before, "mine.py")
+    assert done.returncode == 0, done.stderr
+    changed = [line.split() for line in done.stdout.splitlines() if line.endswith("  less")]
+    assert [words[0] for words in changed[:2]] == ["a", "data"], "the step, and its data wait"
+    assert any("__getitem__:" in words for words in changed)
+
+
+def test_ctrl_c_shows_what_is_known(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(COMMON + EPOCHS)
+    with started(tmp_path, "-m", "workshop", "measure", "--seconds", "60", "mine.py") as process:
+        assert process.stderr
+        assert any(line.startswith("measuring its steps") for line in iter(process.stderr.readline, ""))
+        time.sleep(2)
+        press_ctrl_c(process)
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "1. slow-item  mine.py:" in said
+    assert "Stopped by Ctrl-C: this is what was seen until then" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loop", "cause", "text"),
+    [
+        ("time.sleep(0.02)\n", "own-work", "time.sleep(0.02)"),
+        ("if number % 5 == 0:\n            time.sleep(0.2)\n", "periodic-work", "time.sleep(0.2)"),
+        ("seen.append(y); sum(len(y) for _ in range(200) for y in seen)\n", "growing-steps", "seen.append(y)"),
+        (
+            "with torch.no_grad():\n            for _ in range(300): model.eval()(x)\n        model.train()",
+            "periodic-work",
+            "model.eval",
+        ),
+    ],
+)
+def test_what_a_loop_does_besides(loop: str, cause: str, text: str, odd: Callable[..., Found], tmp_path: Path) -> None:
+    found = odd(
+        "seen = []\nx, y = torch.ones(6, 8), torch.zeros(6, dtype=torch.long)\n"
+        f"for number in range(100_000):\n    step(x, y)\n    if True:\n        {loop}\n"
+    )
+    first = found["findings"][0]
+    assert first["cause"] == cause
+    assert text in (tmp_path / "mine.py").read_text().splitlines()[first["line"] - 1]
+
+
 NOTE = "Batches are loaded in another thread: the wait for them is under other."
 
 
@@ -206,25 +296,24 @@ def steps(*phases_s: float) -> MeasuredSteps:
     return MeasuredSteps(10, sum(phases_s), dict(zip(map(str, Phase), phases_s, strict=True)), 80)
 
 
-AS_IT_IS = steps(8.0, 0.1, 0.9, 0.5, 0.3, 0.2)
+AS_IT_IS = steps(8.0, 0.1, 0.9, 0.5, 0.3, 0.1, 0.1)
 
 
 @pytest.mark.parametrize(
     ("synchronized", "headroom", "says"),
     [
         (None, None, NOTE),
-        (None, steps(0.0, 0.1, 0.8, 0.5, 0.3, 0.2), "Headroom: 42.1 samples/s with batches from memory, 5.26 times as"),
-        (None, steps(7.5, 0.1, 0.9, 0.5, 0.3, 0.2), "The data are not what holds this script up."),
-        (None, steps(0.0, 0.1, 3.6, 2.0, 1.2, 0.2), "The computing itself took 4.0 times as long in one of the two"),
-        (steps(7.6, 0.5, 0.9, 0.5, 0.3, 0.2), None, "Phases: with a wait for the GPU after each of them."),
+        (None, steps(0.0, 0.1, 0.8, 0.5, 0.3, 0.1, 0.1), "Nothing holds this script up that was looked for: 17% of"),
+        (steps(7.6, 0.5, 0.9, 0.5, 0.3, 0.1, 0.1), None, "Phases: with a wait for the GPU after each of them."),
     ],
 )
-def test_the_table_fits_a_terminal_and_says_what_could_be_gained(
+def test_the_table_fits_a_terminal(
     synchronized: MeasuredSteps | None, headroom: MeasuredSteps | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_measurement("mine.py", Measurement(AS_IT_IS, synchronized, headroom, (NOTE,)))
+    found = Measurement(AS_IT_IS, synchronized, headroom, (NOTE,), Circumstances(), Observations())
+    print_measurement("mine.py", found)
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[1] == "mine.py: 10 steps of 1000.0 ms, 8.0 samples/s"
-    assert [line.split("  ")[0] for line in lines[4:11]] == [*Phase, "together"]
-    assert max(map(len, lines[:11])) <= 80
-    assert any(line.startswith(says) for line in lines[11:])
+    assert [line.split("  ")[0] for line in lines[4:12]] == [*Phase, "together"]
+    assert max(map(len, lines[:12])) <= 80
+    assert any(line.startswith(says) for line in lines[12:])

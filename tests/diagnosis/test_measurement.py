@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fake_script import STEPS
 
+from workshop.diagnosis.as_values import as_dict
 from workshop.diagnosis.measurement import Measurement, measure
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
@@ -18,7 +19,7 @@ Measure = Callable[..., Measurement]
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     """Measure a script with some lines after those of `fake_script.STEPS`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("workshop.diagnosis.measurement.LONGEST_SETTLING_S", 0.0)
+    monkeypatch.setattr("workshop.diagnosis.staged_run.LONGEST_SETTLING_S", 0.0)
 
     def run(text: str, **options: object) -> Measurement:
         (tmp_path / "mine.py").write_text(STEPS + text)
@@ -35,7 +36,7 @@ def test_the_same_steps_with_batches_from_memory(measured: Measure) -> None:
     assert found.headroom.phases_s[Phase.DATA_WAIT] == 0
     assert found.headroom.samples_per_s > found.steps.samples_per_s
     assert (found.synchronized, found.notes) == (None, ())
-    assert found.as_dict()["steps"]["samples_per_s"] == found.steps.samples_per_s
+    assert as_dict(found)["steps"]["samples_per_s"] == found.steps.samples_per_s
 
 
 def test_a_gpu_is_waited_for_in_a_stage_of_its_own(measured: Measure) -> None:
@@ -55,7 +56,6 @@ def test_a_script_that_ends_is_started_again_for_the_headroom(measured: Measure)
 @pytest.mark.parametrize(
     ("loop", "notes"),
     [
-        ("while True: step(validation=2, kept=1)", ["Batches without gradients, as for validation, are in the table"]),
         ("while True: step(elsewhere=1, kept=1)", ["Batches are loaded in another thread: "]),
         ("while True: step(training=0)", ["No headroom: no batch came from a DataLoader with gradients switched on."]),
         (

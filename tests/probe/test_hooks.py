@@ -68,6 +68,7 @@ STEP = [
     "on_loss",
     "after_forward",
     "on_backward",
+    "after_backward",
     "before_optimizer",
     "after_optimizer",
     "on_step_end:1",
@@ -100,11 +101,16 @@ def test_the_phases_are_the_wall_clock(start: Start) -> None:
     hooks, _ = start()
     begin = time.monotonic()
     hooks.clock.restart()
-    train(nn.Linear(4, 2), DataLoader(Slow(), 3))
+    model = nn.Linear(4, 2)
+    train(model, DataLoader(Slow(), 3))
+    with torch.no_grad():
+        model.eval()(next(iter(DataLoader(Slow(), 3)))[0])
+        time.sleep(0.03)
     time.sleep(0.05)
     seconds = hooks.clock.cut()
     assert sum(seconds.values()) == pytest.approx(time.monotonic() - begin, abs=0.005)
     assert seconds["data wait"] >= 0.06, "a module that the dataset calls is part of the loading"
+    assert seconds["validation"] >= 0.06, "its data and what is done with its results belong to it"
     assert seconds["other"] >= 0.05
     assert all(seconds[phase] > 0 for phase in Phase)
 

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.probe.connection import Connection
+from workshop.probe.event_file import EventFile
 from workshop.probe.messages import SetStage
 from workshop.probe.phases import Phase
-from workshop.probe.step_meter import StepMeter, count_samples
+from workshop.probe.step_meter import StepMeter, measure_batch
 
 
 @dataclass
@@ -24,27 +26,27 @@ class Batch:
 
 
 @pytest.mark.parametrize(
-    ("batch", "samples"),
+    ("batch", "samples", "size"),
     [
-        (torch.ones(4, 2), 4),
-        ([torch.ones(3), 5], 3),
-        ({"x": [1, torch.ones(2, 1)]}, 2),
-        (Batch(torch.ones(6), torch.ones(6)), 6),
-        (((torch.ones(5),), {}), 5),
-        ("none", 0),
-        (torch.tensor(1.0), 0),
+        (torch.ones(4, 2), 4, 32),
+        ([torch.ones(3), 5], 3, 12),
+        ({"x": [1, torch.ones(2, 1)]}, 2, 8),
+        (Batch(torch.ones(6), torch.ones(6)), 6, 48),
+        (((torch.ones(5, dtype=torch.uint8),), {}), 5, 5),
+        ("none", 0, 0),
+        (torch.tensor(1.0), 0, 0),
     ],
 )
-def test_the_samples_of_a_batch(batch: Any, samples: int) -> None:
-    assert count_samples(batch) == samples
+def test_the_samples_and_the_size_of_a_batch(batch: Any, samples: int, size: int) -> None:
+    assert measure_batch(batch) == (samples, size)
 
 
 @pytest.fixture
-def parent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
+def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Connection]:
     """The other end of a meter that reports each step."""
     monkeypatch.setattr("workshop.probe.step_meter.REPORT_EVERY_S", 0.0)
     ends = socket.socketpair()
-    meter = StepMeter(Connection(ends[1]))
+    meter = StepMeter(Connection(ends[1]), EventFile(str(tmp_path)))
     meter.hooks.install()
     yield Connection(ends[0])
     meter.hooks.remove()
@@ -74,7 +76,8 @@ def test_stages(parent: Connection) -> None:
     training = Training()
     training.epoch()
     first = [parent.receive() for _ in range(4)]
-    assert {(each.stage, each.steps, each.samples, each.device) for each in first} == {("warm-up", 1, 2, "cpu")}
+    assert {(each.stage, each.steps, each.samples) for each in first} == {("warm-up", 1, 2)}
+    assert {each.circumstances.device for each in first} == {"cpu"}
     assert all(each.phases.keys() == set(Phase) for each in first)
     assert [each.batches.training for each in first] == [1] * 4
 

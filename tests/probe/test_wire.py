@@ -10,7 +10,7 @@ from workshop.judge.ledger import as_event
 from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.events import Event, ForwardPass, Signatures, SimpleTransform, StepTaken, TransformCall
-from workshop.probe.messages import BatchCounts, SetStage, StepReport
+from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig, ProfilerOptions
 
@@ -24,7 +24,9 @@ TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), left=F
     [
         ProbeConfig("/tmp/x", 7, 2, JudgedRun("/photos/", None, 3)),
         ProbeConfig("/tmp/x", 7),
-        StepReport("replay", 3, {str(phase): 0.5 for phase in Phase}, 12, BatchCounts(training=3, kept=1), "cuda"),
+        StepReport(
+            "replay", [9, 8], 1.5, {str(phase): 0.5 for phase in Phase}, 12, BatchCounts(kept=1), Circumstances("cuda")
+        ),
     ],
     ids=lambda message: type(message).__name__,
 )

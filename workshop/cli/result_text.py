@@ -1,16 +1,10 @@
-"""A verdict and a measurement as a person reads them, in a terminal of 80 columns, with or without colour."""
-
-from typing import TYPE_CHECKING
+"""A verdict as a person reads it, in a terminal of 80 columns, with or without colour."""
 
 from rich.table import Table
 from rich.text import Text
 
 from workshop.cli.output import commands, console
 from workshop.judge.verdict import Outcome, Speed, Verdict
-from workshop.probe.phases import Phase
-
-if TYPE_CHECKING:
-    from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 
 _BAR_WIDTH = 20
 _STYLES = {
@@ -20,14 +14,6 @@ _STYLES = {
     Outcome.OTHER_WORK: "bold red",
     Outcome.BROKEN: "bold red",
 }
-
-COMPUTING = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
-
-NOISY = 2.5
-"""Without workers that compete for the cores, compute is up to this many times as fast; a larger ratio is noise."""
-
-WORTH_IT = 1.1
-"""The smallest speed-up for which a better data pipeline is worth writing."""
 
 
 def print_verdict(verdict: Verdict) -> None:
@@ -52,7 +38,7 @@ def print_verdict(verdict: Verdict) -> None:
 def _shares(shares: dict[str, float]) -> Table:
     table = Table.grid(padding=(0, 1))
     for name, share in shares.items():
-        table.add_row(name, f"{share:5.0%}", _bar(share, 1.0))
+        table.add_row(name, f"{share:5.0%}", bar(share, 1.0))
     return table
 
 
@@ -75,54 +61,11 @@ def _race_phases(speed: Speed) -> Table:
     table.add_row("seconds an epoch", "", Text(speed.original, "bold"), "", Text(speed.candidate, "bold"))
     for phase, before in speed.phases_before.items():
         after = speed.phases_after[phase]
-        table.add_row(phase, f"{before:6.2f}", _bar(before, longest), f"{after:6.2f}", _bar(after, longest))
+        table.add_row(phase, f"{before:6.2f}", bar(before, longest), f"{after:6.2f}", bar(after, longest))
     return table
 
 
-def print_measurement(name: str, found: "Measurement") -> None:
-    """Print where a step's time goes, and what the data pipeline could gain."""
-    out, steps = console(), found.steps
-    milliseconds = steps.wall_s / steps.count * 1e3
-    count = f"{steps.count} step{'s' * (steps.count > 1)}"
-    out.print(f"\n{name}: {count} of {milliseconds:.1f} ms, {steps.samples_per_s:.1f} samples/s\n")
-    out.print(_measured_phases(found.table, found.headroom))
-    if found.synchronized:
-        out.print("\nPhases: with a wait for the GPU after each of them. Without, its work runs beside the CPU's.")
-    for note in found.notes:
-        out.print(f"\n{note}")
-    if found.headroom:
-        out.print(f"\n{_gain(steps, found.headroom)}")
-
-
-def _measured_phases(steps: "MeasuredSteps", headroom: "MeasuredSteps | None") -> Table:
-    """Milliseconds a step, phase by phase."""
-    table = Table.grid(padding=(0, 2))
-    memory = Text("from memory", "bold") if headroom else ""
-    table.add_row("", Text("ms a step", "bold"), Text("share", "bold"), "", memory)
-    for number in (1, 2, 4):
-        table.columns[number].justify = "right"
-    for phase, seconds in [*steps.phases_s.items(), ("together", sum(steps.phases_s.values()))]:
-        share = seconds / steps.wall_s
-        length = "" if phase == "together" else _bar(share, 1.0)
-        of_memory = ""
-        if headroom:
-            of_memory = f"{headroom.phases_s.get(phase, sum(headroom.phases_s.values())) / headroom.count * 1e3:.1f}"
-        table.add_row(phase, f"{seconds / steps.count * 1e3:.1f}", f"{share:.0%}", length, of_memory)
-    return table
-
-
-def _gain(steps: "MeasuredSteps", headroom: "MeasuredSteps") -> str:
-    ratio = headroom.samples_per_s / steps.samples_per_s
-    says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, {ratio:.2f} times as fast"
-    fast, slow = sorted(sum(each.phases_s[phase] for phase in COMPUTING) / each.count for each in (steps, headroom))
-    if slow > NOISY * fast:
-        return f"{says}.\nThe computing itself took {slow / fast:.1f} times as long in one of the two: measure again."
-    if ratio < WORTH_IT:
-        return f"{says}.\nThe data are not what holds this script up."
-    return f"{says}.\nNo data pipeline can gain more than that. Parts 3 and 5 show how to get there."
-
-
-def _bar(length: float, longest: float) -> Text:
+def bar(length: float, longest: float) -> Text:
     """Return a bar in eighths of a character, so that small differences show."""
     eighths = round(min(length / longest, 1.0) * _BAR_WIDTH * 8)
     return Text(("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8]).ljust(_BAR_WIDTH), "cyan")

@@ -1,12 +1,13 @@
 """The instruments that run or watch training scripts: `workshop measure`, `workshop compare` and `workshop monitor`."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, JsonOption
-from workshop.cli.output import print_json, progress_line
+from workshop.cli.output import print_json, progress_line, write_file
 from workshop.errors import WorkshopError
 
 app = typer.Typer()
@@ -21,11 +22,20 @@ def measure(
     is_module: Annotated[bool, typer.Option("-m", help="It is a module, as in python -m package.train.")] = False,
     seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
     headroom: Annotated[bool, typer.Option(help="Measure it with batches from memory, too.")] = True,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page of findings, steps and lines here.", show_default=False)
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Keep the measurement in this file, to compare with.", show_default=False)
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Say what has changed since that measurement.", show_default=False)
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """See where the time of a step goes in any script.
+    """Find out what holds up any training script.
 
-    It also measures how much a better data pipeline could gain.
+    It names the line, the cause, and the most that mending it could bring.
 
     Example: workshop measure train.py configs/example_config.py
 
@@ -34,11 +44,16 @@ def measure(
     checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
     is nothing to measure; 5, the script crashed.
     """
-    from workshop.cli.result_text import print_measurement, print_verdict
+    from workshop.cli.measurement_text import print_changes, print_measurement
+    from workshop.cli.result_text import print_verdict
     from workshop.diagnosis import measurement
+    from workshop.diagnosis.as_values import as_dict, sources
+    from workshop.diagnosis.change import changes, read_saved
     from workshop.judge.verdict import Outcome, broken
     from workshop.processes.script import ScriptError
+    from workshop.report.page import page
 
+    before = read_saved(against) if against else None
     try:
         with progress_line() as show:
             found = measurement.measure(script, arguments or [], seconds, show, is_module, headroom)
@@ -46,10 +61,17 @@ def measure(
         verdict = broken(script, error)
         print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
         raise typer.Exit(Outcome.BROKEN.exit_code) from None
+    name, values = script if is_module else Path(script).name, as_dict(found)
+    if html:
+        write_file(html, page(name, values, sources(values)))
+    if save:
+        write_file(save, json.dumps(values))
+    changed = changes(before, values) if before else []
     if as_json:
-        print_json(**found.as_dict())
+        print_json(**values, changes=[each.as_dict() for each in changed])
     else:
-        print_measurement(script if is_module else Path(script).name, found)
+        print_measurement(name, found)
+        print_changes(changed)
 
 
 @app.command(context_settings={"ignore_unknown_options": True}, rich_help_panel=INSTRUMENTS)

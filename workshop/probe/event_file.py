@@ -1,4 +1,4 @@
-"""The files in which the processes of a judged script note what they do."""
+"""The files in which the processes of a watched script note what they do."""
 
 import fcntl
 import os

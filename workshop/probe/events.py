@@ -19,7 +19,7 @@ class Signatures:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a process of a judged script did."""
+    """Something that a process of a watched script did."""
 
     t: float
     """When, in seconds of the monotonic clock, which all processes of a machine share."""

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -58,6 +59,9 @@ class Listener:
     def on_backward(self, tensors: Any) -> None:
         """`backward` is about to run from these tensors."""
 
+    def after_backward(self) -> None:
+        """`backward` has run."""
+
     def on_adaptive_schedule(self) -> None:
         """A learning rate is adapted to how the training goes."""
 
@@ -89,6 +93,7 @@ class TrainingHooks:
         self._pid = os.getpid()
         self._of_thread = threading.local()
         self._roots: list[nn.Module] = []
+        self._trained: WeakSet[nn.Module] = WeakSet()
         self._leader: Optimizer | None = None
         self._steps_of_others = 0
         self._learning_steps = 0
@@ -110,6 +115,8 @@ class TrainingHooks:
         for name in ("to", "cuda"):
             self._wrap(torch.Tensor, name, self._copy)
         self._wrap(nn.Module, "compile", self._compile_in_place)
+        for no_gradients in (torch.no_grad, torch.inference_mode):
+            self._wrap(no_gradients, "__exit__", self._leave_no_gradients)
         self._wrap(DataLoader, "__iter__", self._start_loader)
         for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
             self._wrap(kind, "__next__", self._load)
@@ -155,6 +162,7 @@ class TrainingHooks:
     def _start_loader(self, original: Callable[..., Any], loader: Any) -> Any:
         """`iter(loader)` starts the workers, if there are any."""
         self._tell("on_loader_start", loader)
+        self.clock.validate(not torch.is_grad_enabled())
         if (replay := self.batches.replay(loader)) is not None:
             return self._replayed(replay)
         with self.clock.within(Phase.DATA_WAIT):
@@ -164,6 +172,7 @@ class TrainingHooks:
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
+        self.clock.validate(not torch.is_grad_enabled())
         if (replay := self.batches.replay(iterator)) is not None:
             return next(self._replayed(replay))
         with self.clock.within(Phase.DATA_WAIT):
@@ -225,8 +234,24 @@ class TrainingHooks:
         """
         if self._is_active() and self.clock.phase != Phase.DATA_WAIT:
             self._stop_learning()
+            self._see_validation(module)
             self._tell("before_forward", module, inputs, options)
             self.clock.enter(Phase.FORWARD)
+
+    def _see_validation(self, module: nn.Module) -> None:
+        """A model that is trained, too, is validated where it is called in evaluation mode, without gradients."""
+        if torch.is_grad_enabled():
+            self._trained.add(module)
+            self.clock.validate(False)
+        elif not module.training and module in self._trained:
+            self.clock.validate(True)
+
+    def _leave_no_gradients(self, original: Callable[..., Any], *args: Any) -> Any:
+        """A validation ends, at the latest, where gradients are switched on again."""
+        left = original(*args)
+        if torch.is_grad_enabled():
+            self.clock.validate(False)
+        return left
 
     def _after_forward(self, module: nn.Module, output: Any) -> None:
         if not self._is_active() or self.clock.phase == Phase.DATA_WAIT:
@@ -280,7 +305,9 @@ class TrainingHooks:
             return original(*args, **options)
         self._tell("on_backward", tensors)
         with self.clock.within(Phase.BACKWARD):
-            return original(*args, **options)
+            result = original(*args, **options)
+        self._tell("after_backward")
+        return result
 
     # Optimizers
 
@@ -297,6 +324,7 @@ class TrainingHooks:
             if self._leader is None:
                 self._leader = optimizer
                 self.clock.adopt_thread()
+            self.clock.validate(False)
             self._tell("before_optimizer", optimizer)
             self.clock.enter(Phase.OPTIMIZER)
 

@@ -56,7 +56,8 @@ class SetStage:
 
     stage: str
     """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
-    "keep": batches are kept; "replay": batches come from memory."""
+    "backward": each backward pass is cut into lines; "trial" and a name of `trials.TRIALS`: that is tried in the first
+    step; "keep": batches are kept; "replay": batches come from memory."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,23 @@ class BatchCounts:
     """Batches loaded in another thread than the one that trains."""
     kept: int = 0
     from_memory: int = 0
+    bytes: int = 0
+    """The size of the tensors of all training batches."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What decides how fast a step is computed, as it was in the last one."""
+
+    device: str = "cpu"
+    """"cuda" or "cpu"."""
+    threads: int = 0
+    """The number of threads of a CPU operation."""
+    double: bool = False
+    """Whether the model computes in double precision."""
+    anomaly_mode: bool = False
+    compiled: bool = False
+    """Whether torch.compile has made the model."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +152,18 @@ class StepReport:
     """One step of a script that is measured, or several short ones."""
 
     stage: str
-    steps: int
+    durations_us: tuple[int, ...]
+    """The duration of each step."""
+    ended_s: float
+    """When the last of them ended, on the monotonic clock."""
     phases: dict[str, float]
-    """Seconds in each phase of `phases.Phase`."""
+    """Seconds in each phase of `phases.Phase`, of all steps."""
     samples: int
     """The number of samples that the steps trained on."""
     batches: BatchCounts
-    device: str
-    """"cuda" or "cpu"."""
+    circumstances: Circumstances
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return len(self.durations_us)

@@ -20,6 +20,7 @@ class PhaseClock:
             for it.
         on_enter: called with a phase just before it begins on the training thread.
         on_leave: called with a phase just after it has ended there.
+        thread: the identity of the thread that trains.
     """
 
     def __init__(self) -> None:
@@ -31,12 +32,13 @@ class PhaseClock:
 
     def adopt_thread(self) -> None:
         """Take the present thread for the one that trains."""
-        self._thread = threading.get_ident()
+        self.thread = threading.get_ident()
 
     def restart(self) -> None:
         """Forget everything; "other" begins now."""
         self._seconds = dict.fromkeys(Phase, 0.0)
         self._stack = [Phase.OTHER]
+        self._validates = False
         self._since = _monotonic()
 
     @property
@@ -46,7 +48,18 @@ class PhaseClock:
 
     def is_own_thread(self) -> bool:
         """Return whether the present thread is the one that trains."""
-        return threading.get_ident() == self._thread
+        return threading.get_ident() == self.thread
+
+    @property
+    def counted_phase(self) -> Phase:
+        """The phase that the present time counts to: while the model is validated, whatever is done is validation."""
+        return Phase.VALIDATION if self._validates else self._stack[-1]
+
+    def validate(self, validates: bool) -> None:
+        """Begin or end a validation. Other threads than the one that trains are ignored."""
+        if validates != self._validates and self.is_own_thread():
+            self._account()
+            self._validates = validates
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase inside the present one. Other threads than the one that trains are ignored."""
@@ -86,5 +99,5 @@ class PhaseClock:
         if self.synchronize:
             torch.cuda.synchronize()
         now = _monotonic()
-        self._seconds[self._stack[-1]] += now - self._since
+        self._seconds[self.counted_phase] += now - self._since
         self._since = now

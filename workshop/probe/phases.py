@@ -22,4 +22,9 @@ class Phase(StrEnum):
     FORWARD = "forward", "forward", "#e69f3c"
     BACKWARD = "backward", "backward", "#3f88c5"
     OPTIMIZER = "optimizer", "optimizer", "#4c9f70"
+    VALIDATION = "validation", "validation", "#b8860b"
     OTHER = "other", "other", "#9aa3ad"
+
+
+COMPUTING = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
+"""The phases that are the same, however the data come."""

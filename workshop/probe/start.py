@@ -46,7 +46,11 @@ def _watch(config: ProbeConfig) -> None:
     if parent and config.judged:
         after_import("torch", lambda _: _probe("evidence").EvidenceKeeper(config, parent, events).hooks.install())
     elif parent:
-        after_import("torch", lambda _: _probe("step_meter").StepMeter(parent).hooks.install())
+        after_import("torch", lambda _: _probe("step_meter").StepMeter(parent, events).install())
+    if not config.judged:
+        after_import(
+            "torch.utils.data._utils.worker", lambda module: _probe("stack_sampler").watch_workers(events, module)
+        )
 
 
 def _probe(name: str) -> Any:

@@ -1,45 +1,82 @@
-"""Times the steps of a training, for `workshop measure`. It changes nothing and keeps no evidence.
+"""Times the steps of a training, for `workshop measure`, and notes what its threads do. It changes nothing.
 
 So any script can be measured, at little cost.
 """
 
+import sys
 import time
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
+from torch.utils.data import DataLoader
 
+from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.connection import Connection
+from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import Listener, TrainingHooks, is_trained
-from workshop.probe.messages import BatchCounts, SetStage, StepReport
+from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
+from workshop.probe.noted_settings import loader_number, note_settings
+from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.stack_sampler import StackSampler
+from workshop.probe.trials import attempt
 
 REPORT_EVERY_S = 0.05
 """Steps shorter than this are reported together: reporting costs time, too."""
 
+_monotonic = time.monotonic  # the script may replace it
+
 
 class StepMeter(Listener):
-    """Sends a report of each step, or of some short ones: the time in each phase, and the number of samples."""
+    """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file."""
 
-    def __init__(self, parent: Connection) -> None:
-        self.parent = parent
+    def __init__(self, parent: Connection, events: EventFile) -> None:
+        self.parent, self.events = parent, events
         self.hooks = TrainingHooks(self)
+        clock = self.hooks.clock
+        self.sampler = StackSampler(events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
+        self.backward_lines = BackwardLines(events)
         self.stage = "warm-up"
+        self.trial = ""
+        self.anomaly_mode = False
         self.model: nn.Module | None = None
-        self.reported_s = time.monotonic()
+        self.reported_s = self.stepped_s = _monotonic()
         self.clear()
+
+    def install(self) -> None:
+        """Begin to watch."""
+        note_settings(self.events)
+        self.hooks.install()
+        self.sampler.start()
 
     def clear(self) -> None:
         """Begin to count for the next report."""
-        self.steps = self.loaded = self.trained = 0
+        self.durations_us: list[int] = []
+        self.loaded = self.trained = 0
         self.batches = BatchCounts()
+
+    def on_loader_start(self, loader: DataLoader[Any]) -> None:
+        """Note the settings of a DataLoader."""
+        collate = getattr(loader.collate_fn, "__code__", None)
+        self.events.write(
+            LoaderIterated,
+            loader=loader_number(loader),
+            workers=loader.num_workers,
+            persistent=loader.persistent_workers,
+            pin_memory=loader.pin_memory,
+            training=torch.is_grad_enabled(),
+            collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
+        )
 
     def on_batch(self, batch: Any) -> None:
         """Count a batch."""
         self.batches.elsewhere += not self.hooks.clock.is_own_thread()
         if torch.is_grad_enabled():
+            samples, size = measure_batch(batch)
             self.batches.training += 1
-            self.loaded += count_samples(batch)
+            self.batches.bytes += size
+            self.loaded += samples
         else:
             self.batches.validation += 1
 
@@ -48,12 +85,29 @@ class StepMeter(Listener):
         if self.model is None and is_trained(module):
             self.model = module
         if module is self.model and torch.is_grad_enabled():
-            self.trained += count_samples((inputs, options))
+            self.trained += measure_batch((inputs, options))[0]
+            if self.trial:
+                attempt(self.trial, module, inputs, options, self.events)
+                self.trial = ""
+            if self.stage == "backward" and not self.compiled():
+                self.backward_lines.begin()
+
+    def on_backward(self, tensors: Any) -> None:
+        """Look for anomaly mode, which a script may switch on for this pass alone."""
+        self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
+        self.backward_lines.on_backward(tensors)
+
+    def after_backward(self) -> None:
+        """Note the pass, if it was cut."""
+        self.backward_lines.after_backward()
 
     def on_step_end(self, steps: int) -> None:
         """Count the step, and report if it is time for it."""
-        self.steps += steps
-        if time.monotonic() - self.reported_s > REPORT_EVERY_S:
+        now = _monotonic()
+        each_us = round((now - self.stepped_s) / steps * 1e6)
+        self.durations_us += [each_us] * steps
+        self.stepped_s = now
+        if now - self.reported_s > REPORT_EVERY_S:
             self.report()
 
     def report(self) -> None:
@@ -63,21 +117,49 @@ class StepMeter(Listener):
         store.kept = store.replayed = 0
         phases = self.hooks.clock.cut()
         samples = self.loaded or self.trained
-        device = "cuda" if torch.cuda.is_initialized() else "cpu"
-        self.parent.send(StepReport(self.stage, self.steps, phases, samples, self.batches, device))
-        self.reported_s = time.monotonic()
+        durations_us, now = tuple(self.durations_us), self.stepped_s
+        report = StepReport(self.stage, durations_us, now, phases, samples, self.batches, self.circumstances())
+        self.parent.send(report)
+        self.reported_s = _monotonic()
         self.clear()
         while isinstance(message := self.parent.receive(timeout_s=0), SetStage):
-            self.stage = message.stage
-            self.hooks.clock.synchronize = self.stage == "synchronized"
-            store.keeping, store.replaying = self.stage == "keep", self.stage == "replay"
+            self.set_stage(message.stage)
+
+    def set_stage(self, stage: str) -> None:
+        """Go on to another stage."""
+        self.stage = stage
+        self.hooks.clock.synchronize = stage == "synchronized"
+        store = self.hooks.batches
+        store.keeping, store.replaying = stage == "keep", stage == "replay"
+        self.trial = stage.partition("trial ")[2]
+
+    def circumstances(self) -> Circumstances:
+        """Return what decides how fast a step is computed."""
+        parameter = next(self.model.parameters(), None) if self.model else None
+        return Circumstances(
+            device="cuda" if torch.cuda.is_initialized() else "cpu",
+            threads=torch.get_num_threads(),
+            double=parameter is not None and parameter.dtype == torch.float64,
+            anomaly_mode=self.anomaly_mode,
+            compiled=self.compiled(),
+        )
+
+    def compiled(self) -> bool:
+        """Return whether torch.compile has made the model, or a part of it."""
+        dynamo = sys.modules.get("torch._dynamo")
+        return self.model is not None and any(
+            each._compiled_call_impl is not None or (dynamo and isinstance(each, dynamo.OptimizedModule))
+            for each in self.model.modules()
+        )
 
 
-def count_samples(batch: Any) -> int:
-    """Return the length of the first tensor in a batch; 0 if there is none."""
+def measure_batch(batch: Any) -> tuple[int, int]:
+    """Return the length of the first tensor in a batch, 0 if there is none, and the size of all tensors in bytes."""
+    length = size = 0
     for leaf in tree_leaves(batch):
         inside = [leaf] if isinstance(leaf, torch.Tensor) else tree_leaves(getattr(leaf, "__dict__", None))
         for tensor in inside:
             if isinstance(tensor, torch.Tensor) and tensor.ndim:
-                return len(tensor)
-    return 0
+                length = length or len(tensor)
+                size += tensor.numel() * tensor.element_size()
+    return length, size

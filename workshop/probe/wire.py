@@ -5,13 +5,16 @@ from base64 import b64encode
 from dataclasses import is_dataclass
 from typing import Any
 
-from workshop.probe import events, messages, settings
+from workshop.probe import events, messages, observations, settings
 
 TAG = "$"
 """The key under which a JSON object names its class; no field of a message has this name."""
 
 _CLASSES: dict[str, Any] = {
-    name: each for module in (events, messages, settings) for name, each in vars(module).items() if is_dataclass(each)
+    name: each
+    for module in (events, messages, observations, settings)
+    for name, each in vars(module).items()
+    if is_dataclass(each)
 }
 
 

@@ -24,7 +24,7 @@ BARS = {
     ),
     "steps": (
         "What the thread that trains does in each step",
-        {f"{phase}(us)": phase.colour for phase in Phase},
+        {f"{phase}(us)": phase.colour for phase in Phase if phase != Phase.VALIDATION},  # no trace tells of it
     ),
 }
 """The title of each chart, and the columns of its table with their colours, by the name of the table."""

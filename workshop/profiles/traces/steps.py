@@ -46,7 +46,7 @@ def _steps(trace: Trace) -> list[TracedStep]:
         step = Spans(np.array([start]), np.array([end]))
         times = {phase: overlap(when, step).length for phase, when in phases.items()}
         times[Phase.OTHER] = end - start - sum(times.values())
-        times = {phase: times[phase] for phase in Phase}
+        times = {phase: times[phase] for phase in Phase if phase in times}
         number = int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
         found.append(TracedStep(number, start, end, times, overlap(talking, step).length, overlap(busy, step).length))
     return found

@@ -1,0 +1,143 @@
+"""Does `workshop measure` name what holds a script up, and say how much mending it brings? Tried on a corpus.
+
+    python benchmarks/diagnosis.py --json diagnosis.json
+
+`slow/` holds training scripts of all styles. Each has one planted fault, named in `slow/planted.toml`: its cause, and a
+piece of the text of its line. `slow/mended/` holds its twin, which does the same work without it, and `slow/healthy/`
+holds scripts without one. Each is measured as `workshop measure` does; the twin's steps are timed likewise. Whatever
+else the machine does meanwhile is in the figures.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from machine import machine
+
+from workshop.diagnosis.causes import findings
+from workshop.diagnosis.findings import Finding
+from workshop.diagnosis.measurement import measure
+
+CORPUS = Path(__file__).parent / "slow"
+
+WITHIN = 1.3
+NOISE = 1.05
+"""A twin that is faster than the stated limit by less than this may owe it to the noise of two runs."""
+
+
+@dataclass
+class Tried:
+    """What was found in one script."""
+
+    name: str
+    cause: str
+    """The planted one; empty for a healthy script."""
+    right_line: bool
+    right_cause: bool
+    gain: float
+    """As it is stated by the first finding; 1.0 without one."""
+    reached: float
+    """By the mended twin."""
+    found: list[dict[str, Any]]
+
+    @property
+    def named(self) -> bool:
+        """Whether the first finding names the line, or the cause."""
+        return self.right_line or self.right_cause
+
+    @property
+    def no_less(self) -> bool:
+        """Whether the stated gain is a limit."""
+        return self.reached <= self.gain * NOISE
+
+    @property
+    def close(self) -> bool:
+        """Whether it is one that can nearly be reached."""
+        return self.no_less and self.gain <= self.reached * WITHIN
+
+
+def main() -> None:
+    """Try the scripts, and print a table."""
+    parser = argparse.ArgumentParser(description="Try `workshop measure` on scripts with a planted fault.")
+    parser.add_argument("--only", nargs="*", help="some of the scripts, by their names", metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement (default: %(default)s)")
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help="(default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="write what was found here, too")
+    args = parser.parse_args()
+
+    print(f"{machine()}\n\n| script | planted | first finding | stated | reached |\n|---|---|---|---|---|")
+    tried = []
+    for each in try_all(args.corpus.absolute(), args.seconds, args.only):
+        first = f"{each.found[0]['cause']}, line {each.found[0]['line']}" if each.found else "none"
+        mark = "" if each.named or not (each.cause or each.found) else " **wrong**"
+        print(f"| {each.name} | {each.cause} | {first}{mark} | {each.gain:.2f} | {each.reached:.2f} |", flush=True)
+        tried.append(each)
+        if args.json:
+            args.json.write_text(json.dumps([asdict(each) for each in tried], indent=1))
+    summarize(tried)
+
+
+def try_all(corpus: Path, seconds: float, only: list[str] | None) -> Iterator[Tried]:
+    """Try the scripts with a fault, then the healthy ones."""
+    planted = tomllib.loads((corpus / "planted.toml").read_text())
+    for name in sorted(planted):
+        if not only or name in only:
+            yield try_slow(corpus, name, planted[name], seconds)
+    for path in sorted((corpus / "healthy").glob("*.py")):
+        if not only or path.stem in only:
+            found, _ = measured(path, seconds)
+            gain = found[0].gain if found else 1.0
+            yield Tried(path.stem, "", False, False, gain, 1.0, [each.as_dict() for each in found])
+
+
+def try_slow(corpus: Path, name: str, planted: dict[str, str], seconds: float) -> Tried:
+    """Measure a script and its twin."""
+    script = corpus / f"{name}.py"
+    found, slow_ms = measured(script, seconds)
+    _, mended_ms = measured(corpus / "mended" / f"{name}.py", seconds, headroom=False)
+    texts = script.read_text().splitlines()
+    lines = [number for number, text in enumerate(texts, start=1) if planted["line"] and planted["line"] in text]
+    first = found[0] if found else None
+    return Tried(
+        name,
+        planted["cause"],
+        right_line=bool(first and first.file == str(script) and first.line in lines),
+        right_cause=bool(first and first.cause == planted["cause"]),
+        gain=first.gain if first else 1.0,
+        reached=slow_ms / mended_ms,
+        found=[each.as_dict() for each in found],
+    )
+
+
+def measured(script: Path, seconds: float, headroom: bool = True) -> tuple[list[Finding], float]:
+    """Return what is found in a script, and the time of a step in milliseconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path.cwd()
+        os.chdir(folder)
+        try:
+            found = measure(str(script), [], seconds, lambda _: None, headroom=headroom)
+        finally:
+            os.chdir(here)
+    return findings(found), found.steps.ms_a_step
+
+
+def summarize(tried: list[Tried]) -> None:
+    """Print the shares of what is right."""
+    slow, healthy = [each for each in tried if each.cause], [each for each in tried if not each.cause]
+    if slow:
+        counts = (sum(map(right, slow)) for right in (Tried.named.fget, Tried.no_less.fget, Tried.close.fget))
+        named, no_less, close = (f"{count} of {len(slow)}" for count in counts)
+        print(f"\nNamed: {named}. No less than reached: {no_less}. Within {WITHIN} times: {close}.")
+    if healthy:
+        print(f"Healthy scripts without a finding: {sum(not each.found for each in healthy)} of {len(healthy)}.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

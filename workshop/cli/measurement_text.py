@@ -1,0 +1,117 @@
+"""A measurement as a person reads it, in a terminal of 80 columns: what holds the script up, and its steps."""
+
+import linecache
+import os
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from workshop.cli.output import console, filled
+from workshop.cli.result_text import bar
+from workshop.diagnosis.causes import findings
+from workshop.diagnosis.change import Change
+from workshop.diagnosis.findings import Finding
+from workshop.diagnosis.line_table import LineTime, line_table
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.probe.phases import COMPUTING, Phase
+
+MOST_FINDINGS = 4
+LINES_OF_A_PHASE = 2
+MOST_CHANGES = 14
+WIDEST_NAME = 42
+LEAST_SHARE = 0.05
+"""Lines with a smaller share of a step are not in the table."""
+
+WORTH_IT = 1.1
+"""The smallest speed-up for which a better data pipeline is worth writing."""
+
+
+def print_measurement(name: str, found: Measurement) -> None:
+    """Print where a step's time goes, line by line, what holds the script up, and what mending it could bring."""
+    out, steps = console(), found.steps
+    count = f"{steps.count} step{'s' * (steps.count > 1)}"
+    out.print(f"\n{name}: {count} of {steps.ms_a_step:.1f} ms, {steps.samples_per_s:.1f} samples/s\n")
+    out.print(_phases(found.table, found.headroom, line_table(found)))
+    if found.synchronized:
+        out.print("\nPhases: with a wait for the GPU after each of them. Without, its work runs beside the CPU's.")
+    for note in found.notes:
+        out.print(f"\n{note}")
+    causes = findings(found)
+    if found.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
+        out.print(f"\n{_gain(steps, found.headroom)}")
+    for number, each in enumerate(causes[:MOST_FINDINGS], start=1):
+        out.print(_finding(number, each))
+    if not causes:
+        out.print(f"\n{_as_it_should_be(found.table)}")
+
+
+def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[LineTime]) -> Table:
+    """Milliseconds a step, phase by phase, with the lines of each."""
+    table = Table.grid(padding=(0, 2))
+    memory = Text("from memory", "bold") if headroom else ""
+    table.add_row("", Text("ms a step", "bold"), Text("share", "bold"), "", memory)
+    for number in (1, 2, 4):
+        table.columns[number].justify = "right"
+    for phase, seconds in [*steps.phases_s.items(), ("together", sum(steps.phases_s.values()))]:
+        if phase == Phase.VALIDATION and not seconds:
+            continue
+        share = seconds / steps.wall_s
+        length = "" if phase == "together" else bar(share, 1.0)
+        of_memory = ""
+        if headroom:
+            of_memory = f"{headroom.phases_s.get(phase, sum(headroom.phases_s.values())) / headroom.count * 1e3:.1f}"
+        table.add_row(phase, f"{seconds / steps.count * 1e3:.1f}", f"{share:.0%}", length, of_memory)
+        for line in [each for each in lines if each.phase == phase and each.share >= LEAST_SHARE][:LINES_OF_A_PHASE]:
+            place = Text(f"  {Path(line.file).name}:{line.line}", "dim")
+            table.add_row(place, Text(f"{line.ms_a_step:.1f}", "dim"), "", Text(line.function[:20], "dim"))
+    return table
+
+
+def _finding(number: int, finding: Finding) -> Text:
+    """A finding: what and where, the line itself, what it costs and what to do."""
+    text = Text(f"\n{number}. {finding.cause}", "bold")
+    if finding.file:
+        where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
+        text.append(f"  {where}{', in the workers' if finding.process == 'worker' else ''}\n", "not bold")
+        text.append(f"       {linecache.getline(finding.file, finding.line or 0).strip()[:72]}", "not bold cyan")
+    measured = "measured" if finding.measured else "by its share"
+    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}. Mended: at most {finding.gain:.2f} times as fast"
+    text.append(f"\n{filled(f'{cost} ({measured}). {finding.words}')}", "not bold")
+    return text
+
+
+def _shortest(path: str) -> str:
+    return min(path, os.path.relpath(path), key=len)
+
+
+def _gain(steps: MeasuredSteps, headroom: MeasuredSteps) -> str:
+    ratio = headroom.samples_per_s / steps.samples_per_s
+    says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, {ratio:.2f} times as fast."
+    return says if ratio < WORTH_IT else f"{says}\nNo data pipeline can gain more than that."
+
+
+def _as_it_should_be(steps: MeasuredSteps) -> str:
+    most = max(COMPUTING, key=lambda phase: steps.phases_s[phase])
+    return (
+        f"Nothing holds this script up that was looked for: {steps.share(*COMPUTING):.0%} of a step is computing, "
+        f"most of it {most}."
+    )
+
+
+def print_changes(changes: list[Change]) -> None:
+    """Print what has changed since another measurement."""
+    if not changes:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_row(Text("ms a step", "bold"), Text("before", "bold"), Text("now", "bold"), "")
+    for number in (1, 2):
+        table.columns[number].justify = "right"
+    for each in changes[:MOST_CHANGES]:
+        faster, slower = each.after_ms < each.before_ms, each.after_ms > each.before_ms
+        says = "within the noise" if not each.is_more_than_noise else "less" if faster else "more" if slower else ""
+        style = "" if not each.is_more_than_noise else "green" if faster else "red"
+        name = each.name if len(each.name) <= WIDEST_NAME else f"{each.name[: WIDEST_NAME - 3]}..."
+        table.add_row(Text(name), f"{each.before_ms:.1f}", f"{each.after_ms:.1f}", Text(says, style))
+    console().print("", table, sep="\n")

@@ -1,0 +1,109 @@
+"""Causes in the computing itself: many small operators, and settings that slow every operator down."""
+
+from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.lines import Path, hottest, trunk_of
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations
+from workshop.probe.observations import BackwardPass, Role
+from workshop.probe.phases import COMPUTING, Phase
+from workshop.probe.trials import SMALL_OPERATORS
+
+MANY_OPERATIONS = 300
+"""Fewer operations than this in a loop take no time worth saving."""
+
+MARGIN = 1.4
+"""The operators of a model are larger than those of the trial, and what is stated is a limit."""
+
+
+def computing_findings(measurement: Measurement) -> list[Finding]:
+    """Return what slows the computing down."""
+    return [*_tiny_operators(measurement), *_settings(measurement)]
+
+
+def _tiny_operators(measurement: Measurement) -> list[Finding]:
+    observations, steps = measurement.observations, measurement.steps
+    passes = observations.backward_passes
+    if not passes:
+        return []
+    operations = sum(each.operations for each in passes) / len(passes)
+    repeated = sum(_repeated(observations, each) for each in passes) / len(passes)
+    trial = observations.trials.get("tiny-operators")
+    if not trial or trial.error or repeated < MANY_OPERATIONS:
+        return []
+    each_ms = MARGIN * (trial.as_it_is_s - trial.changed_s) / SMALL_OPERATORS * 1e3
+    part = min(each_ms * repeated / steps.ms_a_step, measurement.table.share(Phase.FORWARD, Phase.BACKWARD))
+    samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
+    trunk = trunk_of(observations.own(each.stack) for each in samples if each.phase == Phase.OPTIMIZER)
+    forward = [(observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.FORWARD]
+    line = hottest(forward, trunk)
+    return [
+        finding(
+            "tiny-operators",
+            f"{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and each costs about "
+            f"{each_ms * 1e3:.0f} µs, however small it is: compute with larger tensors in the place of the loop.",
+            gain=1.0 / max(1.0 - part, 1e-3),
+            phase=Phase.FORWARD,
+            path=line.path if line else (),
+            ms_a_step=part * steps.ms_a_step,
+            share=part,
+        )
+    ]
+
+
+def _repeated(observations: Observations, backward: BackwardPass) -> float:
+    """The number of operations that would not be there, if each loop of the user's own code were one operation."""
+    loops: dict[tuple[str, int], int] = {}
+    for path, line, times in backward.loops:
+        loops[path, line] = max(times, loops.get((path, line), 1))
+    repeated = 0.0
+    for _, operations, stack in backward.parts:
+        times = max((loops.get((frame.path, frame.line or 0), 1) for frame in observations.own_wire(stack)), default=1)
+        repeated += operations * (1.0 - 1.0 / times)
+    return repeated
+
+
+_WORDS = {
+    "one-thread": "The operators run on one thread, though there are more cores: leave the number of threads to torch.",
+    "anomaly-mode": "Anomaly mode checks every operation: switch it on only to look for a NaN.",
+    "float64": "The model computes in double precision: use float32, from the data on.",
+}
+
+_FUNCTIONS = {
+    "one-thread": ("set_num_threads",),
+    "anomaly-mode": ("detect_anomaly",),
+    "float64": ("double", "set_default_dtype", "to"),
+}
+
+
+def _settings(measurement: Measurement) -> list[Finding]:
+    """What was tried on a copy of the model."""
+    steps = measurement.steps
+    found = []
+    for cause, words in _WORDS.items():
+        trial = measurement.observations.trials.get(cause)
+        if not trial or trial.error or trial.changed_s >= trial.as_it_is_s:
+            continue
+        phases = COMPUTING if cause == "float64" else COMPUTING[:2]
+        share = measurement.table.share(*phases) * (1.0 - trial.changed_s / trial.as_it_is_s)
+        found.append(
+            finding(
+                cause,
+                f"{words} Without it, a pass of the model was {trial.as_it_is_s / trial.changed_s:.2f} times as fast.",
+                gain=1.0 / (1.0 - share),
+                path=_where(measurement, cause),
+                ms_a_step=share * steps.ms_a_step,
+                share=share,
+                measured=True,
+            )
+        )
+    return found
+
+
+def _where(measurement: Measurement, cause: str) -> Path:
+    observations = measurement.observations
+    for each in observations.settings:
+        if each.function in _FUNCTIONS[cause] and (
+            cause != "float64" or "64" in each.value or each.function == "double"
+        ):
+            return observations.own_wire(each.stack)
+    return ()

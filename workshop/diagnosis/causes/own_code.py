@@ -1,0 +1,206 @@
+"""Causes in what a script does besides loading and computing: in each step, in every k-th, or more and more of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.lines import HotLine, Path, hottest, trunk_of
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.probe.observations import Role
+from workshop.probe.phases import COMPUTING, Phase
+
+MOST_LINES = 3
+LITTLE = 0.04
+"""Lines with a smaller share of a step are not named."""
+
+SELDOM = 0.67
+"""A line that is in no larger share of the steps is in every k-th of them, if it takes long enough to be seen."""
+
+SEEN_MS = 30.0
+"""A line that takes as long as this in a step is sampled there nearly always."""
+
+GROWS = 1.25
+"""Steps grow if those of the last quarter take this many times as long as those of the first."""
+
+FEWEST_TO_GROW = 12
+"""The number of steps in which a trend can be told from chance."""
+
+
+def own_code_findings(measurement: Measurement) -> list[Finding]:
+    """Return the own lines that take time besides loading and computing, and those that take more and more."""
+    timeline = Timeline(measurement)
+    growing = _growing(timeline)
+    named = {(each.file, each.line) for each in growing}
+    rest = [
+        each for each in timeline.samples if not named.intersection((frame.path, frame.line) for frame in each.path)
+    ]
+    return [*growing, *_besides(timeline, rest), *_in_forward(timeline, rest)]
+
+
+@dataclass(frozen=True)
+class OwnSample:
+    """A sample of the thread that trains."""
+
+    step: int
+    """The number of the step, from 0."""
+    phase: str
+    path: Path
+    """The own frames, outermost first."""
+    is_own: bool
+    """Whether the innermost frame is the user's own, or of another library than torch."""
+    weight_s: float
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The steps of a training with what its thread did in each."""
+
+    measurement: Measurement
+
+    @property
+    def steps(self) -> MeasuredSteps:
+        """The steps of the script as it is."""
+        return self.measurement.steps
+
+    @cached_property
+    def samples(self) -> list[OwnSample]:
+        """The samples of the training's thread, with their steps."""
+        observations, steps = self.measurement.observations, self.steps
+        durations_s = np.array(steps.durations_s)
+        ends = steps.ended_s - (durations_s.sum() - np.cumsum(durations_s))
+        found = []
+        for each in observations.of(Role.TRAINING, steps.began_s, steps.ended_s):
+            step = min(int(np.searchsorted(ends, each.time_s)), len(ends) - 1)
+            leaf = each.stack[-1].path if each.stack else ""
+            is_own = "/torch/" not in leaf
+            found.append(OwnSample(step, each.phase, observations.own(each.stack), is_own, each.weight_s))
+        return found
+
+    @cached_property
+    def trunk(self) -> set[tuple[str, str]]:
+        """The functions on the way to the optimizer's step: the loop, and what it is called from."""
+        return trunk_of(each.path for each in self.samples if each.phase == Phase.OPTIMIZER)
+
+    def hottest(self, samples: list[OwnSample]) -> HotLine | None:
+        """Return the line that most of the time of some samples goes into."""
+        return hottest(((each.path, each.weight_s) for each in samples), self.trunk)
+
+    def share(self, seconds: float) -> float:
+        """Return the share of some seconds in the time of all steps."""
+        return seconds / sum(self.steps.durations_s)
+
+
+def _besides(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
+    """Lines between the phases and of the validation, each in every step or in some."""
+    ahead = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    found: list[Finding] = []
+    for _ in range(MOST_LINES):
+        line = timeline.hottest(ahead)
+        if line is None or timeline.share(line.weight) < LITTLE:
+            break
+        here = [each for each in ahead if line.holds(each.path)]
+        ahead = [each for each in ahead if not line.holds(each.path)]
+        found.append(_finding_of(timeline, line, here))
+    return found
+
+
+def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> Finding:
+    steps, share = timeline.steps, timeline.share(line.weight)
+    in_steps = len({each.step for each in samples})
+    each_ms = line.weight / in_steps * 1e3
+    validates = sum(each.weight_s for each in samples if each.phase == Phase.VALIDATION) > line.weight / 2
+    seldom = in_steps <= SELDOM * steps.count and each_ms > SEEN_MS
+    if seldom or validates:
+        every = max(1, round(steps.count / in_steps))
+        cause, what = "periodic-work", f"in every {_ordinal(every)} step" if every > 1 else "in every step"
+        words = f"This takes {each_ms:.0f} ms {what}: do it less often, or less of it."
+    else:
+        cause = "own-work"
+        words = (
+            "The training waits while this line runs: do it less often, do it cheaper, or leave it to another process."
+        )
+    return finding(
+        cause,
+        words,
+        gain=1.0 / max(1.0 - timeline.share(line.of_call), 1e-3),
+        phase=Phase.VALIDATION if validates else Phase.OTHER,
+        path=line.path,
+        ms_a_step=line.weight / steps.count * 1e3,
+        share=share,
+    )
+
+
+def _growing(timeline: Timeline) -> list[Finding]:
+    """Steps that take longer and longer, and the line that does."""
+    durations = np.array(timeline.steps.durations_s)
+    if len(durations) < FEWEST_TO_GROW:
+        return []
+    quarters = [float(np.median(each)) for each in np.array_split(durations, 4)]
+    if quarters[3] < GROWS * quarters[0] or sorted(quarters) != quarters:
+        return []
+    half = len(durations) / 2
+    weights = [(each.path, each.weight_s * (1 if each.step >= half else -1)) for each in timeline.samples]
+    by_phase = {
+        phase: sum(each.weight_s * (1 if each.step >= half else -1) for each in timeline.samples if each.phase == phase)
+        for phase in Phase
+    }
+    line = hottest(weights, timeline.trunk)
+    if line is None or line.weight <= 0:
+        return []
+    at_first = np.polyfit(np.arange(len(durations)), durations, 1)[1]
+    mean, at_first = durations.mean(), max(min(at_first, np.median(durations[:5])), durations.min())
+    grown = mean - at_first
+    return [
+        finding(
+            "growing-steps",
+            f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms, and goes on to grow: this "
+            "line goes over all that was kept so far. Keep a sum in the place of a list, or drop what is old.",
+            gain=float(mean / at_first),
+            phase=max(by_phase, key=by_phase.__getitem__),
+            path=line.path,
+            ms_a_step=float(grown * 1e3),
+            share=float(grown / mean),
+        )
+    ]
+
+
+def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
+    """Lines of a forward pass that make nothing which is differentiated, and are no operators of torch."""
+    observations = timeline.measurement.observations
+    differentiated = {
+        frame
+        for each in observations.backward_passes
+        for seconds, _, stack in each.parts
+        if seconds > 0
+        for frame in observations.own_wire(stack)[-1:]
+    }
+    if not differentiated:
+        return []
+    samples = [
+        each
+        for each in samples
+        if each.phase in COMPUTING and each.is_own and each.path and each.path[-1] not in differentiated
+    ]
+    line = timeline.hottest(samples)
+    share = timeline.share(line.weight) if line else 0.0
+    if line is None or share < LITTLE:
+        return []
+    return [
+        finding(
+            "own-work",
+            "This line computes in Python or NumPy while the model runs: use operators of torch, or do it beforehand.",
+            gain=1.0 / max(1.0 - timeline.share(line.of_call), 1e-3),
+            phase=Phase.FORWARD,
+            path=line.path,
+            ms_a_step=line.weight / timeline.steps.count * 1e3,
+            share=share,
+        )
+    ]
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

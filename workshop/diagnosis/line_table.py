@@ -1,0 +1,78 @@
+"""Which own lines the time of each phase goes into."""
+
+import linecache
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workshop.diagnosis.causes.loading import Loading
+from workshop.diagnosis.lines import own_lines
+from workshop.diagnosis.measurement import Measurement
+from workshop.probe.observations import Role
+from workshop.probe.phases import Phase
+from workshop.probe.stack_sampler import PERIOD_S
+from workshop.profiles.stacks import Frame
+
+
+@dataclass(frozen=True)
+class LineTime:
+    """The time that a phase spends in a line of the user's own code, with all that it calls in libraries."""
+
+    phase: str
+    file: str
+    line: int | None
+    function: str
+    process: str
+    """"training" or "worker"."""
+    ms_a_step: float
+    share: float
+    """The share of a step's time."""
+    text: str
+    """What stands in the line."""
+    samples: int
+    """About how many samples have met the line."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def line_table(measurement: Measurement) -> list[LineTime]:
+    """Return the own lines of each phase, in the order of the phases, those with most time first.
+
+    What workers load is divided among the lines of the workers, and a backward pass among the lines of the forward pass
+    that have made its operations.
+    """
+    loading, table = Loading(measurement), []
+    for phase in Phase:
+        seconds = measurement.table.phases_s[phase]
+        process, weights = "training", _sampled(measurement, phase)
+        if phase == Phase.DATA_WAIT and loading.workers:
+            process, weights = "worker", own_lines(loading.own_paths(lambda _: True))
+        elif phase == Phase.BACKWARD and measurement.observations.backward_passes:
+            weights = _of_forward(measurement)
+        together = sum(weights.values())
+        for frame, weight in weights.most_common():
+            part = weight / together
+            text = linecache.getline(frame.path, frame.line or 0).strip()
+            ms, share = part * seconds / measurement.table.count * 1e3, part * measurement.table.share(phase)
+            samples = round(weight / PERIOD_S)
+            table.append(LineTime(phase, frame.path, frame.line, frame.name, process, ms, share, text, samples))
+    return table
+
+
+def _sampled(measurement: Measurement, phase: Phase) -> Counter[Frame]:
+    """The lines in which the training was seen."""
+    observations, steps = measurement.observations, measurement.steps
+    samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
+    return own_lines((observations.own(each.stack), each.weight_s) for each in samples if each.phase == phase)
+
+
+def _of_forward(measurement: Measurement) -> Counter[Frame]:
+    """The lines of the forward pass, by the time of their operations in the backward pass."""
+    observations = measurement.observations
+    return own_lines(
+        (observations.own_wire(stack), seconds)
+        for each in observations.backward_passes
+        for seconds, _, stack in each.parts
+    )

@@ -1,0 +1,93 @@
+"""The lines of a person's own code that time goes into, found in sampled stacks."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from workshop.profiles.stacks import Frame
+
+MOST_OF_IT = 0.6
+"""A line is left for one that it calls if that one takes this share of it."""
+
+Path = tuple[Frame, ...]
+"""The own frames of a stack, outermost first."""
+
+
+@dataclass
+class Tree:
+    """Time by own frames: a tree of calls, in which a child is called from the line of its parent."""
+
+    weight: float = 0.0
+    children: dict[Frame, "Tree"] = field(default_factory=dict)
+
+    def add(self, path: Iterable[Frame], weight: float) -> None:
+        """Add the time of a path below this node."""
+        node = self
+        node.weight += weight
+        for frame in path:
+            node = node.children.setdefault(frame, Tree())
+            node.weight += weight
+
+
+@dataclass(frozen=True)
+class HotLine:
+    """A line that much time goes into, with all that it calls."""
+
+    path: Path
+    """The own frames down to this line."""
+    weight: float
+    of_call: float
+    """The time of the whole call of the function that the line is in."""
+
+    @property
+    def frame(self) -> Frame:
+        """The line itself."""
+        return self.path[-1]
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path leads through this line."""
+        return path[: len(self.path)] == self.path
+
+
+def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple[str, str]] = ()) -> HotLine | None:
+    """Return the line that most time goes into: the deepest one that still holds most of the time of its caller.
+
+    Args:
+        paths: the own frames of each sample, and its weight.
+        trunk: name and path of each function that is always left for the heaviest line that it calls, since
+            different things are done there.
+
+    Returns:
+        None if there is no own frame.
+    """
+    node, found, of_call = Tree(), list[Frame](), 0.0
+    for path, weight in paths:
+        node.add(path, weight)
+    while node.children:
+        frame, child = max(node.children.items(), key=lambda item: item[1].weight)
+        if found and _function(frame) not in trunk and child.weight < MOST_OF_IT * node.weight:
+            break
+        if found and frame.name == "__init__":  # an object is made where one should not be
+            break
+        of_call = child.weight if _function(frame) in trunk or not found else node.weight
+        found.append(frame)
+        node = child
+    return HotLine(tuple(found), node.weight, of_call) if found else None
+
+
+def trunk_of(paths: Iterable[Path]) -> set[tuple[str, str]]:
+    """Return name and path of each function on the way to some paths' last lines."""
+    return {_function(frame) for path in paths for frame in path}
+
+
+def own_lines(paths: Iterable[tuple[Path, float]]) -> Counter[Frame]:
+    """Return the weight of each innermost own line."""
+    found: Counter[Frame] = Counter()
+    for path, weight in paths:
+        if path:
+            found[path[-1]] += weight  # type: ignore[assignment]
+    return found
+
+
+def _function(frame: Frame) -> tuple[str, str]:
+    return frame.name, frame.path

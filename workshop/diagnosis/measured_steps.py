@@ -1,0 +1,77 @@
+"""Some steps of a training in a row, as they were measured."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workshop.probe.messages import BatchCounts, StepReport
+from workshop.probe.phases import Phase
+
+BLOCKS = 20
+
+
+@dataclass(frozen=True)
+class MeasuredSteps:
+    """Some steps in a row, together."""
+
+    count: int
+    wall_s: float
+    """Their time by the clock of the process that measures, which is not the one that trains."""
+    phases_s: dict[str, float]
+    """Seconds in each phase, by the clock of the process that trains."""
+    samples: int
+    durations_s: tuple[float, ...] = ()
+    """The duration of each step, by the clock of the process that trains."""
+    began_s: float = 0.0
+    """When the first of them began, and when the last ended, on the monotonic clock."""
+    ended_s: float = 0.0
+    blocks_ms: tuple[dict[str, float], ...] = ()
+    """Milliseconds a step in each phase, of about `BLOCKS` parts of the steps in their order."""
+    batches: int = 0
+    """The number of batches that DataLoaders handed out for the training."""
+    batch_bytes: int = 0
+    """The size of these batches together."""
+
+    @property
+    def samples_per_s(self) -> float:
+        """Samples per second."""
+        return self.samples / self.wall_s
+
+    @property
+    def ms_a_step(self) -> float:
+        """The mean time of a step in milliseconds."""
+        return self.wall_s / self.count * 1e3
+
+    def share(self, *phases: Phase) -> float:
+        """Return the share of some phases in the time of all."""
+        return sum(self.phases_s[phase] for phase in phases) / sum(self.phases_s.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self) | {"samples_per_s": self.samples_per_s}
+
+
+def together(reports: Sequence[StepReport], wall_s: float) -> MeasuredSteps:
+    """Return the steps of some reports in a row."""
+    durations_s = tuple(each / 1e6 for report in reports for each in report.durations_us)
+    counts: list[BatchCounts] = [report.batches for report in reports]
+    return MeasuredSteps(
+        count=len(durations_s),
+        wall_s=wall_s,
+        phases_s={str(phase): sum(report.phases[phase] for report in reports) for phase in Phase},
+        samples=sum(report.samples for report in reports),
+        durations_s=durations_s,
+        began_s=reports[0].ended_s - sum(reports[0].durations_us) / 1e6,
+        ended_s=reports[-1].ended_s,
+        blocks_ms=tuple(_blocks_ms(reports)),
+        batches=sum(each.training for each in counts),
+        batch_bytes=sum(each.bytes for each in counts),
+    )
+
+
+def _blocks_ms(reports: Sequence[StepReport]) -> Iterator[dict[str, float]]:
+    size = -(-len(reports) // BLOCKS)
+    for begin in range(0, len(reports), size):
+        block = reports[begin : begin + size]
+        count = sum(report.steps for report in block)
+        yield {str(phase): sum(report.phases[phase] for report in block) / count * 1e3 for phase in Phase}

@@ -1,0 +1,144 @@
+"""The stacks that were sampled in a script and its DataLoader workers, with what else their processes noted."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from workshop import probe
+from workshop.probe import wire
+from workshop.probe.events import Event
+from workshop.probe.observations import (
+    BackwardPass,
+    LoaderIterated,
+    LoaderMade,
+    Role,
+    SettingMade,
+    StackSamples,
+    Trial,
+    WireFrame,
+)
+from workshop.profiles.code_origin import CodeOrigins
+from workshop.profiles.stacks import Frame, Recording, Stack
+
+PROBE = str(Path(probe.__file__).parent)
+
+LONGEST_WEIGHT_S = 1.0
+"""A process that was not sampled for longer than this was held up as a whole."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a thread was doing at some time."""
+
+    time_s: float
+    """On the monotonic clock, which all processes of a machine share."""
+    weight_s: float
+    """The time since the sample before of the same process."""
+    pid: int
+    role: Role
+    phase: str
+    """The phase of the step; empty for a thread that does not train."""
+    stack: tuple[Frame, ...]
+    """The frames, outermost first, without those of the workshop's own hooks."""
+
+
+@dataclass
+class Observations:
+    """Everything that the processes of a measured script noted, in the order of time for each process."""
+
+    samples: list[Sample] = field(default_factory=list)
+    backward_passes: list[BackwardPass] = field(default_factory=list)
+    trials: dict[str, Trial] = field(default_factory=dict)
+    iterated: list[LoaderIterated] = field(default_factory=list)
+    made: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
+    """The stack on which each DataLoader was made, by its number."""
+    settings: list[SettingMade] = field(default_factory=list)
+    cpu: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    """By process: the CPU time that it had used at some times, in seconds."""
+
+    def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
+        """Return the samples of one kind of thread in some span of time."""
+        return [each for each in self.samples if each.role == role and begin_s < each.time_s <= end_s]
+
+    def cores_used(self, begin_s: float, end_s: float) -> float:
+        """Return how many cores all processes together kept busy in some span of time."""
+        used_s = 0.0
+        for noted in self.cpu.values():
+            within = [cpu_s for time_s, cpu_s in noted if begin_s <= time_s <= end_s]
+            used_s += within[-1] - within[0] if within else 0.0
+        return used_s / (end_s - begin_s)
+
+    @cached_property
+    def origins(self) -> CodeOrigins:
+        """Tells the frames of the user's own code from those of libraries."""
+        return CodeOrigins(Recording([Stack(each.stack, 1) for each in self.samples]))
+
+    def own(self, stack: Iterable[Frame]) -> tuple[Frame, ...]:
+        """Return the frames of a stack that are the user's own code, outermost first."""
+        return tuple(frame for frame in stack if self.origins.is_own(frame))
+
+    def own_wire(self, stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
+        """Return those of the frames of a noted stack that are the user's own code, outermost first."""
+        return self.own(frames_of(stack))
+
+
+def read_observations(folder: Path) -> Observations:
+    """Read what the processes of a script noted in the files of a run's folder."""
+    found = Observations()
+    for path in sorted(folder.glob("*.jsonl")):
+        _enter(found, _events(path))
+    found.samples.sort(key=lambda sample: sample.time_s)
+    return found
+
+
+def frames_of(stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
+    """Return a stack as readers of profiles know it, without the frames of the workshop's own hooks."""
+    return tuple(Frame(name, path, line) for name, path, line in stack if not path.startswith(PROBE))
+
+
+def _below_fork(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """What a forked worker itself has called; below are the frames of the loop that has started it."""
+    begin = next((at for at, frame in enumerate(stack) if frame.name == "_worker_loop"), 0)
+    return stack[begin:]
+
+
+def _events(path: Path) -> Iterator[Event]:
+    """The events of a file; a process that was killed may have left half a line."""
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            yield wire.decode(line)
+        except ValueError:
+            return
+
+
+def _enter(found: Observations, events: Iterable[Event]) -> None:
+    """Enter the events of one process."""
+    frames: list[WireFrame] = []
+    stacks: list[tuple[Frame, ...]] = []
+    taken: dict[float, list[tuple[Role, str, int]]] = defaultdict(list)
+    pid = 0
+    for event in events:
+        match event:
+            case StackSamples():
+                pid = event.pid
+                found.cpu[pid].append((event.t, event.cpu_s))
+                frames += event.frames
+                stacks += [_below_fork(frames_of(frames[number] for number in stack)) for stack in event.stacks]
+                for time_s, role, phase, stack in event.samples:
+                    taken[time_s].append((Role(role), phase, stack))
+            case BackwardPass():
+                found.backward_passes.append(event)
+            case Trial():
+                found.trials[event.name] = event
+            case LoaderIterated():
+                found.iterated.append(event)
+            case LoaderMade():
+                found.made[event.loader] = frames_of(event.stack)
+            case SettingMade():
+                found.settings.append(event)
+    for before, now in pairwise(sorted(taken)):
+        weight_s = min(now - before, LONGEST_WEIGHT_S)
+        found.samples += [Sample(now, weight_s, pid, role, phase, stacks[stack]) for role, phase, stack in taken[now]]

@@ -1,0 +1,129 @@
+"""Cuts backward passes into the lines of the forward pass that made their operations.
+
+While torch's anomaly mode is on, each operation of the graph remembers the stack on which it was made. It is on
+for single forward passes alone, since it costs time. What a backward pass takes is measured from one operation to the
+next.
+"""
+
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.observations import BackwardPass, WireFrame
+from workshop.probe.stack_sampler import line_of
+
+MOST_OPERATIONS = 20_000
+"""A graph with more operations is cut at this number."""
+
+MANY_TIMES = 16
+"""What a model calls less often in a forward pass may be its layers, one after the other."""
+
+_FRAME = re.compile(r'\s*File "(.*)", line (\d+), in (.*)')
+
+_monotonic = time.monotonic  # the script may replace it
+
+
+class BackwardLines:
+    """Cuts those backward passes whose forward pass came after a call of `begin`.
+
+    Attributes:
+        begun: whether the next backward pass is to be cut.
+    """
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self.begun = False
+        self._handles: list[Any] = []
+        self._calls: Counter[tuple[CodeType, int]] = Counter()
+
+    def begin(self) -> None:
+        """Have the operations of a forward pass remember where they were made."""
+        if not self.begun and not torch.is_anomaly_enabled():
+            torch.set_anomaly_enabled(True, check_nan=False)
+            self.begun = True
+            self._calls.clear()
+            if sys.getprofile() is None:
+                sys.setprofile(self._count)
+
+    def on_backward(self, tensors: Any) -> None:
+        """Begin to measure the pass that is about to run."""
+        if not self.begun:
+            return
+        torch.set_anomaly_enabled(False)
+        if sys.getprofile() == self._count:
+            sys.setprofile(None)
+        nodes = _graph([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
+        self._stacks = [_stack(node) for node in nodes]
+        self._seconds: Counter[int] = Counter()
+        self._present, self._since = -1, _monotonic()
+        self._handles = [node.register_prehook(self._entering(number)) for number, node in enumerate(nodes)]
+
+    def after_backward(self) -> None:
+        """Note the pass."""
+        if not self.begun:
+            return
+        self._account()
+        while self._handles:
+            self._handles.pop().remove()
+        seconds: Counter[tuple[WireFrame, ...]] = Counter()
+        for number, each in self._seconds.items():
+            seconds[self._stacks[number] if number >= 0 else ()] += each
+        operations = Counter(self._stacks)
+        self._events.write(
+            BackwardPass,
+            operations=len(self._stacks),
+            parts=tuple((seconds[stack], operations[stack], stack) for stack in seconds | operations),
+            loops=tuple(self._loops()),
+        )
+        self.begun = False
+
+    def _count(self, frame: FrameType, event: str, _: Any) -> None:
+        """Count a call by the instruction that makes it."""
+        caller = frame.f_back if event == "call" else frame if event == "c_call" else None
+        if caller is not None:
+            self._calls[caller.f_code, caller.f_lasti] += 1
+
+    def _loops(self) -> Iterator[tuple[str, int, int]]:
+        for (code, instruction), times in self._calls.items():
+            if times >= MANY_TIMES:
+                yield code.co_filename, line_of(code, instruction), times
+
+    def _entering(self, number: int) -> Any:
+        def enter(_: Any) -> None:
+            self._account()
+            self._present = number
+
+        return enter
+
+    def _account(self) -> None:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        now = _monotonic()
+        self._seconds[self._present] += now - self._since  # type: ignore[assignment]
+        self._since = now
+
+
+def _graph(tensors: list[Any]) -> list[Any]:
+    """All operations that a backward pass from these tensors runs."""
+    found: dict[Any, None] = {}
+    ahead = [tensor.grad_fn for tensor in tensors if isinstance(tensor, torch.Tensor) and tensor.grad_fn]
+    while ahead and len(found) < MOST_OPERATIONS:
+        node = ahead.pop()
+        if node not in found:
+            found[node] = None
+            ahead += [following for following, _ in node.next_functions if following is not None]
+    return list(found)
+
+
+def _stack(node: Any) -> tuple[WireFrame, ...]:
+    """The stack on which an operation was made."""
+    lines = node.metadata.get("traceback_", [])
+    frames = [match for line in lines if (match := _FRAME.match(line))]
+    return tuple((match[3].strip(), match[1], int(match[2])) for match in frames)

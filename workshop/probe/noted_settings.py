@@ -1,0 +1,69 @@
+"""Notes where a script makes its DataLoaders, and where it calls what decides how everything is computed."""
+
+import functools
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.observations import LoaderMade, SettingMade
+from workshop.probe.stack_sampler import stack_here
+
+_NUMBER = "_workshop_number"
+
+
+def loader_number(loader: DataLoader[Any]) -> int:
+    """Return the number that a DataLoader was given as it was made; -1 for none."""
+    number: int = loader.__dict__.get(_NUMBER, -1)
+    return number
+
+
+def note_settings(events: EventFile) -> None:
+    """Wrap the functions whose calls are noted, in this process; a forked one notes nothing."""
+    numbers, seen, pid = itertools.count(), set[tuple[CodeType, int]](), os.getpid()
+
+    def note_loader(loader: DataLoader[Any], *_: Any) -> None:
+        loader.__dict__[_NUMBER] = next(numbers)
+        if os.getpid() == pid:
+            events.write(LoaderMade, loader=loader_number(loader), stack=stack_here(2))
+
+    def note_setting(function: str) -> Callable[..., None]:
+        def note(*args: Any) -> None:
+            caller = sys._getframe(2)
+            site = caller.f_code, caller.f_lasti
+            if os.getpid() == pid and site not in seen:
+                seen.add(site)
+                events.write(SettingMade, function=function, value=str(args[-1]), stack=stack_here(2))
+
+        return note
+
+    _after(DataLoader, "__init__", note_loader)
+    for mode in (torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly):
+        _after(mode, "__init__", note_setting("detect_anomaly"))
+    for owner, function in [
+        (torch, "set_num_threads"),
+        (torch, "set_default_dtype"),
+        (nn.Module, "double"),
+        (nn.Module, "to"),
+    ]:
+        _after(owner, function, note_setting(function))
+
+
+def _after(owner: Any, name: str, do: Callable[..., None]) -> None:
+    """Call `do` with the same positional arguments after each call of a function."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def call(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
+        do(*args)
+        return result
+
+    setattr(owner, name, call)

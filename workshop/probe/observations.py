@@ -1,0 +1,92 @@
+"""What the processes of a measured script note in files in the run's folder, beside the reports of its steps."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from workshop.probe.events import Event
+
+WireFrame: TypeAlias = tuple[str, str, int]
+"""A frame of a call stack: the function's name, the path of its file, and the number of the line."""
+
+
+class Role(StrEnum):
+    """What a sampled thread is there for."""
+
+    TRAINING = "training"
+    WORKER = "worker"
+    """The main thread of a DataLoader's worker."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class StackSamples(Event):
+    """What the threads of this process were doing, some times in a row."""
+
+    frames: tuple[WireFrame, ...]
+    """The frames that no event of this process has named before; they are numbered in the order of their naming."""
+    stacks: tuple[tuple[int, ...], ...]
+    """The stacks that no event of this process has named before, outermost frame first, numbered likewise."""
+    samples: tuple[tuple[float, str, str, int], ...]
+    """Each with its time on the monotonic clock, the thread's `Role`, the phase of the step, and its stack."""
+    cpu_s: float
+    """The CPU time that the process has used so far."""
+
+
+@dataclass(frozen=True)
+class LoaderMade(Event):
+    """A DataLoader was made."""
+
+    loader: int
+    stack: tuple[WireFrame, ...]
+    """Where, outermost frame first."""
+
+
+@dataclass(frozen=True)
+class LoaderIterated(Event):
+    """`iter(loader)` was called on a DataLoader."""
+
+    loader: int
+    workers: int
+    persistent: bool
+    pin_memory: bool
+    training: bool
+    """Whether gradients were switched on."""
+    collate: tuple[str, str]
+    """The name and the file of its collate function; empty texts where it is no Python function."""
+
+
+@dataclass(frozen=True)
+class SettingMade(Event):
+    """The script has called a function that changes how everything is computed."""
+
+    function: str
+    """"set_num_threads", "detect_anomaly", "double" or "set_default_dtype"."""
+    value: str
+    """Its argument."""
+    stack: tuple[WireFrame, ...]
+
+
+@dataclass(frozen=True)
+class BackwardPass(Event):
+    """A backward pass on one device, cut into the lines of the forward pass that made its operations."""
+
+    operations: int
+    """The number of operations in the graph."""
+    parts: tuple[tuple[float, int, tuple[WireFrame, ...]], ...]
+    """For each stack on which operations were made in the forward pass: the seconds that they took, and their number.
+    The stack is empty where torch does not know it."""
+    loops: tuple[tuple[str, int, int], ...]
+    """The lines that have called something many times in the forward pass: path, line, and the number of times."""
+
+
+@dataclass(frozen=True)
+class Trial(Event):
+    """Forward and backward of a copy of the model, on a batch of the training, as it is and with one thing changed."""
+
+    name: str
+    as_it_is_s: float
+    """The median of some repetitions."""
+    changed_s: float
+    error: str = ""
+    """Why nothing was tried; the seconds then mean nothing."""

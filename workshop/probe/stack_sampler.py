@@ -1,0 +1,158 @@
+"""Samples what the threads of this process are doing, from a thread of its own: nothing needs the right to look inside.
+
+A sample is taken when the sampler holds the interpreter's lock. A thread that computes in native code has let go of it,
+and is seen in the line that it is in. Python code gives it up within `SWITCH_INTERVAL_S`. A native function that keeps
+it is seen as it returns, still in the line that called it; so the time since the sample before is this sample's weight.
+"""
+
+import atexit
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.observations import Role, StackSamples, WireFrame
+
+PERIOD_S = 0.01
+"""The mean time between two samples of a process."""
+
+WRITTEN_EVERY_S = 0.5
+
+SWITCH_INTERVAL_S = 0.00002
+"""Python's default, 5 ms, would hide whatever Python does for a shorter time between two native functions."""
+
+WAITS = {("wait", "threading.py"), ("select", "selectors.py"), ("_feed", "queues.py")}
+"""Functions, with the ends of their files' paths, in which a thread beside the training waits for its next order."""
+
+_monotonic, _process_time, _sleep = time.monotonic, time.process_time, time.sleep  # the script may replace them
+
+
+class StackSampler:
+    """Samples the threads of one process until it is stopped, or the process ends.
+
+    Args:
+        events: where the samples are noted.
+        main: returns the identity of the thread that is of interest, its role, and the phase it is in.
+        period_s: the mean time between two samples.
+    """
+
+    def __init__(
+        self, events: EventFile, main: Callable[[], tuple[int, Role, str]], period_s: float = PERIOD_S
+    ) -> None:
+        self._events, self._main, self._period_s = events, main, period_s
+        self._frames: dict[tuple[CodeType, int], int] = {}
+        self._stacks: dict[tuple[int, ...], int] = {}
+        self._new_frames: list[WireFrame] = []
+        self._new_stacks: list[tuple[int, ...]] = []
+        self._samples: list[tuple[float, str, str, int]] = []
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="workshop-sampler", daemon=True)
+
+    def start(self) -> None:
+        """Begin to sample."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
+        self._thread.start()
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """Note the last samples, and end; a forked process that has inherited this object has nothing to end."""
+        self._stopped = True
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        dice = random.Random()  # samples at equal distances would always meet the same part of a step
+        written = _monotonic()
+        while not self._stopped:
+            _sleep(self._period_s * dice.uniform(0.5, 1.5))
+            self._sample()
+            if _monotonic() - written > WRITTEN_EVERY_S:
+                self._write()
+                written = _monotonic()
+        self._write()
+
+    def _sample(self) -> None:
+        main, role, phase = self._main()
+        now, own = _monotonic(), threading.get_ident()
+        for thread, frame in sys._current_frames().items():
+            if thread == main:
+                self._samples.append((now, role, phase, self._stack(frame)))
+            elif thread != own and not _waits(frame):
+                self._samples.append((now, Role.OTHER, "", self._stack(frame)))
+
+    def _stack(self, innermost: FrameType) -> int:
+        numbers = []
+        frame: FrameType | None = innermost
+        while frame is not None:
+            number = self._frames.get((frame.f_code, frame.f_lasti))
+            numbers.append(self._number(frame) if number is None else number)
+            frame = frame.f_back
+        stack = tuple(reversed(numbers))
+        if stack not in self._stacks:
+            self._stacks[stack] = len(self._stacks)
+            self._new_stacks.append(stack)
+        return self._stacks[stack]
+
+    def _number(self, frame: FrameType) -> int:
+        number = self._frames[frame.f_code, frame.f_lasti] = len(self._frames)
+        self._new_frames.append(wire_frame(frame))
+        return number
+
+    def _write(self) -> None:
+        if self._samples:
+            frames, stacks, samples = tuple(self._new_frames), tuple(self._new_stacks), tuple(self._samples)
+            self._new_frames, self._new_stacks, self._samples = [], [], []
+            self._events.write(StackSamples, frames=frames, stacks=stacks, samples=samples, cpu_s=_process_time())
+
+
+def wire_frame(frame: FrameType) -> WireFrame:
+    """Return a frame as it is sent."""
+    return frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or line_of(frame.f_code, frame.f_lasti)
+
+
+def line_of(code: CodeType, instruction: int) -> int:
+    """Return the line of an instruction; a jump back to the head of a loop has none of its own, but the one before."""
+    before = [line for start, _, line in code.co_lines() if line and start <= instruction]
+    return before[-1] if before else code.co_firstlineno
+
+
+def stack_here(skipped: int) -> tuple[WireFrame, ...]:
+    """Return the stack of the caller's caller and so on, outermost frame first, without the innermost `skipped`."""
+    frame: FrameType | None = sys._getframe(skipped + 1)
+    frames = []
+    while frame is not None:
+        frames.append(wire_frame(frame))
+        frame = frame.f_back
+    return tuple(reversed(frames))
+
+
+def watch_workers(events: EventFile, module: Any) -> None:
+    """Have each DataLoader worker sample itself; `module` is torch.utils.data._utils.worker."""
+    work = module._worker_loop
+
+    def sampled(*args: Any, **options: Any) -> None:
+        thread, workers = threading.get_ident(), max(1, args[_WORKERS] if len(args) > _WORKERS else 1)
+        period_s = PERIOD_S * max(1.0, workers / 2)  # many workers together cost as little as two
+        sampler = StackSampler(events, lambda: (thread, Role.WORKER, ""), period_s)
+        sampler.start()
+        try:
+            work(*args, **options)
+        finally:
+            sampler.stop()
+
+    # A spawned worker finds the function by its name, so that the one in its place needs the same.
+    sampled.__module__, sampled.__qualname__, sampled.__name__ = work.__module__, work.__qualname__, work.__name__
+    module._worker_loop = sampled
+
+
+_WORKERS = 11
+"""The position of the number of workers among the arguments of torch's worker loop."""
+
+
+def _waits(frame: FrameType) -> bool:
+    name, path = frame.f_code.co_name, frame.f_code.co_filename
+    return any(name == each and path.endswith(end) for each, end in WAITS)

@@ -1,0 +1,133 @@
+"""Tries what a change to the way of computing would bring: on a copy of the model, with a batch of the training."""
+
+import copy
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.observations import Trial
+
+ROUNDS = 7
+LONGEST_S = 4.0
+"""A trial ends after so many rounds or seconds; the first round does not count."""
+
+SMALL_OPERATORS = 500
+OPERATORS_A_ROW = 5
+"""The number of operators of a trial that is about how long each takes, however small it is."""
+
+Pass: TypeAlias = Callable[[], None]
+
+_monotonic = time.monotonic  # the script may replace it
+
+
+def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
+    """Try one of `TRIALS`, and note the result.
+
+    Args:
+        name: a key of `TRIALS`.
+        model: the model; it is copied.
+        inputs: the arguments of the model.
+        options: its keyword arguments.
+        events: where the result is noted.
+    """
+    try:
+        with torch.random.fork_rng(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            inputs, options = tree_map(
+                lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, (inputs, options)
+            )
+            passes = TRIALS[name](model, inputs, options)
+            as_it_is, changed = _race(next(passes), next(passes))
+            next(passes, None)  # what was changed is put back
+        events.write(Trial, name=name, as_it_is_s=as_it_is, changed_s=changed)
+    except Exception as error:  # models that cannot be copied fail in many ways
+        events.write(Trial, name=name, as_it_is_s=0.0, changed_s=0.0, error=f"{type(error).__name__}: {error}"[:200])
+
+
+def _more_threads(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    model, few = copy.deepcopy(model), torch.get_num_threads()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    def with_threads(number: int) -> None:
+        torch.set_num_threads(number)
+        _forward_and_backward(model, inputs, options)
+
+    try:
+        yield lambda: with_threads(few)
+        yield lambda: with_threads(cores)
+    finally:
+        torch.set_num_threads(few)
+
+
+def _single_precision(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    double, single = copy.deepcopy(model), copy.deepcopy(model).float()
+    yield lambda: _forward_and_backward(double, inputs, options)
+    few_bits, few_bits_options = tree_map(_as_single, (inputs, options))
+    yield lambda: _forward_and_backward(single, few_bits, few_bits_options)
+
+
+def _without_anomaly_mode(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    model = copy.deepcopy(model)
+
+    def in_mode(mode: bool) -> None:
+        with torch.autograd.set_detect_anomaly(mode):
+            _forward_and_backward(model, inputs, options)
+
+    yield lambda: in_mode(True)
+    yield lambda: in_mode(False)
+
+
+def _without_loop(*_: Any) -> Iterator[Pass]:
+    """A small layer, in a loop over rows and for all of them at once."""
+    layer = nn.Sequential(nn.Linear(16, 16), nn.ReLU())
+    rows = torch.randn(SMALL_OPERATORS // OPERATORS_A_ROW, 8, 16, requires_grad=True)
+    yield lambda: torch.stack([layer(rows[number]) * 0.5 for number in range(len(rows))]).sum().backward()
+    yield lambda: (layer(rows) * 0.5).sum().backward()
+
+
+TRIALS: dict[str, Callable[[nn.Module, Any, Any], Iterator[Pass]]] = {
+    "one-thread": _more_threads,
+    "float64": _single_precision,
+    "anomaly-mode": _without_anomaly_mode,
+    "tiny-operators": _without_loop,
+}
+"""What can be tried, by the cause that it is about. Each makes two passes: as it is, and changed."""
+
+
+def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:
+    """Return the median seconds of two passes that take turns."""
+    seconds: tuple[list[float], list[float]] = [], []
+    give_up = _monotonic() + LONGEST_S
+    for round_ in range(ROUNDS):
+        for run, of_run in zip((as_it_is, changed), seconds, strict=True):
+            begin = _monotonic()
+            run()
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()
+            if round_:
+                of_run.append(_monotonic() - begin)
+        if round_ and _monotonic() > give_up:
+            break
+    return median(seconds[0]), median(seconds[1])
+
+
+def _forward_and_backward(model: nn.Module, inputs: Any, options: Any) -> None:
+    """Forward, and backward from the sum of all that comes out."""
+    output = model(*inputs, **options)
+    leaves = tree_leaves(output)
+    leaves += tree_leaves(vars(output)) if hasattr(output, "__dict__") and not isinstance(output, torch.Tensor) else []
+    trained = [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]
+    sum(each.sum() for each in trained).backward()
+    model.zero_grad()
+
+
+def _as_single(leaf: Any) -> Any:
+    return leaf.float() if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64 else leaf

@@ -1,0 +1,129 @@
+"""Draws a measurement as one HTML file, which loads nothing and runs no script."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from workshop import html_page
+from workshop.probe.phases import Phase
+
+MOST_STEPS = 2000
+"""Of more steps, the longest of some in a row stands for all of them."""
+
+LEAST_SHARE = 0.01
+"""Lines with a smaller share of a step are shown only beside others."""
+
+AROUND = 3
+"""The number of lines that are shown before and after such a line."""
+
+_COLOURS = {str(phase): phase.colour for phase in Phase}
+
+Values = Mapping[str, Any]
+
+
+def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
+    """Return a page that shows a measurement.
+
+    Args:
+        name: the script's.
+        found: the measurement as plain values, as `workshop measure --json` prints them.
+        sources: the lines of each file that the measurement names, by its path.
+    """
+    steps = found["steps"]
+    each_ms = steps["wall_s"] / steps["count"] * 1e3
+    return html_page.fill(
+        __package__,
+        title=f"{name}: {each_ms:.1f} ms a step",
+        summary=escape(f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"),
+        findings="".join(_finding(each, sources) for each in found["findings"])
+        or "<li>Nothing that was looked for.</li>",
+        phases="".join(_phases(found["synchronized"] or steps)),
+        steps=_steps(steps["durations_s"]),
+        sources="".join(_sources(found, sources)),
+        notes="".join(f"<p>{escape(note)}</p>" for note in found["notes"]),
+    )
+
+
+def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
+    """What, where, the line itself, and what to do."""
+    where = code = ""
+    if finding["file"]:
+        process = ", in the workers" if finding["process"] == "worker" else ""
+        where = f"{Path(finding['file']).name}:{finding['line']}, in {finding['function']}{process}"
+        lines = sources.get(finding["file"], [])
+        code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
+    cost = f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {finding['words']}"
+    return (
+        f'<li><span class="gain">at most {finding["gain"]:.2f} times as fast</span><b>{escape(finding["cause"])}</b>'
+        f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
+    )
+
+
+def _phases(steps: Values) -> Iterable[str]:
+    whole = sum(steps["phases_s"].values()) or 1.0
+    for phase in Phase:
+        seconds = steps["phases_s"][phase]
+        if phase == Phase.VALIDATION and not seconds:
+            continue
+        bar = f'<i style="background:{phase.colour};width:{seconds / whole:.2%}"></i>'
+        says = f"{seconds / steps['count'] * 1e3:.1f} ms, {seconds / whole:.0%}"
+        yield f'<div class="bar"><span>{phase}</span><div>{bar}</div><em>{says}</em></div>'
+
+
+def _steps(durations_s: list[float]) -> str:
+    """Draw a point for each step, from 0 to the longest."""
+    together = -(-len(durations_s) // MOST_STEPS)
+    chunks = [durations_s[begin : begin + together] for begin in range(0, len(durations_s), together)]
+    longest = max(durations_s, default=1.0)
+    width = 1000 / max(len(chunks), 1)
+    wide = max(width * 0.8, 0.5)
+    bars = "".join(
+        f'<rect x="{number * width:.2f}" y="{180 - height:.1f}" width="{wide:.2f}" height="{height:.1f}">'
+        f"<title>step {number * together}: {max(chunk) * 1e3:.1f} ms</title></rect>"
+        for number, chunk in enumerate(chunks)
+        for height in [180 * max(chunk) / longest]
+    )
+    middle = sorted(durations_s)[len(durations_s) // 2] if durations_s else 0.0
+    line = 180 * (1 - middle / longest)
+    return (
+        f'<div class="scale"><span>{longest * 1e3:.1f} ms</span><span>the line: half of them take no longer than '
+        f"{middle * 1e3:.1f} ms</span></div>"
+        '<svg viewBox="0 0 1000 180" preserveAspectRatio="none" role="img" aria-label="The duration of each step">'
+        f'{bars}<line x1="0" x2="1000" y1="{line:.1f}" y2="{line:.1f}"/></svg>'
+        f'<div class="scale"><span>step 0</span><span>step {len(durations_s) - 1}</span></div>'
+    )
+
+
+def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterable[str]:
+    """List each file around the lines that time goes into."""
+    of_files: dict[str, dict[int, list[Values]]] = defaultdict(lambda: defaultdict(list))
+    for line in found["lines"]:
+        of_files[line["file"]][line["line"]].append(line)
+    marked = {(each["file"], each["line"]) for each in found["findings"]}
+    for file, of_lines in of_files.items():
+        shares = {number: sum(each["share"] for each in lines) for number, lines in of_lines.items()}
+        wanted = {number for number, share in shares.items() if share >= LEAST_SHARE}
+        if not wanted or file not in sources:
+            continue
+        rows, before = [], 0
+        for number, text in enumerate(sources[file], start=1):
+            if any(abs(number - each) <= AROUND for each in wanted):
+                if number > before + 1:
+                    rows.append('<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>')
+                rows.append(_source_line(number, text, of_lines.get(number, []), (file, number) in marked))
+                before = number
+        yield f'<h3>{escape(file)}</h3><div class="listing"><table class="source">{"".join(rows)}</table></div>'
+
+
+def _source_line(number: int, text: str, lines: list[Values], is_found: bool) -> str:
+    together = sum(each["ms_a_step"] for each in lines)
+    parts = "".join(
+        f'<i style="background:{_COLOURS[each["phase"]]};width:{min(each["share"], 1.0):.2%}" '
+        f'title="{each["phase"]}, {each["process"]}: {each["ms_a_step"]:.1f} ms"></i>'
+        for each in lines
+    )
+    figure = f"{together:.1f}" if together >= 0.05 else ""
+    row = f"<td>{figure}</td><td><div>{parts}</div></td><td>{number}</td><td>{escape(text)}</td>"
+    return f'<tr class="found">{row}</tr>' if is_found else f"<tr>{row}</tr>"
