@@ -1,5 +1,6 @@
 """Where the time of any training script goes, step by step and line by line, and what mending it could bring."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,17 +10,15 @@ from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.errors import WorkshopError
 from workshop.probe.messages import Circumstances
+from workshop.probe.stack_sampler import WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
 from workshop.processes.script import Say, run_folder
 
-WARM_UP_STEPS = 3
+WARM_UP_STEPS = 2
 PATIENCE_S = 600.0
 
-BACKWARD_STEPS = 2
-"""The backward passes of so many steps are cut into lines."""
-
-LITTLE_DATA_WAIT = 0.02
-"""Where data wait has no larger share, and there are no workers, steps from memory would show nothing."""
+CLOSER_STEPS = 2
+"""The backward passes of so many steps are cut into lines. They, too, warm the script up."""
 
 INTERRUPTED = "Stopped by Ctrl-C: this is what was seen until then, without the headroom."
 
@@ -80,6 +79,7 @@ def measure(
         say(f"waiting for the first steps of {script}")
         run = StagedRun(measured)
         run.take(WARM_UP_STEPS)
+        look_closer(run)
         say(f"measuring its steps for {seconds:g} s")
         steps = run.measure("as it is", seconds)
         if not steps and run.interrupted:
@@ -93,6 +93,7 @@ def measure(
             notes.append("Batches are loaded in another thread: the wait for them is under other.")
         reached, why_not = _go_on(run, steps, seconds / 2, headroom, say)
         notes.extend([why_not] * bool(why_not))
+        time.sleep(1.2 * WRITTEN_EVERY_S)  # the last samples are still in its memory
         measured.stop()
         return Measurement(steps, synchronized, reached, tuple(notes), circumstances, read_observations(folder))
 
@@ -108,11 +109,6 @@ def _go_on(
         say("it has ended; starting it again for the rest")
         run.start()
         run.take(WARM_UP_STEPS)
-    say("looking at backward passes")
-    run.measure("backward", 0.0, BACKWARD_STEPS)
-    for trial in _worth_a_trial(run.circumstances):
-        say(f"trying what {trial} cost")
-        run.measure(f"trial {trial}", 0.0, 1)
     if not run.batches["training"]:
         return None, "No headroom: no batch came from a DataLoader with gradients switched on."
     if not headroom:
@@ -131,12 +127,18 @@ def _go_on(
     return replayed, ""
 
 
+def look_closer(run: StagedRun) -> None:
+    """Have a few of the first steps looked at more closely than steps can be whose time is measured."""
+    run.measure("closer", 0.0, CLOSER_STEPS)
+    for trial in _worth_a_trial(run.circumstances):
+        run.measure(f"trial {trial}", 0.0, 1)
+
+
 def _worth_a_trial(circumstances: Circumstances) -> list[str]:
     """What slows the computing down, and can be changed on a copy of the model."""
     if circumstances.compiled:
         return []
     slows = {
-        "tiny-operators": True,  # takes no time, and tells what an operator costs here
         "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < usable_cores(),
         "anomaly-mode": circumstances.anomaly_mode,
         "float64": circumstances.double,

@@ -94,6 +94,7 @@ class TrainingHooks:
         self._of_thread = threading.local()
         self._roots: list[nn.Module] = []
         self._trained: WeakSet[nn.Module] = WeakSet()
+        self._loaded_without_gradients = False
         self._leader: Optimizer | None = None
         self._steps_of_others = 0
         self._learning_steps = 0
@@ -162,7 +163,6 @@ class TrainingHooks:
     def _start_loader(self, original: Callable[..., Any], loader: Any) -> Any:
         """`iter(loader)` starts the workers, if there are any."""
         self._tell("on_loader_start", loader)
-        self.clock.validate(not torch.is_grad_enabled())
         if (replay := self.batches.replay(loader)) is not None:
             return self._replayed(replay)
         with self.clock.within(Phase.DATA_WAIT):
@@ -172,11 +172,11 @@ class TrainingHooks:
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
-        self.clock.validate(not torch.is_grad_enabled())
         if (replay := self.batches.replay(iterator)) is not None:
             return next(self._replayed(replay))
         with self.clock.within(Phase.DATA_WAIT):
             batch = original(iterator)
+        self._loaded_without_gradients = not torch.is_grad_enabled()
         self._tell("on_batch", batch)
         self.batches.loaded(iterator, batch)
         return batch
@@ -239,12 +239,12 @@ class TrainingHooks:
             self.clock.enter(Phase.FORWARD)
 
     def _see_validation(self, module: nn.Module) -> None:
-        """A model that is trained, too, is validated where it is called in evaluation mode, without gradients."""
+        """A model is validated if it is called without gradients, and is in evaluation mode or has such a batch."""
         if torch.is_grad_enabled():
             self._trained.add(module)
             self.clock.validate(False)
-        elif not module.training and module in self._trained:
-            self.clock.validate(True)
+        elif module in self._trained and (self._loaded_without_gradients or not module.training):
+            self.clock.validate(True, waited=self._loaded_without_gradients)
 
     def _leave_no_gradients(self, original: Callable[..., Any], *args: Any) -> Any:
         """A validation ends, at the latest, where gradients are switched on again."""

@@ -56,7 +56,7 @@ class SetStage:
 
     stage: str
     """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
-    "backward": each backward pass is cut into lines; "trial" and a name of `trials.TRIALS`: that is tried in the first
+    "closer": each backward pass is cut into lines; "trial" and a name of `trials.TRIALS`: that is tried in the first
     step; "keep": batches are kept; "replay": batches come from memory."""
 
 

@@ -39,6 +39,7 @@ class PhaseClock:
         self._seconds = dict.fromkeys(Phase, 0.0)
         self._stack = [Phase.OTHER]
         self._validates = False
+        self._last_wait_s = 0.0
         self._since = _monotonic()
 
     @property
@@ -55,11 +56,20 @@ class PhaseClock:
         """The phase that the present time counts to: while the model is validated, whatever is done is validation."""
         return Phase.VALIDATION if self._validates else self._stack[-1]
 
-    def validate(self, validates: bool) -> None:
-        """Begin or end a validation. Other threads than the one that trains are ignored."""
+    def validate(self, validates: bool, waited: bool = False) -> None:
+        """Begin or end a validation. Other threads than the one that trains are ignored.
+
+        Args:
+            validates: whether it begins.
+            waited: the last data wait was for its first batch, and belongs to it.
+        """
         if validates != self._validates and self.is_own_thread():
             self._account()
             self._validates = validates
+            if waited:
+                self._seconds[Phase.VALIDATION] += self._last_wait_s
+                self._seconds[Phase.DATA_WAIT] -= self._last_wait_s
+            self._last_wait_s = 0.0
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase inside the present one. Other threads than the one that trains are ignored."""
@@ -71,7 +81,10 @@ class PhaseClock:
     def leave(self) -> None:
         """End the present phase. Other threads than the one that trains are ignored."""
         if self.is_own_thread():
+            before_s = self._seconds[Phase.DATA_WAIT]
             self._account()
+            if self.phase == Phase.DATA_WAIT:
+                self._last_wait_s = self._seconds[Phase.DATA_WAIT] - before_s
             if len(self._stack) > 1:
                 self.on_leave(self._stack.pop())
 
@@ -92,7 +105,7 @@ class PhaseClock:
     def cut(self) -> dict[str, float]:
         """Return the seconds in each phase since the last cut, or since the clock was started."""
         self._account()
-        seconds, self._seconds = self._seconds, dict.fromkeys(Phase, 0.0)
+        seconds, self._seconds, self._last_wait_s = self._seconds, dict.fromkeys(Phase, 0.0), 0.0
         return {str(phase): each for phase, each in seconds.items()}
 
     def _account(self) -> None:

@@ -81,8 +81,8 @@ class Timeline:
 
     @cached_property
     def trunk(self) -> set[tuple[str, str]]:
-        """The functions on the way to the optimizer's step: the loop, and what it is called from."""
-        return trunk_of(each.path for each in self.samples if each.phase == Phase.OPTIMIZER)
+        """The functions on the way to the backward pass and the optimizer's step: the loop, and what calls it."""
+        return trunk_of(each.path for each in self.samples if each.phase in (Phase.BACKWARD, Phase.OPTIMIZER))
 
     def hottest(self, samples: list[OwnSample]) -> HotLine | None:
         """Return the line that most of the time of some samples goes into."""
