@@ -32,12 +32,12 @@ def print_measurement(name: str, found: Measurement) -> None:
     """Print where a step's time goes, line by line, what holds the script up, and what mending it could bring."""
     out, steps = console(), found.steps
     count = f"{steps.count} step{'s' * (steps.count > 1)}"
-    out.print(f"\n{name}: {count} of {steps.ms_a_step:.1f} ms, {steps.samples_per_s:.1f} samples/s\n")
+    out.print(Text(f"\n{name}: {count} of {steps.ms_a_step:.1f} ms, {steps.samples_per_s:.1f} samples/s\n"))
     out.print(_phases(found.table, found.headroom, line_table(found)))
     if found.synchronized:
         out.print("\nPhases: with a wait for the GPU after each of them. Without, its work runs beside the CPU's.")
     for note in found.notes:
-        out.print(f"\n{note}")
+        out.print(Text(f"\n{note}"))
     causes = findings(found)
     if found.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, found.headroom)}")
@@ -95,8 +95,7 @@ def _gain(steps: MeasuredSteps, headroom: MeasuredSteps) -> str:
 def _as_it_should_be(steps: MeasuredSteps) -> str:
     most = max(COMPUTING, key=lambda phase: steps.phases_s[phase])
     return (
-        f"Nothing holds this script up that was looked for: {steps.share(*COMPUTING):.0%} of a step is computing, "
-        f"most of it {most}."
+        f"None of the known causes was found: {steps.share(*COMPUTING):.0%} of a step is computing, most of it {most}."
     )
 
 

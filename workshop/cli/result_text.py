@@ -5,6 +5,7 @@ from rich.text import Text
 
 from workshop.cli.output import commands, console
 from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.probe.phases import Phase
 
 _BAR_WIDTH = 20
 _STYLES = {
@@ -61,6 +62,8 @@ def _race_phases(speed: Speed) -> Table:
     table.add_row("seconds an epoch", "", Text(speed.original, "bold"), "", Text(speed.candidate, "bold"))
     for phase, before in speed.phases_before.items():
         after = speed.phases_after[phase]
+        if phase == Phase.VALIDATION and not before + after:
+            continue
         table.add_row(phase, f"{before:6.2f}", bar(before, longest), f"{after:6.2f}", bar(after, longest))
     return table
 

@@ -54,6 +54,8 @@ def measure(
     from workshop.report.page import page
 
     before = read_saved(against) if against else None
+    for path in filter(None, (html, save)):
+        write_file(path, "")  # before minutes are spent on what cannot be kept
     try:
         with progress_line() as show:
             found = measurement.measure(script, arguments or [], seconds, show, is_module, headroom)

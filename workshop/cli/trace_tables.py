@@ -5,7 +5,7 @@ import textwrap
 from typing import Any, NamedTuple
 
 from workshop.cli.output import plain_table
-from workshop.probe.phases import Phase
+from workshop.probe.phases import TRACED
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.findings import Finding
 from workshop.profiles.traces.ranks import Traces
@@ -93,7 +93,7 @@ COLUMNS = {
         _ms("device ms", "self_device(us)"),
     ],
     "steps": [RANK, Column("step", "step"), _ms("all", "duration(us)")]
-    + [_ms(phase.short, f"{phase}(us)") for phase in Phase],
+    + [_ms(phase.short, f"{phase}(us)") for phase in TRACED],
     "memory": [
         RANK,
         NAME,

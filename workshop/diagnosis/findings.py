@@ -8,6 +8,9 @@ from workshop.profiles.stacks import Frame
 LEAST_GAIN = 1.05
 """What can bring less is not worth a sentence."""
 
+MOST_GAIN = 1000.0
+"""A larger gain than this cannot be told from shares of the time."""
+
 LINE_FIRST = 1.15
 """A finding that names a line to mend comes before one about settings that promises up to this many times as much."""
 
@@ -55,10 +58,16 @@ def finding(
 ) -> Finding:
     """Make a finding about the last line of a path of own frames."""
     frame = path[-1] if path else Frame("", "")
-    function = next((each.name for each in reversed(path) if not each.name.startswith("<l")), frame.name)
+    functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
+    function = functions[-1] if functions else frame.name
     return Finding(
         cause, phase, frame.path, frame.line, function, process, ms_a_step, min(share, 1.0), gain, measured, words
     )
+
+
+def gain_of(before_ms: float, after_ms: float) -> float:
+    """Return how many times as fast a step is that takes another time; `MOST_GAIN` at most."""
+    return min(before_ms / max(after_ms, 1e-9), MOST_GAIN)
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:

@@ -79,7 +79,7 @@ def measure(
         say(f"waiting for the first steps of {script}")
         run = StagedRun(measured)
         run.take(WARM_UP_STEPS)
-        look_closer(run)
+        _look_closer(run)
         say(f"measuring its steps for {seconds:g} s")
         steps = run.measure("as it is", seconds)
         if not steps and run.interrupted:
@@ -91,28 +91,26 @@ def measure(
         notes = [f"The script crashed: {run.error}."] if run.error else []
         if run.batches["elsewhere"]:
             notes.append("Batches are loaded in another thread: the wait for them is under other.")
-        reached, why_not = _go_on(run, steps, seconds / 2, headroom, say)
+        reached, why_not = _headroom(run, seconds / 2, headroom, say)
         notes.extend([why_not] * bool(why_not))
         time.sleep(1.2 * WRITTEN_EVERY_S)  # the last samples are still in its memory
         measured.stop()
         return Measurement(steps, synchronized, reached, tuple(notes), circumstances, read_observations(folder))
 
 
-def _go_on(
-    run: StagedRun, steps: MeasuredSteps, seconds: float, headroom: bool, say: Say
-) -> tuple[MeasuredSteps | None, str]:
-    """Measure what more there is to know; return the steps with batches from memory, or why there are none."""
+def _headroom(run: StagedRun, seconds: float, wanted: bool, say: Say) -> tuple[MeasuredSteps | None, str]:
+    """Measure the same loop with batches from memory; or say why that cannot be."""
     if run.interrupted:
         return None, INTERRUPTED
-    few_steps = run.seen // 2
-    if run.ended:
-        say("it has ended; starting it again for the rest")
-        run.start()
-        run.take(WARM_UP_STEPS)
     if not run.batches["training"]:
         return None, "No headroom: no batch came from a DataLoader with gradients switched on."
-    if not headroom:
+    if not wanted:
         return None, ""
+    few_steps = run.seen // 2
+    if run.ended:
+        say("it has ended; starting it again, for the headroom")
+        run.start()
+        run.take(WARM_UP_STEPS)
     say("keeping a few batches, and measuring its steps with them from memory")
     run.keep(few_steps, seconds)
     run.batches["from_memory"] = 0
@@ -127,7 +125,7 @@ def _go_on(
     return replayed, ""
 
 
-def look_closer(run: StagedRun) -> None:
+def _look_closer(run: StagedRun) -> None:
     """Have a few of the first steps looked at more closely than steps can be whose time is measured."""
     run.measure("closer", 0.0, CLOSER_STEPS)
     for trial in _worth_a_trial(run.circumstances):

@@ -47,18 +47,32 @@ class BackwardLines:
         """Have the operations of a forward pass remember where they were made."""
         if not self.begun and not torch.is_anomaly_enabled():
             torch.set_anomaly_enabled(True, check_nan=False)
-            self.begun = True
+            self.begun, self._depth = True, 0
             self._calls.clear()
             if sys.getprofile() is None:
                 sys.setprofile(self._count)
 
-    def on_backward(self, tensors: Any) -> None:
-        """Begin to measure the pass that is about to run."""
-        if not self.begun:
-            return
+    def end(self) -> None:
+        """Give up what was begun, as it was before."""
+        if self.begun:
+            self._look_no_more()
+            self.begun = False
+
+    def _look_no_more(self) -> None:
         torch.set_anomaly_enabled(False)
         if sys.getprofile() == self._count:
             sys.setprofile(None)
+        while self._handles:
+            self._handles.pop().remove()
+
+    def on_backward(self, tensors: Any) -> None:
+        """Begin to measure the pass that is about to run, if it is not one inside of another, as of a checkpoint."""
+        if not self.begun:
+            return
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self._look_no_more()
         nodes = _graph([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
         self._stacks = [_stack(node) for node in nodes]
         self._seconds: Counter[int] = Counter()
@@ -69,9 +83,11 @@ class BackwardLines:
         """Note the pass."""
         if not self.begun:
             return
+        self._depth -= 1
+        if self._depth > 0:
+            return
         self._account()
-        while self._handles:
-            self._handles.pop().remove()
+        self._look_no_more()
         seconds: Counter[tuple[WireFrame, ...]] = Counter()
         for number, each in self._seconds.items():
             seconds[self._stacks[number] if number >= 0 else ()] += each

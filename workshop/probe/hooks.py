@@ -185,6 +185,7 @@ class TrainingHooks:
         while True:
             with self.clock.within(Phase.DATA_WAIT):
                 batch = next(replay)
+            self._loaded_without_gradients = not torch.is_grad_enabled()
             self._tell("on_batch", batch)
             yield batch
 
@@ -299,15 +300,18 @@ class TrainingHooks:
         return loss
 
     def _backward(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        if args and isinstance(args[0], Iterator):  # a generator can be gone through only once
+            args = (tuple(args[0]), *args[1:])
         tensors = args[0] if args else options.get("tensors", options.get("outputs", ()))
         first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
         if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
             return original(*args, **options)
         self._tell("on_backward", tensors)
-        with self.clock.within(Phase.BACKWARD):
-            result = original(*args, **options)
-        self._tell("after_backward")
-        return result
+        try:
+            with self.clock.within(Phase.BACKWARD):
+                return original(*args, **options)
+        finally:
+            self._tell("after_backward")
 
     # Optimizers
 

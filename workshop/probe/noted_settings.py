@@ -16,6 +16,8 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.observations import LoaderMade, SettingMade
 from workshop.probe.stack_sampler import stack_here
 
+PROBE = os.path.dirname(__file__)
+
 _NUMBER = "_workshop_number"
 
 
@@ -29,18 +31,19 @@ def note_settings(events: EventFile) -> None:
     """Wrap the functions whose calls are noted, in this process; a forked one notes nothing."""
     numbers, seen, pid = itertools.count(), set[tuple[CodeType, int]](), os.getpid()
 
-    def note_loader(loader: DataLoader[Any], *_: Any) -> None:
+    def note_loader(loader: DataLoader[Any], *_: Any, **__: Any) -> None:
         loader.__dict__[_NUMBER] = next(numbers)
         if os.getpid() == pid:
             events.write(LoaderMade, loader=loader_number(loader), stack=stack_here(2))
 
     def note_setting(function: str) -> Callable[..., None]:
-        def note(*args: Any) -> None:
+        def note(*args: Any, **options: Any) -> None:
             caller = sys._getframe(2)
             site = caller.f_code, caller.f_lasti
-            if os.getpid() == pid and site not in seen:
+            if os.getpid() == pid and site not in seen and not caller.f_code.co_filename.startswith(PROBE):
                 seen.add(site)
-                events.write(SettingMade, function=function, value=str(args[-1]), stack=stack_here(2))
+                plain = (each for each in (*args, *options.values()) if isinstance(each, (int, str, torch.dtype)))
+                events.write(SettingMade, function=function, values=tuple(map(str, plain)), stack=stack_here(2))
 
         return note
 
@@ -57,13 +60,13 @@ def note_settings(events: EventFile) -> None:
 
 
 def _after(owner: Any, name: str, do: Callable[..., None]) -> None:
-    """Call `do` with the same positional arguments after each call of a function."""
+    """Call `do` with the same arguments after each call of a function."""
     original = getattr(owner, name)
 
     @functools.wraps(original)
     def call(*args: Any, **options: Any) -> Any:
         result = original(*args, **options)
-        do(*args)
+        do(*args, **options)
         return result
 
     setattr(owner, name, call)

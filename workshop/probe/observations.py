@@ -16,12 +16,11 @@ class Role(StrEnum):
     TRAINING = "training"
     WORKER = "worker"
     """The main thread of a DataLoader's worker."""
-    OTHER = "other"
 
 
 @dataclass(frozen=True)
 class StackSamples(Event):
-    """What the threads of this process were doing, some times in a row."""
+    """What a thread of this process was doing, some times in a row."""
 
     frames: tuple[WireFrame, ...]
     """The frames that no event of this process has named before; they are numbered in the order of their naming."""
@@ -49,7 +48,6 @@ class LoaderIterated(Event):
     loader: int
     workers: int
     persistent: bool
-    pin_memory: bool
     training: bool
     """Whether gradients were switched on."""
     collate: tuple[str, str]
@@ -61,9 +59,9 @@ class SettingMade(Event):
     """The script has called a function that changes how everything is computed."""
 
     function: str
-    """"set_num_threads", "detect_anomaly", "double" or "set_default_dtype"."""
-    value: str
-    """Its argument."""
+    """"set_num_threads", "detect_anomaly", "double", "to" or "set_default_dtype"."""
+    values: tuple[str, ...]
+    """Those of its arguments that are plain values."""
     stack: tuple[WireFrame, ...]
 
 

@@ -28,3 +28,6 @@ class Phase(StrEnum):
 
 COMPUTING = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 """The phases that are the same, however the data come."""
+
+TRACED = tuple(phase for phase in Phase if phase is not Phase.VALIDATION)
+"""The phases that a trace of torch.profiler tells apart."""

@@ -1,4 +1,4 @@
-"""Samples what the threads of this process are doing, from a thread of its own: nothing needs the right to look inside.
+"""Samples what this process is doing, from a thread of its own: nothing needs the right to look into another process.
 
 A sample is taken when the sampler holds the interpreter's lock. A thread that computes in native code has let go of it,
 and is seen in the line that it is in. Python code gives it up within `SWITCH_INTERVAL_S`. A native function that keeps
@@ -10,9 +10,9 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Role, StackSamples, WireFrame
@@ -25,14 +25,14 @@ WRITTEN_EVERY_S = 0.5
 SWITCH_INTERVAL_S = 0.00002
 """Python's default, 5 ms, would hide whatever Python does for a shorter time between two native functions."""
 
-WAITS = {("wait", "threading.py"), ("select", "selectors.py"), ("_feed", "queues.py")}
-"""Functions, with the ends of their files' paths, in which a thread beside the training waits for its next order."""
+Site: TypeAlias = tuple[CodeType, int]
+"""A place in the code: an instruction."""
 
 _monotonic, _process_time, _sleep = time.monotonic, time.process_time, time.sleep  # the script may replace them
 
 
 class StackSampler:
-    """Samples the threads of one process until it is stopped, or the process ends.
+    """Samples one thread of this process until it is stopped, or the process ends.
 
     Args:
         events: where the samples are noted.
@@ -44,7 +44,7 @@ class StackSampler:
         self, events: EventFile, main: Callable[[], tuple[int, Role, str]], period_s: float = PERIOD_S
     ) -> None:
         self._events, self._main, self._period_s = events, main, period_s
-        self._frames: dict[tuple[CodeType, int], int] = {}
+        self._frames: dict[tuple[CodeType, str, int], int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
         self._new_frames: list[WireFrame] = []
         self._new_stacks: list[tuple[int, ...]] = []
@@ -77,41 +77,28 @@ class StackSampler:
 
     def _sample(self) -> None:
         main, role, phase = self._main()
-        now, own = _monotonic(), threading.get_ident()
-        for thread, frame in sys._current_frames().items():
-            if thread == main:
-                self._samples.append((now, role, phase, self._stack(frame)))
-            elif thread != own and not _waits(frame):
-                self._samples.append((now, Role.OTHER, "", self._stack(frame)))
+        frame = sys._current_frames().get(main)
+        if frame is not None:  # the thread goes on while its stack is gone through: what it is in comes first
+            stack = self._number_of_stack([(each.f_code, each.f_lasti) for each in _outwards(frame)])
+            self._samples.append((_monotonic(), role, phase, stack))
 
-    def _stack(self, innermost: FrameType) -> int:
-        numbers = []
-        frame: FrameType | None = innermost
-        while frame is not None:
-            number = self._frames.get((frame.f_code, frame.f_lasti))
-            numbers.append(self._number(frame) if number is None else number)
-            frame = frame.f_back
-        stack = tuple(reversed(numbers))
+    def _number_of_stack(self, sites: list[Site]) -> int:
+        for code, instruction in sites:
+            site = code, code.co_filename, instruction  # codes of different files may be equal
+            if site not in self._frames:
+                self._frames[site] = len(self._frames)
+                self._new_frames.append((code.co_name, code.co_filename, line_of(code, instruction)))
+        stack = tuple(self._frames[code, code.co_filename, instruction] for code, instruction in reversed(sites))
         if stack not in self._stacks:
             self._stacks[stack] = len(self._stacks)
             self._new_stacks.append(stack)
         return self._stacks[stack]
-
-    def _number(self, frame: FrameType) -> int:
-        number = self._frames[frame.f_code, frame.f_lasti] = len(self._frames)
-        self._new_frames.append(wire_frame(frame))
-        return number
 
     def _write(self) -> None:
         if self._samples:
             frames, stacks, samples = tuple(self._new_frames), tuple(self._new_stacks), tuple(self._samples)
             self._new_frames, self._new_stacks, self._samples = [], [], []
             self._events.write(StackSamples, frames=frames, stacks=stacks, samples=samples, cpu_s=_process_time())
-
-
-def wire_frame(frame: FrameType) -> WireFrame:
-    """Return a frame as it is sent."""
-    return frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or line_of(frame.f_code, frame.f_lasti)
 
 
 def line_of(code: CodeType, instruction: int) -> int:
@@ -121,13 +108,19 @@ def line_of(code: CodeType, instruction: int) -> int:
 
 
 def stack_here(skipped: int) -> tuple[WireFrame, ...]:
-    """Return the stack of the caller's caller and so on, outermost frame first, without the innermost `skipped`."""
-    frame: FrameType | None = sys._getframe(skipped + 1)
-    frames = []
-    while frame is not None:
-        frames.append(wire_frame(frame))
-        frame = frame.f_back
+    """Return the stack of the caller, outermost frame first, without the innermost `skipped` frames."""
+    frames = [
+        (each.f_code.co_name, each.f_code.co_filename, line_of(each.f_code, each.f_lasti))
+        for each in _outwards(sys._getframe(skipped + 1))
+    ]
     return tuple(reversed(frames))
+
+
+def _outwards(innermost: FrameType) -> Iterator[FrameType]:
+    frame: FrameType | None = innermost
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def watch_workers(events: EventFile, module: Any) -> None:
@@ -151,8 +144,3 @@ def watch_workers(events: EventFile, module: Any) -> None:
 
 _WORKERS = 11
 """The position of the number of workers among the arguments of torch's worker loop."""
-
-
-def _waits(frame: FrameType) -> bool:
-    name, path = frame.f_code.co_name, frame.f_code.co_filename
-    return any(name == each and path.endswith(end) for each, end in WAITS)

@@ -3,6 +3,8 @@
 So any script can be measured, at little cost.
 """
 
+import atexit
+import os
 import sys
 import time
 from typing import Any
@@ -38,6 +40,7 @@ class StepMeter(Listener):
         self.sampler = StackSampler(events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
         self.backward_lines = BackwardLines(events)
         self.stage = "warm-up"
+        self._pid = os.getpid()
         self.trial = ""
         self.anomaly_mode = False
         self.model: nn.Module | None = None
@@ -49,6 +52,7 @@ class StepMeter(Listener):
         note_settings(self.events)
         self.hooks.install()
         self.sampler.start()
+        atexit.register(self.end)
 
     def clear(self) -> None:
         """Begin to count for the next report."""
@@ -58,13 +62,13 @@ class StepMeter(Listener):
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Note the settings of a DataLoader."""
-        collate = getattr(loader.collate_fn, "__code__", None)
+        function = getattr(loader.collate_fn, "func", loader.collate_fn)  # of a functools.partial
+        collate = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
         self.events.write(
             LoaderIterated,
             loader=loader_number(loader),
-            workers=loader.num_workers,
-            persistent=loader.persistent_workers,
-            pin_memory=loader.pin_memory,
+            workers=int(loader.num_workers),
+            persistent=bool(loader.persistent_workers),
             training=torch.is_grad_enabled(),
             collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
         )
@@ -89,7 +93,7 @@ class StepMeter(Listener):
             if self.trial:
                 attempt(self.trial, module, inputs, options, self.events)
                 self.trial = ""
-            if self.stage == "closer" and not self.compiled():
+            if self.stage == "closer" and not self.compiled() and not self.anomaly_mode:
                 self.backward_lines.begin()
 
     def on_backward(self, tensors: Any) -> None:
@@ -125,9 +129,15 @@ class StepMeter(Listener):
         while isinstance(message := self.parent.receive(timeout_s=0), SetStage):
             self.set_stage(message.stage)
 
+    def end(self) -> None:
+        """Report the last steps as the script ends."""
+        if self.durations_us and os.getpid() == self._pid:
+            self.report()
+
     def set_stage(self, stage: str) -> None:
         """Go on to another stage."""
         self.stage = stage
+        self.backward_lines.end()
         self.hooks.clock.synchronize = stage == "synchronized"
         store = self.hooks.batches
         store.keeping, store.replaying = stage == "keep", stage == "replay"

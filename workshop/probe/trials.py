@@ -2,9 +2,12 @@
 
 import copy
 import os
+import random
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -39,10 +42,10 @@ def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: Even
         events: where the result is noted.
     """
     try:
-        with torch.random.fork_rng(), warnings.catch_warnings():
+        with warnings.catch_warnings(), _random_states_kept():
             warnings.simplefilter("ignore")
             inputs, options = tree_map(
-                lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, (inputs, options)
+                lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, (inputs, options)
             )
             passes = TRIALS[name](model, inputs, options)
             as_it_is, changed = _race(next(passes), next(passes))
@@ -53,7 +56,7 @@ def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: Even
 
 
 def _more_threads(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-    model, few = copy.deepcopy(model), torch.get_num_threads()
+    model, few = _copy(model), torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def with_threads(number: int) -> None:
@@ -68,14 +71,14 @@ def _more_threads(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]
 
 
 def _single_precision(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-    double, single = copy.deepcopy(model), copy.deepcopy(model).float()
+    double, single = _copy(model), _copy(model).float()
     yield lambda: _forward_and_backward(double, inputs, options)
     few_bits, few_bits_options = tree_map(_as_single, (inputs, options))
     yield lambda: _forward_and_backward(single, few_bits, few_bits_options)
 
 
 def _without_anomaly_mode(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-    model = copy.deepcopy(model)
+    model = _copy(model)
 
     def in_mode(mode: bool) -> None:
         with torch.autograd.set_detect_anomaly(mode):
@@ -100,6 +103,28 @@ TRIALS: dict[str, Callable[[nn.Module, Any, Any], Iterator[Pass]]] = {
     "tiny-operators": _without_loop,
 }
 """What can be tried, by the cause that it is about. Each makes two passes: as it is, and changed."""
+
+
+@contextmanager
+def _random_states_kept() -> Iterator[None]:
+    """Let what is drawn inside change nothing outside."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    state, numpy = random.getstate(), sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+    with torch.random.fork_rng(devices):
+        yield
+    random.setstate(state)
+    if numpy:
+        numpy.random.set_state(numpy_state)
+
+
+def _copy(model: nn.Module) -> nn.Module:
+    """Copy a model without the hooks of its modules, which may note what passes."""
+    copied = copy.deepcopy(model)
+    for each in copied.modules():
+        each._forward_hooks.clear()
+        each._forward_pre_hooks.clear()
+    return copied
 
 
 def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 from workshop import html_page
-from workshop.probe.phases import Phase
+from workshop.probe.phases import TRACED
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.findings import Finding
 from workshop.profiles.traces.ranks import Traces
@@ -24,7 +24,7 @@ BARS = {
     ),
     "steps": (
         "What the thread that trains does in each step",
-        {f"{phase}(us)": phase.colour for phase in Phase if phase != Phase.VALIDATION},  # no trace tells of it
+        {f"{phase}(us)": phase.colour for phase in TRACED},
     ),
 }
 """The title of each chart, and the columns of its table with their colours, by the name of the table."""

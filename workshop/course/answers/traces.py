@@ -5,7 +5,7 @@ from pathlib import Path
 
 from workshop.course.answers.question import AS_HOT, Question
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.probe.phases import Phase
+from workshop.probe.phases import TRACED
 from workshop.profiles.traces import load, read
 from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.recording.torch_profiler import TRACES
@@ -26,10 +26,10 @@ def judge_phase(question: Question) -> Verdict:
         return question.not_yet(f"the trace is stale: {script.name} was saved after {path.name} was written", record)
     if not steps:
         return question.not_yet(f"there is no step in {path.name}", record)
-    phases = {phase.short: phase for phase in Phase}
+    phases = {phase.short: phase for phase in TRACED}
     phase = phases[question.answer(*phases)]
     whole = sum(step.end - step.start for step in steps)
-    shares = {str(phase): sum(step.phases[phase] for step in steps) / whole for phase in Phase}
+    shares = {str(phase): sum(step.phases[phase] for step in steps) / whole for phase in TRACED}
     says = f"{phase} takes {shares[phase]:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
     if shares[phase] >= AS_HOT * max(shares.values()):
         return replace(question.verdict(Outcome.DONE, says), shares=shares)

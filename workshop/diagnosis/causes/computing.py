@@ -1,6 +1,6 @@
 """Causes in the computing itself: many small operators, and settings that slow every operator down."""
 
-from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.lines import Path, hottest, trunk_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
@@ -41,7 +41,7 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
             "tiny-operators",
             f"{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and each costs about "
             f"{each_ms * 1e3:.0f} µs, however small it is: compute with larger tensors in the place of the loop.",
-            gain=1.0 / max(1.0 - part, 1e-3),
+            gain=gain_of(1.0, 1.0 - part),
             phase=Phase.FORWARD,
             path=line.path if line else (),
             ms_a_step=part * steps.ms_a_step,
@@ -68,11 +68,12 @@ _WORDS = {
     "float64": "The model computes in double precision: use float32, from the data on.",
 }
 
-_FUNCTIONS = {
-    "one-thread": ("set_num_threads",),
-    "anomaly-mode": ("detect_anomaly",),
-    "float64": ("double", "set_default_dtype", "to"),
+_ASKED_BY: dict[str, set[tuple[str, str]]] = {
+    "one-thread": {("set_num_threads", "1")},
+    "anomaly-mode": {("detect_anomaly", ""), ("detect_anomaly", "True")},
+    "float64": {("double", ""), ("set_default_dtype", "torch.float64"), ("to", "torch.float64")},
 }
+"""The functions that ask for it, with the value that they are given, if any."""
 
 
 def _settings(measurement: Measurement) -> list[Finding]:
@@ -88,8 +89,8 @@ def _settings(measurement: Measurement) -> list[Finding]:
         found.append(
             finding(
                 cause,
-                f"{words} Without it, a pass of the model was {trial.as_it_is_s / trial.changed_s:.2f} times as fast.",
-                gain=1.0 / (1.0 - share),
+                f"{words} On a copy of the model that was {trial.as_it_is_s / trial.changed_s:.2f} times as fast.",
+                gain=gain_of(1.0, 1.0 - share),
                 path=_where(measurement, cause),
                 ms_a_step=share * steps.ms_a_step,
                 share=share,
@@ -100,10 +101,10 @@ def _settings(measurement: Measurement) -> list[Finding]:
 
 
 def _where(measurement: Measurement, cause: str) -> Path:
+    """Return where the script has asked for it, if it has."""
     observations = measurement.observations
-    for each in observations.settings:
-        if each.function in _FUNCTIONS[cause] and (
-            cause != "float64" or "64" in each.value or each.function == "double"
-        ):
+    for each in reversed(observations.settings):
+        calls = {(each.function, value) for value in each.values or [""]}
+        if calls & _ASKED_BY[cause]:
             return observations.own_wire(each.stack)
     return ()

@@ -6,14 +6,14 @@ from functools import cached_property
 
 import numpy as np
 
-from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.lines import Path, hottest
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
-from workshop.processes.machine import usable_cores
+from workshop.processes.machine import core_quota, usable_cores
 from workshop.profiles.stacks import Frame
 
 LITTLE = 0.04
@@ -34,6 +34,11 @@ BUSY = 0.7
 HINDERS = 1.25
 """Workers hinder the training if it computes this many times as fast without them."""
 
+LOADER = "torch/utils/data/dataloader.py"
+FETCH = "torch/utils/data/_utils/fetch.py"
+COLLATE = "torch/utils/data/_utils/collate.py"
+"""Where torch loads a batch, and where it joins the items."""
+
 MEGABYTE = 1e6
 LARGE_BATCH = 4 * MEGABYTE
 
@@ -46,7 +51,7 @@ def loading_findings(measurement: Measurement) -> list[Finding]:
     found = _restarts(loading)
     if loading.share < LITTLE and not loading.hinders:
         return found
-    if loading.hinders and loading.workers > usable_cores():
+    if loading.hinders and loading.workers > _cores():
         return found + _large_batches(loading) + _contention(loading)
     lines = _lines(loading)
     if loading.hinders and not any(each.share >= MOSTLY * loading.share for each in lines):
@@ -101,16 +106,16 @@ class Loading:
     def samples(self) -> list[Sample]:
         """The samples of the threads that load, in the workers or in the training's own process."""
         role = Role.WORKER if self.workers else Role.TRAINING
-        return [
-            each
-            for each in self.observations.of(role, self.steps.began_s, self.steps.ended_s)
-            if self.workers or each.phase == Phase.DATA_WAIT
-        ]
+        samples = self.observations.of(role, self.steps.began_s, self.steps.ended_s)
+        if not self.workers:
+            return [each for each in samples if each.phase == Phase.DATA_WAIT]
+        loaded = {each.pid for each in samples if _in_torch(each.stack, FETCH)}  # others may wait for a validation
+        return [each for each in samples if each.pid in loaded]
 
     @cached_property
     def busy(self) -> list[Sample]:
         """Those in which a batch was being loaded: a worker also waits for its next order."""
-        return [each for each in self.samples if _has(each.stack, "fetch", "fetch.py")]
+        return [each for each in self.samples if _in_torch(each.stack, FETCH)]
 
     @property
     def busy_share(self) -> float:
@@ -119,9 +124,7 @@ class Loading:
 
     def own_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
         """Return the own frames of what was called to load a batch, with their weights, of some samples."""
-        return [
-            (self.observations.own(_below(each.stack, "fetch")), each.weight_s) for each in self.busy if wanted(each)
-        ]
+        return [(self.observations.own(_below_fetch(each.stack)), each.weight_s) for each in self.busy if wanted(each)]
 
     @property
     def computing_ms(self) -> float:
@@ -134,10 +137,12 @@ class Loading:
         """Return how many times as fast a step is without a part of the loading."""
         step_ms = self.steps.ms_a_step
         if not self.workers:
-            return step_ms / (self.computing_ms + step_ms * self.share * (1.0 - part))
-        if self.hinders:
-            return step_ms / (self.computing_ms + (step_ms - self.computing_ms) * (1.0 - part))
-        return step_ms / max(self.computing_ms, step_ms * (1.0 - part))
+            least_ms = self.computing_ms + step_ms * self.share * (1.0 - part)
+        elif self.hinders:
+            least_ms = self.computing_ms + (step_ms - self.computing_ms) * (1.0 - part)
+        else:
+            least_ms = max(self.computing_ms, step_ms * (1.0 - part))
+        return gain_of(step_ms, least_ms)
 
     @cached_property
     def computed_ms(self) -> tuple[float, float]:
@@ -155,7 +160,7 @@ class Loading:
     def hinders(self) -> bool:
         """Whether the workers take the cores away that the training computes with."""
         beside, alone = self.computed_ms
-        return bool(self.workers) and beside > HINDERS * alone and self.cores_used > NEARLY_ALL * usable_cores()
+        return bool(self.workers) and beside > HINDERS * alone and self.cores_used > NEARLY_ALL * _cores()
 
 
 def _lines(loading: Loading) -> list[Finding]:
@@ -183,7 +188,6 @@ def _lines(loading: Loading) -> list[Finding]:
                 process=loading.process,
                 ms_a_step=part * loading.share * loading.steps.ms_a_step,
                 share=part * loading.share,
-                measured=loading.measurement.headroom is not None,
             )
         )
     return found
@@ -201,20 +205,20 @@ def _few_workers(loading: Loading) -> list[Finding]:
         return []
     steps = loading.steps
     used = loading.cores_used
-    least_ms = max(loading.computing_ms, steps.ms_a_step * used / usable_cores())
+    least_ms = max(loading.computing_ms, steps.ms_a_step * used / _cores())
     who, do = "The training loads its batches itself", "let workers do it with num_workers"
     if loading.workers:
         who, do = f"num_workers is {loading.workers}, and they cannot keep up", "take more"
     return [
         finding(
             "few-workers",
-            f"{who}, and of {usable_cores()} cores {max(usable_cores() - used, 0.0):.1f} are idle: {do}.",
-            gain=steps.ms_a_step / least_ms,
+            f"{who}, and of {_cores():g} cores {max(_cores() - used, 0.0):.1f} are idle: {do}.",
+            gain=gain_of(steps.ms_a_step, least_ms),
             phase=Phase.DATA_WAIT,
             path=loading.made,
             ms_a_step=loading.share * steps.ms_a_step,
             share=loading.share,
-            measured=loading.measurement.headroom is not None,
+            measured=loading.measurement.headroom is not None and least_ms == loading.computing_ms,
         )
     ]
 
@@ -224,8 +228,8 @@ def _large_batches(loading: Loading) -> list[Finding]:
     steps = loading.steps
     if not loading.workers or not steps.batches or steps.batch_bytes / steps.batches < LARGE_BATCH:
         return []
-    items = sum(weight for path, weight in loading.own_paths(lambda _: True) if path)
-    moved = 1.0 - items / (_weight(loading.busy) or 1.0)
+    joining = [each for each in loading.busy if _in_torch(each.stack, COLLATE)]
+    moved = _weight(joining) / (_weight(loading.busy) or 1.0)
     if moved < MOSTLY:
         return []
     return [
@@ -233,7 +237,7 @@ def _large_batches(loading: Loading) -> list[Finding]:
             "large-batches",
             f"A batch of {steps.batch_bytes / steps.batches / MEGABYTE:.0f} MB takes longer to be moved from a worker "
             "than to be loaded: load without workers, or send smaller numbers such as uint8.",
-            gain=steps.ms_a_step / loading.computing_ms,
+            gain=gain_of(steps.ms_a_step, loading.computing_ms),
             phase=Phase.DATA_WAIT,
             path=loading.made,
             ms_a_step=loading.share * steps.ms_a_step,
@@ -253,7 +257,7 @@ def _contention(loading: Loading) -> list[Finding]:
             "worker-contention",
             f"The training computes {beside / alone:.1f} times as fast while no worker runs: the {loading.workers} "
             "workers and the training compete for the cores. Try fewer workers, or one thread for each.",
-            gain=steps.ms_a_step / loading.computing_ms,
+            gain=gain_of(steps.ms_a_step, loading.computing_ms),
             path=loading.made,
             ms_a_step=beside - alone,
             share=(beside - alone) / steps.ms_a_step,
@@ -294,7 +298,9 @@ def _restarts(loading: Loading) -> list[Finding]:
             "worker-restarts",
             f"Workers are started anew {len(begins)} times in {steps.count} steps, and the training waits for each "
             "first batch: keep them with persistent_workers=True, and make the DataLoader once.",
-            gain=steps.ms_a_step / min(loading.computing_ms + float(usual) * 1e3, steps.ms_a_step * (1.0 - share)),
+            gain=gain_of(
+                steps.ms_a_step, min(loading.computing_ms + float(usual) * 1e3, steps.ms_a_step * (1.0 - share))
+            ),
             phase=Phase.DATA_WAIT,
             path=line.path if line else loading.made,
             ms_a_step=lost_s / steps.count * 1e3,
@@ -305,22 +311,26 @@ def _restarts(loading: Loading) -> list[Finding]:
 
 def _starts_workers(stack: tuple[Frame, ...]) -> bool:
     names = ("__init__", "_shutdown_workers", "__del__")
-    return any(frame.path.endswith("dataloader.py") and frame.name in names for frame in stack)
+    return any(frame.path.endswith(LOADER) and frame.name in names for frame in stack)
+
+
+def _cores() -> float:
+    return min(usable_cores(), core_quota() or usable_cores())
 
 
 def _weight(samples: list[Sample]) -> float:
     return sum(each.weight_s for each in samples)
 
 
-def _has(stack: tuple[Frame, ...], name: str, path: str) -> bool:
-    return any(frame.name == name and frame.path.endswith(path) for frame in stack)
+def _in_torch(stack: tuple[Frame, ...], path: str) -> bool:
+    return any(frame.path.endswith(path) for frame in stack)
 
 
 def _calls(stack: tuple[Frame, ...], function: tuple[str, str]) -> bool:
     return any((frame.name, frame.path) == tuple(function) for frame in stack)
 
 
-def _below(stack: tuple[Frame, ...], name: str) -> tuple[Frame, ...]:
-    """The frames of a stack below the last one of this name."""
-    last = max((at for at, frame in enumerate(stack) if frame.name == name), default=-1)
+def _below_fetch(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """What torch has called to load a batch."""
+    last = max((at for at, frame in enumerate(stack) if frame.path.endswith(FETCH)), default=-1)
     return stack[last + 1 :]

@@ -5,12 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
-from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.lines import HotLine, Path, hottest, trunk_of
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.probe.observations import Role
-from workshop.probe.phases import COMPUTING, Phase
+from workshop.probe.phases import Phase
 
 MOST_LINES = 3
 LITTLE = 0.04
@@ -125,7 +125,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> 
     return finding(
         cause,
         words,
-        gain=1.0 / max(1.0 - timeline.share(line.of_call), 1e-3),
+        gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
         phase=Phase.VALIDATION if validates else Phase.OTHER,
         path=line.path,
         ms_a_step=line.weight / steps.count * 1e3,
@@ -156,8 +156,8 @@ def _growing(timeline: Timeline) -> list[Finding]:
     return [
         finding(
             "growing-steps",
-            f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms, and goes on to grow: this "
-            "line goes over all that was kept so far. Keep a sum in the place of a list, or drop what is old.",
+            f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms: if this line "
+            "goes over all that was kept so far, keep a sum in the place of a list, or drop what is old.",
             gain=float(mean / at_first),
             phase=max(by_phase, key=by_phase.__getitem__),
             path=line.path,
@@ -182,7 +182,7 @@ def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     samples = [
         each
         for each in samples
-        if each.phase in COMPUTING and each.is_own and each.path and each.path[-1] not in differentiated
+        if each.phase == Phase.FORWARD and each.is_own and each.path and each.path[-1] not in differentiated
     ]
     line = timeline.hottest(samples)
     share = timeline.share(line.weight) if line else 0.0
@@ -191,8 +191,8 @@ def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     return [
         finding(
             "own-work",
-            "This line computes in Python or NumPy while the model runs: use operators of torch, or do it beforehand.",
-            gain=1.0 / max(1.0 - timeline.share(line.of_call), 1e-3),
+            "No gradient goes through this line, and the model waits for it: do it beforehand, or do less.",
+            gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
             phase=Phase.FORWARD,
             path=line.path,
             ms_a_step=line.weight / timeline.steps.count * 1e3,

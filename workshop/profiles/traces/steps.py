@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workshop.probe.phases import Phase
+from workshop.probe.phases import TRACED, Phase
 from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, spans
 from workshop.profiles.traces.intervals import Spans, overlap, union, without
 from workshop.profiles.traces.ranks import Rank, number_of
@@ -46,7 +46,7 @@ def _steps(trace: Trace) -> list[TracedStep]:
         step = Spans(np.array([start]), np.array([end]))
         times = {phase: overlap(when, step).length for phase, when in phases.items()}
         times[Phase.OTHER] = end - start - sum(times.values())
-        times = {phase: times[phase] for phase in Phase if phase in times}
+        times = {phase: times[phase] for phase in TRACED}
         number = int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
         found.append(TracedStep(number, start, end, times, overlap(talking, step).length, overlap(busy, step).length))
     return found
