@@ -63,7 +63,7 @@ def line_table(measurement: Measurement) -> list[LineTime]:
 
 def _sampled(measurement: Measurement, phase: Phase) -> Counter[Frame]:
     """The lines in which the training was seen."""
-    observations, steps = measurement.observations, measurement.steps
+    observations, steps = measurement.observations, measurement.table
     samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
     return own_lines((observations.own(each.stack), each.weight_s) for each in samples if each.phase == phase)
 
