@@ -23,7 +23,7 @@ from machine import machine
 
 from workshop.diagnosis.causes import findings
 from workshop.diagnosis.findings import Finding
-from workshop.diagnosis.measurement import measure
+from workshop.diagnosis.measuring import measure
 
 CORPUS = Path(__file__).parent / "slow"
 

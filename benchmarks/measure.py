@@ -19,7 +19,8 @@ from machine import machine
 
 from workshop.diagnosis.measured_script import MeasuredScript
 from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement, measure
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measuring import measure
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
 from workshop.parts import SOLUTIONS

@@ -11,7 +11,8 @@ from browsers import visited
 from conftest import Run
 from script_runs import press_ctrl_c, started
 
-from workshop.cli.measurement_text import print_measurement
+from workshop.cli.measurement_text import print_diagnosis
+from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
@@ -311,7 +312,7 @@ def test_the_table_fits_a_terminal(
     synchronized: MeasuredSteps | None, headroom: MeasuredSteps | None, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = Measurement(AS_IT_IS, synchronized, headroom, (NOTE,), Circumstances(), Observations())
-    print_measurement("mine.py", found)
+    print_diagnosis("mine.py", diagnose(found))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[1] == "mine.py: 10 steps of 1000.0 ms, 8.0 samples/s"
     assert [line.split("  ")[0] for line in lines[4:12]] == [*Phase, "together"]

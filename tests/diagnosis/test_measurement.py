@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from fake_script import STEPS
 
-from workshop.diagnosis.as_values import as_dict
-from workshop.diagnosis.measurement import Measurement, measure
+from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measuring import measure
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
 from workshop.processes.script import ScriptError
@@ -36,7 +37,7 @@ def test_the_same_steps_with_batches_from_memory(measured: Measure) -> None:
     assert found.headroom.phases_s[Phase.DATA_WAIT] == 0
     assert found.headroom.samples_per_s > found.steps.samples_per_s
     assert (found.synchronized, found.notes) == (None, ())
-    assert as_dict(found)["steps"]["samples_per_s"] == found.steps.samples_per_s
+    assert diagnose(found).as_dict()["steps"]["samples_per_s"] == found.steps.samples_per_s
 
 
 def test_a_gpu_is_waited_for_in_a_stage_of_its_own(measured: Measure) -> None:

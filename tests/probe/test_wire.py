@@ -25,7 +25,14 @@ TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), left=F
         ProbeConfig("/tmp/x", 7, 2, JudgedRun("/photos/", None, 3)),
         ProbeConfig("/tmp/x", 7),
         StepReport(
-            "replay", [9, 8], 1.5, {str(phase): 0.5 for phase in Phase}, 12, BatchCounts(kept=1), Circumstances("cuda")
+            stage="replay",
+            durations_us=[9, 8],
+            ended_s=1.5,
+            phases={str(phase): 0.5 for phase in Phase},
+            samples=12,
+            batches=BatchCounts(kept=1),
+            circumstances=Circumstances("cuda"),
+            backward_s=[1.25, 1.5],
         ),
     ],
     ids=lambda message: type(message).__name__,

@@ -9,13 +9,13 @@ from rich.text import Text
 
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar
-from workshop.diagnosis.causes import findings
 from workshop.diagnosis.change import Change
+from workshop.diagnosis.diagnosis import Diagnosis
 from workshop.diagnosis.findings import Finding
-from workshop.diagnosis.line_table import LineTime, line_table
+from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
-from workshop.probe.phases import COMPUTING, Phase
+from workshop.probe.phases import COMPUTING, TRACED, Phase
 
 MOST_FINDINGS = 4
 LINES_OF_A_PHASE = 2
@@ -28,23 +28,40 @@ WORTH_IT = 1.1
 """The smallest speed-up for which a better data pipeline is worth writing."""
 
 
-def print_measurement(name: str, found: Measurement) -> None:
+def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     """Print where a step's time goes, line by line, what holds the script up, and what mending it could bring."""
-    out, steps = console(), found.steps
+    out, found, causes = console(), diagnosis.measurement, diagnosis.findings
+    steps = found.steps
     count = f"{steps.count} step{'s' * (steps.count > 1)}"
     out.print(Text(f"\n{name}: {count} of {steps.ms_a_step:.1f} ms, {steps.samples_per_s:.1f} samples/s\n"))
-    out.print(_phases(found.table, found.headroom, line_table(found)))
+    if found.ranks:
+        out.print(_ranks(found.ranks, diagnosis.waits_ms))
+        waits = ", for which the others wait" if any(each.cause == "slow-rank" for each in causes) else ""
+        out.print(f"\nRank {diagnosis.rank}{waits}:\n")
+    out.print(_phases(found.table, found.headroom, diagnosis.lines))
     if found.synchronized:
         out.print("\nPhases: with a wait for the GPU after each of them. Without, its work runs beside the CPU's.")
     for note in found.notes:
         out.print(Text(f"\n{note}"))
-    causes = findings(found)
     if found.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, found.headroom)}")
     for number, each in enumerate(causes[:MOST_FINDINGS], start=1):
         out.print(_finding(number, each))
     if not causes:
         out.print(f"\n{_as_it_should_be(found.table)}")
+
+
+def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
+    """Milliseconds a step of each rank, and how many of them it waits for the others."""
+    table = Table.grid(padding=(0, 2))
+    shown = [phase for phase in Phase if phase in TRACED or any(each.steps.phases_s[phase] for each in ranks.values())]
+    table.add_row(*(Text(name, "bold") for name in ("ms a step", *(phase.short for phase in shown), "waits")))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for rank, each in ranks.items():
+        of_phases = (each.steps.phases_s[phase] / each.steps.count * 1e3 for phase in shown)
+        table.add_row(f"rank {rank}", *(f"{each_ms:.1f}" for each_ms in (*of_phases, waits_ms[rank])))
+    return table
 
 
 def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[LineTime]) -> Table:
@@ -74,12 +91,16 @@ def _finding(number: int, finding: Finding) -> Text:
     text = Text(f"\n{number}. {finding.cause}", "bold")
     if finding.file:
         where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
-        text.append(f"  {where}{', in the workers' if finding.process == 'worker' else ''}\n", "not bold")
+        text.append(f"  {where}{_process(finding)}\n", "not bold")
         text.append(f"       {linecache.getline(finding.file, finding.line or 0).strip()[:72]}", "not bold cyan")
     measured = "measured" if finding.measured else "by its share"
     cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}. Mended: at most {finding.gain:.2f} times as fast"
     text.append(f"\n{filled(f'{cost} ({measured}). {finding.words}')}", "not bold")
     return text
+
+
+def _process(finding: Finding) -> str:
+    return {"training": "", "worker": ", in the workers"}.get(finding.process, f", in {finding.process}")
 
 
 def _shortest(path: str) -> str:

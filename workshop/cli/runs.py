@@ -15,7 +15,7 @@ app = typer.Typer()
 
 @app.command(context_settings=COMMAND_FOLLOWS, rich_help_panel=INSTRUMENTS)
 def measure(
-    script: Annotated[str, typer.Argument(help="Any training script.", show_default=False)],
+    script: Annotated[str, typer.Argument(help="Any training script, or torchrun.", show_default=False)],
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Arguments passed on to the script.", show_default=False)
     ] = None,
@@ -39,16 +39,18 @@ def measure(
 
     Example: workshop measure train.py configs/example_config.py
 
+    Example: workshop measure torchrun --nproc_per_node=2 train.py
+
     The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
     writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
     checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
     is nothing to measure; 5, the script crashed.
     """
-    from workshop.cli.measurement_text import print_changes, print_measurement
+    from workshop.cli.measurement_text import print_changes, print_diagnosis
     from workshop.cli.result_text import print_verdict
-    from workshop.diagnosis import measurement
-    from workshop.diagnosis.as_values import as_dict, sources
     from workshop.diagnosis.change import changes, read_saved
+    from workshop.diagnosis.diagnosis import diagnose
+    from workshop.diagnosis.measuring import measure as measure_script
     from workshop.judge.verdict import Outcome, broken
     from workshop.processes.script import ScriptError
     from workshop.report.page import page
@@ -58,22 +60,28 @@ def measure(
         write_file(path, "")  # before minutes are spent on what cannot be kept
     try:
         with progress_line() as show:
-            found = measurement.measure(script, arguments or [], seconds, show, is_module, headroom)
+            found = diagnose(measure_script(script, arguments or [], seconds, show, is_module, headroom))
     except ScriptError as error:
         verdict = broken(script, error)
         print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
         raise typer.Exit(Outcome.BROKEN.exit_code) from None
-    name, values = script if is_module else Path(script).name, as_dict(found)
+    name, values = _name(script, arguments or [], is_module), found.as_dict()
     if html:
-        write_file(html, page(name, values, sources(values)))
+        write_file(html, page(name, values, found.sources()))
     if save:
         write_file(save, json.dumps(values))
     changed = changes(before, values) if before else []
     if as_json:
         print_json(**values, changes=[each.as_dict() for each in changed])
     else:
-        print_measurement(name, found)
+        print_diagnosis(name, found)
         print_changes(changed)
+
+
+def _name(script: str, arguments: list[str], is_module: bool) -> str:
+    """What is measured: of torchrun, the script that it starts."""
+    started = [each for each in arguments if each.endswith(".py")]
+    return Path(started[0]).name if script == "torchrun" and started else script if is_module else Path(script).name
 
 
 @app.command(context_settings={"ignore_unknown_options": True}, rich_help_panel=INSTRUMENTS)

@@ -11,8 +11,11 @@ LEAST_GAIN = 1.05
 MOST_GAIN = 1000.0
 """A larger gain than this cannot be told from shares of the time."""
 
-LINE_FIRST = 1.15
-"""A finding that names a line to mend comes before one about settings that promises up to this many times as much."""
+BESIDES = 1.2
+"""A line costs up to this many times its own time: what comes after it finds cold caches and sleeping threads."""
+
+
+FIRST = ("growing-steps", "slow-rank")
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Finding:
     line: int | None
     function: str
     process: str
-    """"training" or "worker"."""
+    """"training" or "worker"; of a run with several ranks "rank 1" or "rank 1, worker"."""
     ms_a_step: float
     share: float
     """The share of a step's time."""
@@ -54,12 +57,14 @@ def finding(
     phase: str = "",
     path: tuple[Frame, ...] = (),
     process: str = "training",
+    besides: float = BESIDES,
     measured: bool = False,
 ) -> Finding:
     """Make a finding about the last line of a path of own frames."""
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     function = functions[-1] if functions else frame.name
+    gain = gain if measured else min(1.0 + besides * (gain - 1.0), MOST_GAIN)
     return Finding(
         cause, phase, frame.path, frame.line, function, process, ms_a_step, min(share, 1.0), gain, measured, words
     )
@@ -71,10 +76,9 @@ def gain_of(before_ms: float, after_ms: float) -> float:
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:
-    """Return the findings that are worth saying, those that can bring most first."""
+    """Return the findings that are worth saying, those that can bring most first.
+
+    Steps that grow, and a rank that all others wait for, come before: other findings may be made of them.
+    """
     worth = [each for each in findings if each.gain >= LEAST_GAIN]
-    return sorted(worth, key=lambda each: each.gain * _FIRST.get(each.cause, 1.0), reverse=True)
-
-
-_FIRST = dict.fromkeys(("slow-item", "slow-collate", "own-work", "periodic-work", "tiny-operators"), LINE_FIRST)
-_FIRST["growing-steps"] = 1e6  # there is no limit to what it will cost, and other findings may be made of it
+    return sorted(worth, key=lambda each: (each.cause in FIRST, each.gain), reverse=True)

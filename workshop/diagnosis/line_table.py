@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workshop.diagnosis.causes.loading import Loading
 from workshop.diagnosis.lines import own_lines
+from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase

@@ -69,7 +69,8 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
             break
         if found and frame.name == "__init__":  # an object is made where one should not be
             break
-        of_call = child.weight if _function(frame) in trunk or not found else node.weight
+        if not _is_part_of_a_function(frame):
+            of_call = child.weight if _function(frame) in trunk else node.weight
         found.append(frame)
         node = child
     return HotLine(tuple(found), node.weight, of_call) if found else None
@@ -87,6 +88,11 @@ def own_lines(paths: Iterable[tuple[Path, float]]) -> Counter[Frame]:
         if path:
             found[path[-1]] += weight  # type: ignore[assignment]
     return found
+
+
+def _is_part_of_a_function(frame: Frame) -> bool:
+    """Whether this is the frame of a comprehension or of a lambda."""
+    return frame.name.startswith("<") and frame.name != "<module>"
 
 
 def _function(frame: Frame) -> tuple[str, str]:

@@ -31,6 +31,10 @@ class MeasuredSteps:
     """The number of batches that DataLoaders handed out for the training."""
     batch_bytes: int = 0
     """The size of these batches together."""
+    first_step: int = 0
+    """The number of the first of them, from 0."""
+    backward_s: tuple[float, ...] = ()
+    """When the last backward pass of each step began, on the monotonic clock."""
 
     @property
     def samples_per_s(self) -> float:
@@ -66,6 +70,8 @@ def together(reports: Sequence[StepReport], wall_s: float) -> MeasuredSteps:
         blocks_ms=tuple(_blocks_ms(reports)),
         batches=sum(each.training for each in counts),
         batch_bytes=sum(each.bytes for each in counts),
+        first_step=reports[0].first_step,
+        backward_s=tuple(each for report in reports for each in report.backward_s),
     )
 
 

@@ -1,7 +1,7 @@
 """A run of a script that is measured in stages: as it is, with batches from memory, and so on."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 
 from workshop.diagnosis.measured_script import MeasuredScript
 from workshop.diagnosis.measured_steps import MeasuredSteps, together
@@ -27,6 +27,7 @@ class StagedRun:
         seen: the number of steps so far, in all runs.
         batches: the number of batches so far, by the fields of `BatchCounts`.
         last: the last report of the present run.
+        others: the reports of other ranks than the first, by rank.
         ended: whether the script has ended.
         error: why, if it crashed.
         interrupted: whether it has ended for this process because Ctrl-C was pressed.
@@ -37,6 +38,7 @@ class StagedRun:
         self.seen = 0
         self.batches: Counter[str] = Counter()
         self.interrupted = False
+        self.others: dict[int, list[StepReport]] = defaultdict(list)
         self.start()
 
     def start(self) -> None:
@@ -56,7 +58,8 @@ class StagedRun:
     def report(self) -> StepReport | None:
         """Return the report of the next step, or of some short ones; None when the script has ended."""
         try:
-            report = next(self.reports, None)
+            while (report := next(self.reports, None)) and report.rank:
+                self.others[report.rank].append(report)
         except ScriptError as error:  # what is known of its steps is not lost
             report, self.error = None, error
         except KeyboardInterrupt:
@@ -89,6 +92,11 @@ class StagedRun:
                 count += report.steps
         return together(taken, self.heard_s - begin) if taken else None
 
+    def of_others(self, stage: str) -> dict[int, MeasuredSteps]:
+        """Return the steps that the other ranks took in a stage, by rank."""
+        taken = {rank: [each for each in reports if each.stage == stage] for rank, reports in self.others.items()}
+        return {rank: together(each, sum(report.seconds for report in each)) for rank, each in taken.items() if each}
+
     def keep(self, steps: int, seconds: float) -> None:
         """Have batches kept: as many as there may be in some steps and seconds, but at least one."""
         self.script.send(SetStage("keep"))
@@ -99,13 +107,16 @@ class StagedRun:
                 break
             if time.monotonic() - begin > LONGEST_KEEPING_S:
                 break
-        self.script.send(SetStage("replay"))
+
+    def go_to(self, stage: str) -> None:
+        """Begin a stage, and wait for the end of its first step."""
+        self.script.send(SetStage(stage))
+        while (self.last is None or self.last.stage != stage) and self.report():
+            pass
 
     def settle(self) -> None:
-        """Wait until batches come from memory, and the workers have loaded all that they may load ahead."""
+        """Wait until the workers have loaded all that they may load ahead."""
         give_up = time.monotonic() + LONGEST_SETTLING_S
-        while (self.last is None or self.last.stage != "replay") and self.report():
-            pass
         while not self.ended and self.script.process and time.monotonic() < give_up:
             begin, before_s = time.monotonic(), cpu_seconds(self.script.process.pid)
             while not self.ended and time.monotonic() < begin + 0.5:

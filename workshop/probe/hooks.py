@@ -8,6 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -19,6 +20,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from torch.utils.data import DataLoader, dataloader
 
 from workshop.probe.batch_store import BatchStore
+from workshop.probe.changed_loaders import ChangedLoaders
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
 
@@ -33,6 +35,9 @@ LEARNING_STEPS = 3
 
 ABDICATES_AFTER = 5
 """After so many steps of other optimizers without one of its own, the leading optimizer is no longer in use."""
+
+
+_NO_BATCH = object()
 
 
 class Listener:
@@ -84,12 +89,14 @@ class TrainingHooks:
     Attributes:
         clock: cuts the time of the training thread into phases.
         batches: keeps batches and hands them out again.
+        loaders: lets other DataLoaders load the batches.
     """
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = listeners
         self.clock = PhaseClock()
         self.batches = BatchStore()
+        self.loaders = ChangedLoaders()
         self._pid = os.getpid()
         self._of_thread = threading.local()
         self._roots: list[nn.Module] = []
@@ -132,16 +139,22 @@ class TrainingHooks:
         """Whether this call is the script's own: not a forked worker's, the compiler's, or a listener's."""
         if os.getpid() != self._pid or torch.compiler.is_compiling():
             return False
-        return not getattr(self._of_thread, "tells", False)
+        return not getattr(self._of_thread, "ignores", False)
 
     def _tell(self, what: str, *about: Any) -> None:
-        """Call a method of each listener; the hooks ignore what it does in this thread."""
-        self._of_thread.tells = True
-        try:
+        """Call a method of each listener."""
+        with self._ignored():
             for listener in self.listeners:
                 getattr(listener, what)(*about)
+
+    @contextmanager
+    def _ignored(self) -> Iterator[None]:
+        """Let the hooks ignore what this thread does meanwhile."""
+        self._of_thread.ignores = True
+        try:
+            yield
         finally:
-            self._of_thread.tells = False
+            self._of_thread.ignores = False
 
     def _wrap(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
         """Replace a function by `by(original, *args, **options)`, until the hooks are removed."""
@@ -163,17 +176,18 @@ class TrainingHooks:
     def _start_loader(self, original: Callable[..., Any], loader: Any) -> Any:
         """`iter(loader)` starts the workers, if there are any."""
         self._tell("on_loader_start", loader)
-        if (replay := self.batches.replay(loader)) is not None:
-            return self._replayed(replay)
+        if (batches := self._in_place_of(loader)) is not None:
+            return self._handed_out(batches)
         with self.clock.within(Phase.DATA_WAIT):
             iterator = original(loader)
         self.batches.started(loader, iterator)
+        self.loaders.started(loader, iterator)
         return iterator
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
-        if (replay := self.batches.replay(iterator)) is not None:
-            return next(self._replayed(replay))
+        if (batches := self._in_place_of(iterator)) is not None:
+            return next(self._handed_out(batches))
         with self.clock.within(Phase.DATA_WAIT):
             batch = original(iterator)
         self._loaded_without_gradients = not torch.is_grad_enabled()
@@ -181,10 +195,16 @@ class TrainingHooks:
         self.batches.loaded(iterator, batch)
         return batch
 
-    def _replayed(self, replay: Iterator[Any]) -> Iterator[Any]:
+    def _in_place_of(self, source: Any) -> Iterator[Any] | None:
+        """What hands out batches in the place of a DataLoader, or of its iterator."""
+        return self.batches.replay(source) or self.loaders.in_place_of(source)
+
+    def _handed_out(self, batches: Iterator[Any]) -> Iterator[Any]:
         while True:
-            with self.clock.within(Phase.DATA_WAIT):
-                batch = next(replay)
+            with self.clock.within(Phase.DATA_WAIT), self._ignored():
+                batch = next(batches, _NO_BATCH)
+            if batch is _NO_BATCH:
+                return
             self._loaded_without_gradients = not torch.is_grad_enabled()
             self._tell("on_batch", batch)
             yield batch

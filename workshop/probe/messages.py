@@ -57,7 +57,8 @@ class SetStage:
     stage: str
     """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
     "closer": each backward pass is cut into lines; "trial" and a name of `trials.TRIALS`: that is tried in the first
-    step; "keep": batches are kept; "replay": batches come from memory."""
+    step; "keep": batches are kept; "replay": batches come from memory; "workers" and a number: the batches are loaded
+    with so many workers."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,18 @@ class StepReport:
     """The number of samples that the steps trained on."""
     batches: BatchCounts
     circumstances: Circumstances
+    rank: int = 0
+    first_step: int = 0
+    """The number of the first of these steps, from 0."""
+    backward_s: tuple[float, ...] = ()
+    """When the last backward pass of each step began, on the monotonic clock: other ranks wait for each other in it."""
 
     @property
     def steps(self) -> int:
         """The number of steps."""
         return len(self.durations_us)
+
+    @property
+    def seconds(self) -> float:
+        """Their duration together."""
+        return sum(self.durations_us) / 1e6

@@ -18,13 +18,18 @@ from workshop.probe.stack_sampler import stack_here
 
 PROBE = os.path.dirname(__file__)
 
-_NUMBER = "_workshop_number"
+_NUMBER, _SITE = "_workshop_number", "_workshop_site"
 
 
 def loader_number(loader: DataLoader[Any]) -> int:
     """Return the number that a DataLoader was given as it was made; -1 for none."""
     number: int = loader.__dict__.get(_NUMBER, -1)
     return number
+
+
+def loader_site(loader: DataLoader[Any]) -> object:
+    """Return where a DataLoader was made: one that is made there again takes its place."""
+    return loader.__dict__.get(_SITE, id(loader))
 
 
 def note_settings(events: EventFile) -> None:
@@ -34,7 +39,8 @@ def note_settings(events: EventFile) -> None:
     def note_loader(loader: DataLoader[Any], *_: Any, **__: Any) -> None:
         loader.__dict__[_NUMBER] = next(numbers)
         if os.getpid() == pid:
-            events.write(LoaderMade, loader=loader_number(loader), stack=stack_here(2))
+            loader.__dict__[_SITE] = stack_here(2)
+            events.write(LoaderMade, loader=loader_number(loader), stack=loader.__dict__[_SITE])
 
     def note_setting(function: str) -> Callable[..., None]:
         def note(*args: Any, **options: Any) -> None:

@@ -34,6 +34,8 @@ class ProbeConfig:
     """How many times the script was started before this run."""
     judged: JudgedRun | None = None
     """None for a run that is only measured: its steps are timed, and nothing else is kept."""
+    ranks: str = ""
+    """The path of a socket that each rank of a run under torchrun connects to; empty for a run of one process."""
 
 
 ACTIVITIES = ("cpu", "cuda", "xpu", "mtia", "hpu")

@@ -9,7 +9,7 @@ from typing import Any
 
 from workshop.probe import file_writes, photo_reads, wire
 from workshop.probe.after_import import after_import
-from workshop.probe.connection import Connection, claim
+from workshop.probe.connection import Connection, claim, events_folder, rank_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.settings import NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
 
@@ -31,7 +31,7 @@ def start() -> None:
 def _watch(config: ProbeConfig) -> None:
     """Watch what this process does, and, in the first process of the run, the training."""
     global parent
-    events = EventFile(config.folder)
+    events = EventFile(events_folder(config))
     if config.judged:
         photo_reads.watch_sleep()
         photo_reads.watch_events()
@@ -46,7 +46,7 @@ def _watch(config: ProbeConfig) -> None:
     if parent and config.judged:
         after_import("torch", lambda _: _probe("evidence").EvidenceKeeper(config, parent, events).hooks.install())
     elif parent:
-        after_import("torch", lambda _: _probe("step_meter").StepMeter(parent, events).install())
+        after_import("torch", lambda _: _probe("step_meter").StepMeter(parent, events, rank_of(config) or 0).install())
     if not config.judged:
         after_import(
             "torch.utils.data._utils.worker", lambda module: _probe("stack_sampler").watch_workers(events, module)

@@ -33,7 +33,7 @@ _monotonic = time.monotonic  # the script may replace it
 class StepMeter(Listener):
     """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file."""
 
-    def __init__(self, parent: Connection, events: EventFile) -> None:
+    def __init__(self, parent: Connection, events: EventFile, rank: int = 0) -> None:
         self.parent, self.events = parent, events
         self.hooks = TrainingHooks(self)
         clock = self.hooks.clock
@@ -41,10 +41,12 @@ class StepMeter(Listener):
         self.backward_lines = BackwardLines(events)
         self.stage = "warm-up"
         self._pid = os.getpid()
+        self.rank = rank
         self.trial = ""
         self.anomaly_mode = False
         self.model: nn.Module | None = None
-        self.reported_s = self.stepped_s = _monotonic()
+        self.reported_s = self.stepped_s = self.backward_s = _monotonic()
+        self.first_step = 0
         self.clear()
 
     def install(self) -> None:
@@ -57,6 +59,7 @@ class StepMeter(Listener):
     def clear(self) -> None:
         """Begin to count for the next report."""
         self.durations_us: list[int] = []
+        self.backwards_s: list[float] = []
         self.loaded = self.trained = 0
         self.batches = BatchCounts()
 
@@ -100,6 +103,7 @@ class StepMeter(Listener):
         """Look for anomaly mode, which a script may switch on for this pass alone."""
         self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
         self.backward_lines.on_backward(tensors)
+        self.backward_s = _monotonic()
 
     def after_backward(self) -> None:
         """Note the pass, if it was cut."""
@@ -110,6 +114,7 @@ class StepMeter(Listener):
         now = _monotonic()
         each_us = round((now - self.stepped_s) / steps * 1e6)
         self.durations_us += [each_us] * steps
+        self.backwards_s += [self.backward_s] * steps
         self.stepped_s = now
         if now - self.reported_s > REPORT_EVERY_S:
             self.report()
@@ -119,11 +124,21 @@ class StepMeter(Listener):
         store = self.hooks.batches
         self.batches.kept, self.batches.from_memory = store.kept, store.replayed
         store.kept = store.replayed = 0
-        phases = self.hooks.clock.cut()
-        samples = self.loaded or self.trained
-        durations_us, now = tuple(self.durations_us), self.stepped_s
-        report = StepReport(self.stage, durations_us, now, phases, samples, self.batches, self.circumstances())
-        self.parent.send(report)
+        self.parent.send(
+            StepReport(
+                stage=self.stage,
+                durations_us=tuple(self.durations_us),
+                ended_s=self.stepped_s,
+                phases=self.hooks.clock.cut(),
+                samples=self.loaded or self.trained,
+                batches=self.batches,
+                circumstances=self.circumstances(),
+                rank=self.rank,
+                first_step=self.first_step,
+                backward_s=tuple(self.backwards_s),
+            )
+        )
+        self.first_step += len(self.durations_us)
         self.reported_s = _monotonic()
         self.clear()
         while isinstance(message := self.parent.receive(timeout_s=0), SetStage):
@@ -141,6 +156,8 @@ class StepMeter(Listener):
         self.hooks.clock.synchronize = stage == "synchronized"
         store = self.hooks.batches
         store.keeping, store.replaying = stage == "keep", stage == "replay"
+        workers = stage.partition("workers ")[2]
+        self.hooks.loaders.load_with(int(workers) if workers else None)
         self.trial = "tiny-operators" if stage == "closer" else stage.partition("trial ")[2]
 
     def circumstances(self) -> Circumstances:
@@ -164,12 +181,14 @@ class StepMeter(Listener):
 
 
 def measure_batch(batch: Any) -> tuple[int, int]:
-    """Return the length of the first tensor in a batch, 0 if there is none, and the size of all tensors in bytes."""
+    """Return the length of the first tensor in a batch, 0 if there is none, and the size of all arrays in bytes."""
     length = size = 0
     for leaf in tree_leaves(batch):
-        inside = [leaf] if isinstance(leaf, torch.Tensor) else tree_leaves(getattr(leaf, "__dict__", None))
-        for tensor in inside:
-            if isinstance(tensor, torch.Tensor) and tensor.ndim:
-                length = length or len(tensor)
-                size += tensor.numel() * tensor.element_size()
+        inside = [leaf] if isinstance(leaf, torch.Tensor) else tree_leaves(getattr(leaf, "__dict__", leaf))
+        for array in inside:
+            if not isinstance(array, torch.Tensor):
+                size += getattr(array, "nbytes", 0)  # of a NumPy array
+            elif array.ndim:
+                length = length or len(array)
+                size += array.numel() * array.element_size()
     return length, size

@@ -47,7 +47,7 @@ def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: Even
             inputs, options = tree_map(
                 lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, (inputs, options)
             )
-            passes = TRIALS[name](model, inputs, options)
+            passes = TRIALS[name](_of_one_process(model), inputs, options)
             as_it_is, changed = _race(next(passes), next(passes))
             next(passes, None)  # what was changed is put back
         events.write(Trial, name=name, as_it_is_s=as_it_is, changed_s=changed)
@@ -116,6 +116,19 @@ def _random_states_kept() -> Iterator[None]:
     random.setstate(state)
     if numpy:
         numpy.random.set_state(numpy_state)
+
+
+def _of_one_process(model: nn.Module) -> nn.Module:
+    """Return the model without what averages its gradients: other ranks may not take part in a trial.
+
+    Raises:
+        RuntimeError: its parameters are spread over several processes.
+    """
+    if isinstance(model, nn.parallel.DistributedDataParallel):
+        return model.module
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        raise RuntimeError("several processes may take part in a pass of this model")
+    return model
 
 
 def _copy(model: nn.Module) -> nn.Module:

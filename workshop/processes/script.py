@@ -83,6 +83,9 @@ class Script:
         patience_s: how long it may be silent, the start-up included.
     """
 
+    ranks = ""
+    """The path of a socket that each rank connects to, for a command that starts several."""
+
     unit = "a step"
     """What a script is expected to report again and again."""
 
@@ -116,7 +119,7 @@ class Script:
         self.stop()
         own, theirs = socket.socketpair()
         self.work_folder.mkdir(exist_ok=True)
-        config = ProbeConfig(str(self.folder), theirs.fileno(), self.runs, judged)
+        config = ProbeConfig(str(self.folder), theirs.fileno(), self.runs, judged, self.ranks)
         _running.add(self)
         adopt_orphans(True)
         with theirs:

@@ -11,8 +11,11 @@ from workshop.probe.trials import SMALL_OPERATORS
 MANY_OPERATIONS = 300
 """Fewer operations than this in a loop take no time worth saving."""
 
-MARGIN = 1.4
-"""The operators of a model are larger than those of the trial, and what is stated is a limit."""
+TINY = 2.5
+"""Operators that take more than this many times as long as those of the trial are not small."""
+
+MOSTLY_CALLS = 0.72
+"""The share of their time that small operators take, however small they are: measured in scripts with such loops."""
 
 
 def computing_findings(measurement: Measurement) -> list[Finding]:
@@ -30,8 +33,11 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
     trial = observations.trials.get("tiny-operators")
     if not trial or trial.error or repeated < MANY_OPERATIONS:
         return []
-    each_ms = MARGIN * (trial.as_it_is_s - trial.changed_s) / SMALL_OPERATORS * 1e3
-    part = min(each_ms * repeated / steps.ms_a_step, measurement.table.share(Phase.FORWARD, Phase.BACKWARD))
+    small_ms = (trial.as_it_is_s - trial.changed_s) / SMALL_OPERATORS * 1e3
+    both = measurement.table.share(Phase.FORWARD, Phase.BACKWARD)
+    each_ms = both * steps.ms_a_step / operations
+    each_ms = MOSTLY_CALLS * each_ms if each_ms < TINY * small_ms else small_ms
+    part = min(each_ms * repeated / steps.ms_a_step, both)
     samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
     trunk = trunk_of(observations.own(each.stack) for each in samples if each.phase == Phase.OPTIMIZER)
     forward = [(observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.FORWARD]
@@ -84,7 +90,7 @@ def _settings(measurement: Measurement) -> list[Finding]:
         trial = measurement.observations.trials.get(cause)
         if not trial or trial.error or trial.changed_s >= trial.as_it_is_s:
             continue
-        phases = COMPUTING if cause == "float64" else COMPUTING[:2]
+        phases = COMPUTING[:2] if cause == "anomaly-mode" else COMPUTING
         share = measurement.table.share(*phases) * (1.0 - trial.changed_s / trial.as_it_is_s)
         found.append(
             finding(

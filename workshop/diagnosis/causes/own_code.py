@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from workshop.diagnosis.findings import Finding, finding, gain_of
+from workshop.diagnosis.findings import MOST_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.lines import HotLine, Path, hottest, trunk_of
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
@@ -150,8 +150,11 @@ def _growing(timeline: Timeline) -> list[Finding]:
     line = hottest(weights, timeline.trunk)
     if line is None or line.weight <= 0:
         return []
-    at_first = np.polyfit(np.arange(len(durations)), durations, 1)[1]
-    mean, at_first = durations.mean(), max(min(at_first, np.median(durations[:5])), durations.min())
+    mean = durations.mean()
+    spent = sum(each.weight_s for each in timeline.samples if line.holds(each.path)) / len(durations)
+    a_step = (quarters[3] - quarters[0]) / (0.75 * len(durations))
+    before = max(float(np.median(durations[:5])) - a_step * timeline.steps.first_step, mean / MOST_GAIN)
+    at_first = (before + max(before, mean - spent)) / 2  # between what the trend says, and what the line itself takes
     grown = mean - at_first
     return [
         finding(

@@ -1,0 +1,45 @@
+"""Which of several ranks the others wait for."""
+
+import pytest
+
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.ranks import slow_rank, waits_ms
+from workshop.diagnosis.samples import Observations
+from workshop.probe.messages import Circumstances
+from workshop.probe.phases import Phase
+
+STEP_S = 0.1
+
+
+def rank(late_s: float, first_step: int = 0, count: int = 10) -> Measurement:
+    """A rank that begins each backward pass so late; all end it together."""
+    phases_s = dict.fromkeys(Phase, 0.0) | {
+        Phase.DATA_WAIT: (0.01 + late_s) * count,
+        Phase.BACKWARD: (STEP_S - 0.01 - late_s) * count,
+    }
+    begun_s = tuple(STEP_S * step + 0.01 + late_s for step in range(first_step, first_step + count))
+    steps = MeasuredSteps(count, STEP_S * count, phases_s, 8 * count, first_step=first_step, backward_s=begun_s)
+    return Measurement(steps, None, None, (), Circumstances(), Observations())
+
+
+def test_the_others_wait_for_the_rank_that_comes_last() -> None:
+    ranks = {0: rank(0.0, first_step=3), 1: rank(0.04, count=12), 2: rank(0.01)}
+    assert waits_ms(ranks) == pytest.approx({0: 40.0, 1: 0.0, 2: 30.0})
+    slow, findings = slow_rank(ranks)
+    assert slow == 1
+    assert [(each.cause, each.phase, each.process) for each in findings] == [("slow-rank", "data wait", "rank 1")]
+    assert findings[0].ms_a_step == pytest.approx(35.0), "what half of the others wait at least"
+
+
+def test_ranks_that_come_together_wait_for_none() -> None:
+    _, findings = slow_rank({0: rank(0.001), 1: rank(0.002)})
+    assert all(each.gain < 1.05 for each in findings)
+
+
+def test_ranks_without_a_step_in_common_cannot_be_compared() -> None:
+    assert waits_ms({0: rank(0.0), 1: rank(0.05, first_step=20)}) == {0: 0.0, 1: 0.0}
+
+
+def test_one_rank_waits_for_nobody() -> None:
+    assert slow_rank({0: rank(0.0)}) == (0, [])

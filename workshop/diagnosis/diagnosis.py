@@ -1,0 +1,64 @@
+"""What was found in a measurement: what holds the script up, and the lines that the time of each phase goes into."""
+
+import linecache
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from workshop.diagnosis.causes import findings
+from workshop.diagnosis.findings import Finding, in_order
+from workshop.diagnosis.line_table import LineTime, line_table
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.ranks import slow_rank, waits_ms
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A measurement with all that was found in it."""
+
+    measurement: Measurement
+    """The script's; of several ranks, that of the one which the others wait for longest."""
+    findings: list[Finding]
+    """What holds the script up, what can bring most first."""
+    lines: list[LineTime]
+    rank: int | None = None
+    """The rank that is shown; None for a run of one process."""
+    waits_ms: dict[int, float] = field(default_factory=dict)
+    """How long each rank waits for the others in a step."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the steps, what holds them up, and the lines of each phase, as plain values for JSON."""
+        found = self.measurement
+        ranks = [
+            {"rank": rank, "waits_ms": self.waits_ms[rank], "steps": each.steps.as_dict()}
+            for rank, each in found.ranks.items()
+        ]
+        return {
+            "steps": found.steps.as_dict(),
+            "synchronized": found.synchronized and found.synchronized.as_dict(),
+            "headroom": found.headroom and found.headroom.as_dict(),
+            "findings": [each.as_dict() for each in self.findings],
+            "lines": [each.as_dict() for each in self.lines],
+            "notes": found.notes,
+            "rank": self.rank,
+            "ranks": ranks,
+        }
+
+    def sources(self) -> dict[str, list[str]]:
+        """Return the lines of each file that is named, by its path; of those that can be read."""
+        named = {each.file for each in self.findings} | {each.file for each in self.lines}
+        return {path: lines for path in named if (lines := linecache.getlines(path))}
+
+
+def diagnose(measurement: Measurement) -> Diagnosis:
+    """Find out what holds a script up."""
+    if not measurement.ranks:
+        return Diagnosis(measurement, findings(measurement), line_table(measurement))
+    rank, waited_for = slow_rank(measurement.ranks)
+    shown = replace(measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes)
+    own = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
+    waits = waits_ms(measurement.ranks)
+    return Diagnosis(shown, in_order([*waited_for, *own]), line_table(shown), rank, waits)
+
+
+def _of_rank(rank: int, process: str) -> str:
+    return f"rank {rank}" if process == "training" else f"rank {rank}, {process}"

@@ -1,0 +1,192 @@
+"""How the batches of a training were loaded: by whom, how long it took, and what was in the way of what."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from workshop.diagnosis.lines import Path
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations, Sample
+from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.phases import COMPUTING, Phase
+from workshop.processes.machine import core_quota, usable_cores
+from workshop.profiles.stacks import Frame
+
+LITTLE = 0.04
+"""Where the loading holds up a smaller share of a step, nothing is said of it."""
+
+BUSY = 0.7
+"""Workers that load for this share of their time cannot keep up."""
+
+NEARLY_ALL = 0.8
+"""If this share of the cores' time is used, whatever runs is in the way of something else."""
+
+HINDERS = 1.25
+"""Workers hinder the training if it computes this many times as fast without them."""
+
+IDLE_CORES = 0.6
+"""If a smaller share of the cores' time is used, the loading waits for something else, and more can wait at a time."""
+
+MOST_WORKERS = 8
+"""More workers than this are not tried."""
+
+MEGABYTE = 1e6
+LARGE_BATCH = 4 * MEGABYTE
+
+LOADER = "torch/utils/data/dataloader.py"
+FETCH = "torch/utils/data/_utils/fetch.py"
+"""Where torch loads a batch."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How the batches of a training were loaded."""
+
+    measurement: Measurement
+
+    @property
+    def steps(self) -> MeasuredSteps:
+        """The steps of the script as it is."""
+        return self.measurement.steps
+
+    @property
+    def observations(self) -> Observations:
+        """What was noted meanwhile."""
+        return self.measurement.observations
+
+    @cached_property
+    def loader(self) -> LoaderIterated | None:
+        """The DataLoader that the training iterated last."""
+        training = [each for each in self.observations.iterated if each.training and each.t <= self.steps.ended_s]
+        return training[-1] if training else None
+
+    @cached_property
+    def made(self) -> Path:
+        """The own frames in which it was made."""
+        return self.observations.own(self.observations.made.get(self.loader.loader, ()) if self.loader else ())
+
+    @property
+    def workers(self) -> int:
+        """The number of its workers."""
+        return self.loader.workers if self.loader else 0
+
+    @cached_property
+    def restarts(self) -> int:
+        """How often workers were started anew in these steps."""
+        began = [each for each in self.observations.iterated if each.training and each.workers]
+        began = [each for each in began if self.steps.began_s < each.t <= self.steps.ended_s]
+        kept = self.loader and self.loader.persistent and len(self.observations.made) <= 2
+        return 0 if kept else len(began)
+
+    @property
+    def share(self) -> float:
+        """The share of data wait in a step."""
+        return self.measurement.table.share(Phase.DATA_WAIT)
+
+    @property
+    def process(self) -> str:
+        """The kind of process that loads."""
+        return "worker" if self.workers else "training"
+
+    @property
+    def batch_bytes(self) -> float:
+        """The size of a batch."""
+        return self.steps.batch_bytes / self.steps.batches if self.steps.batches else 0.0
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether batches may be held up on their way: they are large, or waited for though no worker is busy."""
+        return self.workers > 0 and (self.batch_bytes > LARGE_BATCH or self.busy_share < BUSY)
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """The samples of the threads that load, in the workers or in the training's own process."""
+        role = Role.WORKER if self.workers else Role.TRAINING
+        samples = self.observations.of(role, self.steps.began_s, self.steps.ended_s)
+        if not self.workers:
+            return [each for each in samples if each.phase == Phase.DATA_WAIT]
+        loaded = {each.pid for each in samples if _loads(each.stack)}  # others may wait for a validation
+        return [each for each in samples if each.pid in loaded]
+
+    @cached_property
+    def busy(self) -> list[Sample]:
+        """Those in which a batch was being loaded: a worker also waits for its next order."""
+        return [each for each in self.samples if _loads(each.stack)]
+
+    @property
+    def busy_share(self) -> float:
+        """The share of its time in which a worker loads."""
+        return weight(self.busy) / (weight(self.samples) or 1.0)
+
+    def own_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
+        """Return the own frames of what was called to load a batch, with their weights, of some samples."""
+        return [(self.observations.own(_below_fetch(each.stack)), each.weight_s) for each in self.busy if wanted(each)]
+
+    @property
+    def computing_ms(self) -> float:
+        """The least time that a step takes, however fast the loading."""
+        if self.measurement.headroom:
+            return min(self.measurement.headroom.ms_a_step, self.steps.ms_a_step)
+        return self.steps.ms_a_step * (1.0 - self.share)
+
+    @cached_property
+    def computed_ms(self) -> tuple[float, float]:
+        """Milliseconds a step that the training computes, beside its workers and while none of them runs."""
+        both = (self.steps, self.measurement.headroom or self.steps)
+        beside, alone = (sum(each.phases_s[phase] for phase in COMPUTING) / each.count * 1e3 for each in both)
+        return beside, alone
+
+    @cached_property
+    def cores_used(self) -> float:
+        """The share of the cores' time that all processes together used."""
+        return self.observations.cores_used(self.steps.began_s, self.steps.ended_s) / cores()
+
+    @property
+    def hinders(self) -> bool:
+        """Whether the workers take the cores away that the training computes with."""
+        beside, alone = self.computed_ms
+        return bool(self.workers) and beside > HINDERS * alone and self.cores_used > NEARLY_ALL
+
+    @property
+    def matters(self) -> bool:
+        """Whether the training waits for its data, or is hindered by those who load them."""
+        return self.loader is not None and (self.share >= LITTLE or self.hinders)
+
+
+def other_workers(loading: Loading) -> list[int]:
+    """Return the numbers of workers that are worth a trial."""
+    workers, idle = loading.workers, loading.cores_used < IDLE_CORES
+    if not loading.matters:
+        return []
+    if not workers:
+        most = max(1, min(int(cores()), MOST_WORKERS))
+        return [most, 2 * most] if idle else [most, 1]
+    found = [workers] * bool(loading.restarts or loading.hinders)
+    if loading.busy_share >= BUSY and (idle or 2 * workers <= cores()):
+        found.append(2 * workers)
+    if loading.hinders:
+        found.append(1)
+    if loading.hinders or loading.is_moving:
+        found.append(0)
+    return list(dict.fromkeys(each for each in found if each <= max(MOST_WORKERS, workers)))
+
+
+def cores() -> float:
+    """Return the number of cores whose time this process may use."""
+    return min(usable_cores(), core_quota() or usable_cores())
+
+
+def weight(samples: list[Sample]) -> float:
+    """Return the seconds that some samples stand for."""
+    return sum(each.weight_s for each in samples)
+
+
+def _loads(stack: tuple[Frame, ...]) -> bool:
+    return any(frame.path.endswith(FETCH) for frame in stack)
+
+
+def _below_fetch(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """What torch has called to load a batch."""
+    last = max((at for at, frame in enumerate(stack) if frame.path.endswith(FETCH)), default=-1)
+    return stack[last + 1 :]

@@ -1,0 +1,169 @@
+"""Measures any training script in stages: as it is, with batches from memory, with other numbers of workers."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from workshop.diagnosis.loading import Loading, other_workers
+from workshop.diagnosis.measured_ranks import MODULE, MeasuredRanks
+from workshop.diagnosis.measured_script import MeasuredScript
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import read_observations
+from workshop.diagnosis.staged_run import StagedRun
+from workshop.errors import WorkshopError
+from workshop.probe.changed_loaders import PREFETCHED
+from workshop.probe.messages import Circumstances
+from workshop.probe.stack_sampler import WRITTEN_EVERY_S
+from workshop.processes.machine import usable_cores
+from workshop.processes.script import Say, run_folder
+
+WARM_UP_STEPS = 2
+PATIENCE_S = 600.0
+
+CLOSER_STEPS = 2
+"""The backward passes of so many steps are cut into lines. They, too, warm the script up."""
+
+INTERRUPTED = "Stopped by Ctrl-C: this is what was seen until then, without the headroom."
+
+
+def measure(
+    script: str,
+    arguments: list[str],
+    seconds: float,
+    say: Say = print,
+    is_module: bool = False,
+    headroom: bool = True,
+) -> Measurement:
+    """Run a script until its steps have been measured, then end it.
+
+    Args:
+        script: any training script; it runs in the present folder, and writes what it always writes. For
+            "torchrun", the ranks that it starts on this machine are measured.
+        arguments: the arguments of the script.
+        seconds: how long its steps are measured; the steps with batches from memory half as long.
+        say: told of the progress.
+        is_module: the script is named as in `python -m package.train`.
+        headroom: also measure with batches from memory.
+
+    Raises:
+        WorkshopError: there is no such script, or it never steps an optimizer.
+        ScriptError: it broke before anything was measured.
+    """
+    with run_folder() as folder, _script(script, arguments, is_module, folder) as measured:
+        say(f"waiting for the first steps of {script}")
+        run = StagedRun(measured)
+        run.take(WARM_UP_STEPS)
+        _look_closer(run, processes=1 + len(run.others))
+        say(f"measuring its steps for {seconds:g} s")
+        steps = run.measure("as it is", seconds)
+        if not steps and run.interrupted:
+            raise KeyboardInterrupt
+        if not steps:
+            raise run.error or WorkshopError(f"{script} ended after {run.seen} optimizer steps; {_too_few(run.seen)}")
+        circumstances = run.circumstances
+        synchronized = run.measure("synchronized", seconds / 2) if circumstances.device == "cuda" else None
+        notes = [f"The script crashed: {run.error}."] if run.error else []
+        if run.batches["elsewhere"]:
+            notes.append("Batches are loaded in another thread: the wait for them is under other.")
+        if measured.ranks:
+            return _of_ranks({0: steps, **run.of_others("as it is")}, synchronized, notes, circumstances, folder)
+        reached, why_not = _headroom(run, seconds / 2, headroom, say)
+        notes.extend([why_not] * bool(why_not))
+        time.sleep(1.2 * WRITTEN_EVERY_S)  # the last samples are still in its memory
+        observations = read_observations(folder)
+        found = Measurement(steps, synchronized, reached, tuple(notes), circumstances, observations)
+        return replace(found, with_workers=_with_workers(run, found, seconds / 4, say)) if reached else found
+
+
+def _of_ranks(
+    steps: dict[int, MeasuredSteps],
+    synchronized: MeasuredSteps | None,
+    notes: list[str],
+    circumstances: Circumstances,
+    folder: Path,
+) -> Measurement:
+    """The measurement of the first rank, and with it those of all ranks."""
+    time.sleep(1.2 * WRITTEN_EVERY_S)
+    ranks = {
+        rank: Measurement(each, None, None, (), circumstances, read_observations(folder / f"rank{rank}"))
+        for rank, each in sorted(steps.items())
+    }
+    return replace(ranks[0], synchronized=synchronized, notes=tuple(notes), ranks=ranks)
+
+
+def _with_workers(run: StagedRun, found: Measurement, seconds: float, say: Say) -> dict[int, MeasuredSteps]:
+    """Measure the same loop with other numbers of workers, where that may help."""
+    tried = {}
+    for workers in other_workers(Loading(found)):
+        say(f"trying it with num_workers={workers}")
+        stage = f"workers {workers}"
+        run.go_to(stage)
+        run.take(2 * PREFETCHED * workers)  # what was loaded ahead is gone
+        if (steps := run.measure(stage, seconds)) is None or run.ended:
+            break
+        tried[workers] = steps
+    return tried
+
+
+def _script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:
+    """A script of one process, or torchrun's ranks."""
+    if script == MODULE or (script == "torchrun" and not Path(script).is_file()):
+        return MeasuredRanks(arguments, folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
+    if not (is_module or Path(script).is_file()):
+        raise WorkshopError(f"{Path(script).absolute()} is not a file; name a Python script")
+    command = ["-m", script] if is_module else [str(Path(script).absolute())]
+    return MeasuredScript([*command, *arguments], folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
+
+
+def _headroom(run: StagedRun, seconds: float, wanted: bool, say: Say) -> tuple[MeasuredSteps | None, str]:
+    """Measure the same loop with batches from memory; or say why that cannot be."""
+    if run.interrupted:
+        return None, INTERRUPTED
+    if not run.batches["training"]:
+        return None, "No headroom: no batch came from a DataLoader with gradients switched on."
+    if not wanted:
+        return None, ""
+    few_steps = run.seen // 2
+    if run.ended:
+        say("it has ended; starting it again, for the headroom")
+        run.start()
+        run.take(WARM_UP_STEPS)
+    say("keeping a few batches, and measuring its steps with them from memory")
+    run.keep(few_steps, seconds)
+    run.batches["from_memory"] = 0
+    run.go_to("replay")
+    run.settle()
+    replayed = run.measure("replay", seconds)
+    if run.interrupted:
+        return None, INTERRUPTED
+    if run.error:
+        return None, f"No headroom: with the same few batches from memory, {run.error}."
+    if not replayed or not run.batches["from_memory"]:
+        return None, "No headroom: the script took no batch from memory; let it train for more steps."
+    return replayed, ""
+
+
+def _look_closer(run: StagedRun, processes: int) -> None:
+    """Have a few of the first steps looked at more closely than steps can be whose time is measured."""
+    run.measure("closer", 0.0, CLOSER_STEPS)
+    for trial in _worth_a_trial(run.circumstances, usable_cores() // processes):
+        run.measure(f"trial {trial}", 0.0, 1)
+
+
+def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
+    """What slows the computing down, and can be changed on a copy of the model."""
+    if circumstances.compiled:
+        return []
+    slows = {
+        "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < cores,
+        "anomaly-mode": circumstances.anomaly_mode,
+        "float64": circumstances.double,
+    }
+    return [name for name, holds in slows.items() if holds]
+
+
+def _too_few(steps: int) -> str:
+    if steps:
+        return "let it train for more steps"
+    return "steps in processes that it starts, as torchrun does, are not seen"

@@ -1,0 +1,79 @@
+"""The ranks of a run beside each other: which one the others wait for, in which phase and line."""
+
+from statistics import median
+
+import numpy as np
+
+from workshop.diagnosis.findings import Finding, finding, gain_of
+from workshop.diagnosis.lines import HotLine, Path, hottest
+from workshop.diagnosis.loading import Loading
+from workshop.diagnosis.measurement import Measurement
+from workshop.probe.observations import Role
+from workshop.probe.phases import Phase
+
+Ranks = dict[int, Measurement]
+
+
+def waits_ms(ranks: Ranks) -> dict[int, float]:
+    """Return how long each rank waits for the last one in a step, in milliseconds.
+
+    The ranks meet in the backward pass, where gradients are averaged: none gets out of it before the last one has come.
+    The clock is that of the machine, which they share.
+    """
+    first = max(each.steps.first_step for each in ranks.values())
+    count = min(each.steps.first_step + each.steps.count for each in ranks.values()) - first
+    if count < 1:
+        return dict.fromkeys(ranks, 0.0)
+    arrived = np.array([each.steps.backward_s[first - each.steps.first_step :][:count] for each in ranks.values()])
+    waited = (arrived.max(axis=0) - arrived).mean(axis=1)
+    return dict(zip(ranks, (waited * 1e3).tolist(), strict=True))
+
+
+def slow_rank(ranks: Ranks) -> tuple[int, list[Finding]]:
+    """Return the rank that the others wait for longest, and a finding about it, if it is worth one to say so."""
+    waits = waits_ms(ranks)
+    slow = min(waits, key=waits.__getitem__)
+    others = {rank: each for rank, each in ranks.items() if rank != slow}
+    if not others:
+        return slow, []
+    lost_ms = median(waits[rank] for rank in others) - waits[slow]
+    steps = ranks[slow].steps
+    more_ms = {phase: _ms(ranks[slow], phase) - median(_ms(each, phase) for each in others.values()) for phase in Phase}
+    del more_ms[Phase.BACKWARD]  # where the others wait
+    phase = max(more_ms, key=more_ms.__getitem__)
+    line = _line_of_difference(ranks[slow], list(others.values()), phase)
+    who = "the other rank waits" if len(others) == 1 else f"the other {len(others)} ranks wait"
+    return slow, [
+        finding(
+            "slow-rank",
+            f"Rank {slow} needs {more_ms[phase]:.0f} ms a step more than the others for {phase}, and {who} for it in "
+            f"backward, {lost_ms:.0f} ms a step.",
+            gain=gain_of(steps.ms_a_step, steps.ms_a_step - lost_ms),
+            phase=phase,
+            path=line.path if line else (),
+            process=f"rank {slow}",
+            ms_a_step=lost_ms,
+            share=lost_ms / steps.ms_a_step,
+        )
+    ]
+
+
+def _ms(rank: Measurement, phase: Phase) -> float:
+    return rank.steps.phases_s[phase] / rank.steps.count * 1e3
+
+
+def _line_of_difference(slow: Measurement, others: list[Measurement], phase: Phase) -> HotLine | None:
+    """The line that takes more of a step's time in one rank than in the others."""
+    more = [(path, weight / slow.steps.count) for path, weight in _paths(slow, phase)]
+    for each in others:
+        more += [(path, -weight / each.steps.count / len(others)) for path, weight in _paths(each, phase)]
+    return hottest(more)
+
+
+def _paths(rank: Measurement, phase: Phase) -> list[tuple[Path, float]]:
+    """The own lines of a phase with their weights; those of the workers, where there are some."""
+    loading = Loading(rank)
+    if phase == Phase.DATA_WAIT and loading.loader:
+        return loading.own_paths(lambda _: True)
+    samples = rank.observations.of(Role.TRAINING, rank.steps.began_s, rank.steps.ended_s)
+    return [(rank.observations.own(each.stack), each.weight_s) for each in samples if each.phase == phase]
