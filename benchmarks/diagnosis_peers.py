@@ -1,0 +1,146 @@
+"""The first line that each tool names in a slow script: `workshop measure` beside py-spy, Scalene and pyinstrument.
+
+    pip install scalene pyinstrument
+    python benchmarks/diagnosis_peers.py
+
+The scripts are those of `benchmarks/diagnosis.py`, each with one planted fault in a line that is known. None of the
+peers names a cause, so the comparison is about the line alone: right is the tool whose hottest line of the script is
+the planted one. What a tool counts for a library is given to the line of the script that called it, wherever its data
+allow that. Each tool watches a script for as long as the others do, and is then told to end, as a person would.
+"""
+
+import argparse
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from diagnosis import CORPUS, measured
+from machine import machine
+
+from workshop.profiles import stacks
+
+Lines = Counter[int]
+"""The weight of each line of the script."""
+
+ENDS_WITHIN_S = 60.0
+START_UP_S = 6.0
+"""The time in which a script has begun to train."""
+
+
+def main() -> None:
+    """Try each tool with each script, and print a table."""
+    parser = argparse.ArgumentParser(description="Which line does each tool name first?")
+    parser.add_argument("--only", nargs="*", help="some of the scripts, by their names", metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement (default: %(default)s)")
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help="(default: %(default)s)")
+    args = parser.parse_args()
+
+    planted = tomllib.loads((args.corpus / "planted.toml").read_text())
+    names = [name for name in sorted(planted) if planted[name]["line"] and (not args.only or name in args.only)]
+    print(f"{machine()}\n\n| script | planted line | {' | '.join(TOOLS)} |\n|---|---|{'---|' * len(TOOLS)}")
+    right = collections.Counter[str]()
+    for name in names:
+        script = (args.corpus / f"{name}.py").absolute()
+        texts = script.read_text().splitlines()
+        line = next(number for number, text in enumerate(texts, start=1) if planted[name]["line"] in text)
+        first = {tool: run(script, args.seconds) for tool, run in TOOLS.items()}
+        right.update(tool for tool, found in first.items() if found == line)
+        cells = (f"**{found}**" if found == line else str(found or "none") for found in first.values())
+        print(f"| {name} | {line} | {' | '.join(cells)} |", flush=True)
+    print(f"| right of {len(names)} | | {' | '.join(str(right[tool]) for tool in TOOLS)} |")
+
+
+def workshop(script: Path, seconds: float) -> int | None:
+    """The line of the first finding."""
+    found, _ = measured(script, seconds)
+    return found[0].line if found and found[0].file == str(script) else None
+
+
+def py_spy(script: Path, seconds: float, *options: str) -> int | None:
+    """Of `py-spy record`, with the processes that the script starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "raw"
+        command = ["py-spy", "record", "--subprocesses", "--format", "raw", "--output", str(output), *options, "--"]
+        watch([*command, sys.executable, str(script)], Path(folder), seconds, signal.SIGINT)
+        lines: Lines = Counter()
+        for stack in stacks.read(output).stacks:
+            own = [frame.line for frame in stack.frames if frame.path.endswith(script.name) and frame.line]
+            if own and not any("_bootstrap" in frame.name and "threading" in frame.path for frame in stack.frames):
+                lines[own[-1]] += stack.count
+        return heaviest(lines)
+
+
+def scalene(script: Path, seconds: float) -> int | None:
+    """Of `scalene run --cpu-only`: the time in Python, in native code and waiting."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "profile.json"
+        command = [sys.executable, "-m", "scalene", "run", "--cpu-only", "--outfile", str(output), str(script)]
+        watch(command, Path(folder), seconds, signal.SIGINT)
+        if not output.exists():
+            return None
+        files = json.loads(output.read_text()).get("files", {})
+        lines: Lines = Counter()
+        for path, found in files.items():
+            for each in found["lines"] if path.endswith(script.name) else []:
+                lines[each["lineno"]] += sum(each[f"n_{what}_percent"] for what in ("cpu_python", "cpu_c", "sys"))
+        return heaviest(lines)
+
+
+def pyinstrument(script: Path, seconds: float) -> int | None:
+    """Of a session of pyinstrument, which keeps the lines that its own reports leave out."""
+    from pyinstrument.session import Session
+
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "session.pyisession"
+        command = [sys.executable, "-m", "pyinstrument", "-r", "pyisession", "-o", str(output), str(script)]
+        watch(command, Path(folder), seconds, signal.SIGINT)
+        if not output.exists():
+            return None
+        lines: Lines = Counter()
+        for stack, weight in Session.load(str(output)).frame_records:
+            own = [frame for frame in stack if script.name in frame.split("\x00")[1:2].__str__()]
+            of_line = [part[1:] for frame in own[-1:] for part in frame.split("\x01") if part.startswith("l")]
+            lines.update({int(number): weight for number in of_line})
+        return heaviest(lines)
+
+
+TOOLS: dict[str, Callable[[Path, float], int | None]] = {
+    "workshop measure": workshop,
+    "py-spy": py_spy,
+    "py-spy --idle": lambda script, seconds: py_spy(script, seconds, "--idle"),
+    "Scalene": scalene,
+    "pyinstrument": pyinstrument,
+}
+
+
+def heaviest(lines: Lines) -> int | None:
+    """Return the line that most of the time is counted for."""
+    return max(lines, key=lines.__getitem__, default=None)
+
+
+def watch(command: list[str], folder: Path, seconds: float, end: signal.Signals) -> None:
+    """Let a command run for some seconds of training, then end its first process, and get rid of what is left."""
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        time.sleep(START_UP_S + seconds)
+        process.send_signal(end)
+        try:
+            process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
