@@ -275,6 +275,16 @@ def planted_wait(place: Place) -> Found:
     return Found(says, with_wait > without, {"idle_without": without, "idle_with": with_wait})
 
 
+def named_wait(place: Place) -> Found:
+    """Plant a line that waits for the device, and see whether `workshop measure` names it."""
+    script = resnet(place, "[parameter.grad.norm().item() for parameter in model.parameters()]")
+    found = place.workshop("measure", "--seconds", 6, "--no-headroom", script)["findings"]
+    waits = [each for each in found if each["cause"] == "device-sync"]
+    named = waits and ".item()" in script.read_text().splitlines()[waits[0]["line"] - 1]
+    says = f"line {waits[0]['line']}, {waits[0]['ms_a_step']:.1f} ms a step" if waits else "no line is named"
+    return Found(says, bool(named), {"findings": found})
+
+
 def own_trace(place: Place) -> Found:
     """Read a trace of our own; what is computed as HolisticTraceAnalysis does must add up, too."""
     folder = recorded(place, resnet(place))
@@ -334,6 +344,7 @@ CLAIMS = {
     "hidden-timm": Claim("beside them: timm's PrefetchLoader", hides(by_timm, 0.0, 1.0)),
     "measured-phases": Claim("`measure`: the phases are those of the device, within 5 %", measured_phases),
     "planted-wait": Claim("`trace`: an `.item()` for each parameter leaves the device idle", planted_wait),
+    "named-wait": Claim("`measure` names the line that waits for the device", named_wait),
     "trace": Claim("`record torch` and `trace` show what the device did; --hta-compat adds up", own_trace),
     "links": Claim("part 9: the closed form is 10 times as fast as QR on the CPU, moved", links),
     "part3": Claim("`check part3` accepts the solution", checked("part3", solution(3), 0), True),

@@ -109,7 +109,7 @@ class PhaseClock:
         return {str(phase): each for phase, each in seconds.items()}
 
     def _account(self) -> None:
-        if self.synchronize:
+        if self.synchronize and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()
         now = _monotonic()
         self._seconds[self.counted_phase] += now - self._since

@@ -1,0 +1,74 @@
+"""Causes that only a GPU has: lines that wait for it, and copies from memory that it cannot read by itself."""
+
+from workshop.diagnosis.findings import Finding, finding, gain_of
+from workshop.diagnosis.lines import Path, hottest
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.probe.observations import Role
+from workshop.probe.phases import Phase
+
+LITTLE = 0.04
+"""A smaller share of a step is not worth a sentence."""
+
+
+def device_findings(measurement: Measurement) -> list[Finding]:
+    """Return what holds a GPU up; nothing where there is none."""
+    if measurement.synchronized is None:
+        return []
+    return [
+        *_device_sync(measurement, measurement.synchronized),
+        *_pageable_copy(measurement, measurement.synchronized),
+    ]
+
+
+def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[Finding]:
+    """The line that waits for the GPU: it takes time as it is, and little if the phase before has waited already.
+
+    The GPU works while the line waits, and does not while the rest of the step runs on the CPU. At best both run beside
+    each other all the time: then a step takes as long as the longer of the two.
+    """
+    waits = [(path, weight / measurement.steps.count) for path, weight in _besides(measurement, measurement.steps)]
+    waits += [(path, -weight / synchronized.count) for path, weight in _besides(measurement, synchronized)]
+    line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
+    if line is None or line.weight < LITTLE * step_s:
+        return []
+    return [
+        finding(
+            "device-sync",
+            "This line waits until the GPU has done all it was asked to, and the GPU then waits for the next step: "
+            "keep results on the GPU, and read them, as .item(), .cpu() and print do, only every so many steps.",
+            gain=gain_of(step_s, max(step_s - line.weight, line.weight)),
+            path=line.path,
+            ms_a_step=line.weight * 1e3,
+            share=line.weight / step_s,
+        )
+    ]
+
+
+def _besides(measurement: Measurement, steps: MeasuredSteps) -> list[tuple[Path, float]]:
+    """The own lines between the phases, with their weights."""
+    observations = measurement.observations
+    samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
+    return [(observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.OTHER]
+
+
+def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> list[Finding]:
+    """Copies to the GPU from memory that is not pinned: the driver has to copy it once more before."""
+    steps, share = measurement.steps, synchronized.share(Phase.COPY)
+    if not steps.pageable_bytes or share < LITTLE:
+        return []
+    observations = measurement.observations
+    samples = observations.of(Role.TRAINING, synchronized.began_s, synchronized.ended_s)
+    line = hottest((observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.COPY)
+    return [
+        finding(
+            "pageable-copy",
+            f"{steps.pageable_bytes / steps.count / 1e6:.1f} MB a step are copied to the GPU from memory that is not "
+            "pinned: say pin_memory=True to the DataLoader, and copy with non_blocking=True.",
+            gain=gain_of(1.0, 1.0 - share),
+            phase=Phase.COPY,
+            path=line.path if line else (),
+            ms_a_step=share * steps.ms_a_step,
+            share=share,
+        )
+    ]
