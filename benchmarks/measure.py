@@ -2,9 +2,9 @@
 
     python benchmarks/measure.py
 
-The cost: a script with its pictures in memory, so that nothing hides the hooks, times its own steps. It runs with the
-hooks and without, in turn; once it trains ResNet-18, once a model of one small layer, where the cost shows alone. The
-headroom: what is promised for the untouched script, and what part 5's solution reaches, its cache warm.
+The cost: a script with its pictures in memory, so that nothing hides hooks and samplers, times its own steps. It runs
+with them and without, in turn; it trains ResNet-18, once with a worker, and a model of one small layer, where the cost
+shows alone. The headroom: what is promised for the untouched script, and what part 5's solution reaches, its cache warm.
 """
 
 import argparse
@@ -37,9 +37,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from torchvision.models import resnet18
 
-steps, side = int(sys.argv[1]), int(sys.argv[2])
+steps, side, workers = map(int, sys.argv[1:])
 data = TensorDataset(torch.randn(64, 3, side, side), torch.randint(0, 37, (64,)))
-loader = DataLoader(data, batch_size=16)
+loader = DataLoader(data, batch_size=16, num_workers=workers, persistent_workers=workers > 0)
 model = resnet18(num_classes=37) if side > 1 else nn.Sequential(nn.Flatten(), nn.Linear(3, 37))
 loss_fn = nn.CrossEntropyLoss()
 optimizer = torch.optim.AdamW(model.parameters())
@@ -69,16 +69,17 @@ def main() -> None:
     print(machine())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print_cost("ResNet-18, 16 pictures of 64 pixels", folder, args.rounds, [str(args.steps), "64"])
-        print_cost("a step of next to nothing", folder, args.rounds, [str(50 * args.steps), "1"])
+        print_cost("ResNet-18, 16 pictures of 64 pixels", folder, args.rounds, args.steps, 64, 0)
+        print_cost("the same, loaded by a worker", folder, args.rounds, args.steps, 64, 1)
+        print_cost("a step of next to nothing", folder, args.rounds, 50 * args.steps, 1, 0)
         print_headroom(folder, args.seconds)
 
 
-def print_cost(name: str, folder: Path, rounds: int, arguments: list[str]) -> None:
-    """Time of a step with the hooks to that without, of runs side by side."""
+def print_cost(name: str, folder: Path, rounds: int, *arguments: int) -> None:
+    """Time of a step with hooks and samplers to that without, of runs side by side."""
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    command = [str(script), *arguments]
+    command = [str(script), *map(str, arguments)]
     plain, hooked = [], []
     for _ in range(rounds):
         plain.append(float(subprocess.check_output([sys.executable, *command])))

@@ -9,6 +9,7 @@ from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.ranks import slow_rank, waits_ms
+from workshop.probe.phases import Phase
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,14 @@ class Diagnosis:
             for rank, each in found.ranks.items()
         ]
         return {
+            "phases": {
+                str(phase): {"ms_a_step": seconds / found.table.count * 1e3, "share": found.table.share(phase)}
+                for phase, seconds in zip(Phase, found.table.phases_s.values(), strict=True)
+            },
             "steps": found.steps.as_dict(),
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),
+            "with_workers": {workers: each.as_dict() for workers, each in found.with_workers.items()},
             "findings": [each.as_dict() for each in self.findings],
             "lines": [each.as_dict() for each in self.lines],
             "notes": found.notes,

@@ -11,11 +11,26 @@ LEAST_GAIN = 1.05
 MOST_GAIN = 1000.0
 """A larger gain than this cannot be told from shares of the time."""
 
-BESIDES = 1.2
+BESIDES = 1.25
 """A line costs up to this many times its own time: what comes after it finds cold caches and sleeping threads."""
 
 
 FIRST = ("growing-steps", "slow-rank")
+
+TAUGHT_IN = {
+    "own-work": 2,
+    "few-workers": 3,
+    "worker-contention": 3,
+    "worker-restarts": 3,
+    "large-batches": 3,
+    "slow-collate": 4,
+    "slow-item": 5,
+    "pageable-copy": 6,
+    "device-sync": 8,
+    "tiny-operators": 9,
+    "slow-rank": 10,
+}
+"""The part of the workshop that teaches how to find and mend it."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +72,21 @@ def finding(
     phase: str = "",
     path: tuple[Frame, ...] = (),
     process: str = "training",
-    besides: float = BESIDES,
+    besides: float | None = None,
     measured: bool = False,
 ) -> Finding:
-    """Make a finding about the last line of a path of own frames."""
+    """Make a finding about the last line of a path of own frames.
+
+    What it costs is taken for a bit more than was seen, because its gain is a limit: `besides` times as much, which is
+    `BESIDES` by default, and 1 for a gain that was measured.
+    """
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     function = functions[-1] if functions else frame.name
-    gain = gain if measured else min(1.0 + besides * (gain - 1.0), MOST_GAIN)
+    besides = besides or (1.0 if measured else BESIDES)
+    gain = min(1.0 + besides * (gain - 1.0), MOST_GAIN)
+    if part := TAUGHT_IN.get(cause):
+        words = f"{words} See part {part}."
     return Finding(
         cause, phase, frame.path, frame.line, function, process, ms_a_step, min(share, 1.0), gain, measured, words
     )

@@ -31,6 +31,8 @@ class MeasuredSteps:
     """The number of batches that DataLoaders handed out for the training."""
     batch_bytes: int = 0
     """The size of these batches together."""
+    pageable_bytes: int = 0
+    """The size of what was copied to a GPU from memory that is not pinned."""
     first_step: int = 0
     """The number of the first of them, from 0."""
     backward_s: tuple[float, ...] = ()
@@ -70,6 +72,7 @@ def together(reports: Sequence[StepReport], wall_s: float) -> MeasuredSteps:
         blocks_ms=tuple(_blocks_ms(reports)),
         batches=sum(each.training for each in counts),
         batch_bytes=sum(each.bytes for each in counts),
+        pageable_bytes=sum(each.pageable_bytes for each in counts),
         first_step=reports[0].first_step,
         backward_s=tuple(each for report in reports for each in report.backward_s),
     )

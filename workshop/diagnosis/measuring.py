@@ -9,7 +9,7 @@ from workshop.diagnosis.measured_ranks import MODULE, MeasuredRanks
 from workshop.diagnosis.measured_script import MeasuredScript
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import read_observations
+from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.errors import WorkshopError
 from workshop.probe.changed_loaders import PREFETCHED
@@ -23,6 +23,9 @@ PATIENCE_S = 600.0
 
 CLOSER_STEPS = 2
 """The backward passes of so many steps are cut into lines. They, too, warm the script up."""
+
+LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
+"""After this time, the last samples are no longer in the memory of a process alone."""
 
 INTERRUPTED = "Stopped by Ctrl-C: this is what was seen until then, without the headroom."
 
@@ -54,42 +57,40 @@ def measure(
         say(f"waiting for the first steps of {script}")
         run = StagedRun(measured)
         run.take(WARM_UP_STEPS)
-        _look_closer(run, processes=1 + len(run.others))
+        _look_closer(run)
         say(f"measuring its steps for {seconds:g} s")
         steps = run.measure("as it is", seconds)
         if not steps and run.interrupted:
             raise KeyboardInterrupt
         if not steps:
             raise run.error or WorkshopError(f"{script} ended after {run.seen} optimizer steps; {_too_few(run.seen)}")
-        circumstances = run.circumstances
-        synchronized = run.measure("synchronized", seconds / 2) if circumstances.device == "cuda" else None
         notes = [f"The script crashed: {run.error}."] if run.error else []
         if run.batches["elsewhere"]:
             notes.append("Batches are loaded in another thread: the wait for them is under other.")
+        synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
+        found = Measurement(steps, synchronized, None, tuple(notes), run.circumstances, Observations())
         if measured.ranks:
-            return _of_ranks({0: steps, **run.of_others("as it is")}, synchronized, notes, circumstances, folder)
-        reached, why_not = _headroom(run, seconds / 2, headroom, say)
-        notes.extend([why_not] * bool(why_not))
-        time.sleep(1.2 * WRITTEN_EVERY_S)  # the last samples are still in its memory
-        observations = read_observations(folder)
-        found = Measurement(steps, synchronized, reached, tuple(notes), circumstances, observations)
-        return replace(found, with_workers=_with_workers(run, found, seconds / 4, say)) if reached else found
+            return _of_ranks(found, run.of_others("as it is"), folder)
+        return _otherwise(run, found, seconds, headroom, say)
 
 
-def _of_ranks(
-    steps: dict[int, MeasuredSteps],
-    synchronized: MeasuredSteps | None,
-    notes: list[str],
-    circumstances: Circumstances,
-    folder: Path,
-) -> Measurement:
+def _of_ranks(first: Measurement, others: dict[int, MeasuredSteps], folder: Path) -> Measurement:
     """The measurement of the first rank, and with it those of all ranks."""
-    time.sleep(1.2 * WRITTEN_EVERY_S)
+    time.sleep(LAST_WRITTEN_S)
     ranks = {
-        rank: Measurement(each, None, None, (), circumstances, read_observations(folder / f"rank{rank}"))
-        for rank, each in sorted(steps.items())
+        rank: replace(first, steps=steps, observations=read_observations(folder / f"rank{rank}"))
+        for rank, steps in sorted({0: first.steps, **others}.items())
     }
-    return replace(ranks[0], synchronized=synchronized, notes=tuple(notes), ranks=ranks)
+    return replace(ranks[0], ranks=ranks)
+
+
+def _otherwise(run: StagedRun, found: Measurement, seconds: float, headroom: bool, say: Say) -> Measurement:
+    """Measure the same loop with batches from memory, and, where it may help, with other numbers of workers."""
+    reached, why_not = _headroom(run, seconds / 2, headroom, say)
+    time.sleep(LAST_WRITTEN_S)
+    notes = (*found.notes, *[why_not] * bool(why_not))
+    found = replace(found, headroom=reached, notes=notes, observations=read_observations(run.script.folder))
+    return replace(found, with_workers=_with_workers(run, found, seconds / 4, say)) if reached else found
 
 
 def _with_workers(run: StagedRun, found: Measurement, seconds: float, say: Say) -> dict[int, MeasuredSteps]:
@@ -144,9 +145,10 @@ def _headroom(run: StagedRun, seconds: float, wanted: bool, say: Say) -> tuple[M
     return replayed, ""
 
 
-def _look_closer(run: StagedRun, processes: int) -> None:
+def _look_closer(run: StagedRun) -> None:
     """Have a few of the first steps looked at more closely than steps can be whose time is measured."""
     run.measure("closer", 0.0, CLOSER_STEPS)
+    processes = 1 + len(run.others)
     for trial in _worth_a_trial(run.circumstances, usable_cores() // processes):
         run.measure(f"trial {trial}", 0.0, 1)
 
@@ -166,4 +168,4 @@ def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
 def _too_few(steps: int) -> str:
     if steps:
         return "let it train for more steps"
-    return "steps in processes that it starts, as torchrun does, are not seen"
+    return "steps in processes that it starts are not seen, but for those of workshop measure torchrun"

@@ -24,6 +24,8 @@ from workshop.profiles.code_origin import CodeOrigins
 from workshop.profiles.stacks import Frame, Recording, Stack
 
 PROBE = str(Path(probe.__file__).parent)
+TELLS = "_tell"
+"""The function of the hooks below which the workshop itself is at work."""
 
 LONGEST_WEIGHT_S = 1.0
 """A process that was not sampled for longer than this was held up as a whole."""
@@ -118,6 +120,7 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
     """Enter the events of one process."""
     frames: list[WireFrame] = []
     stacks: list[tuple[Frame, ...]] = []
+    not_the_script: set[int] = set()
     taken: dict[float, list[tuple[Role, str, int]]] = defaultdict(list)
     pid = 0
     for event in events:
@@ -126,7 +129,11 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 pid = event.pid
                 found.cpu[pid].append((event.t, event.cpu_s))
                 frames += event.frames
-                stacks += [_below_fork(frames_of(frames[number] for number in stack)) for stack in event.stacks]
+                for numbers in event.stacks:
+                    wired = [frames[number] for number in numbers]
+                    if any(name == TELLS and path.startswith(PROBE) for name, path, _ in wired):
+                        not_the_script.add(len(stacks))
+                    stacks.append(_below_fork(frames_of(wired)))
                 for time_s, role, phase, stack in event.samples:
                     taken[time_s].append((Role(role), phase, stack))
             case BackwardPass():
@@ -141,4 +148,8 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 found.settings.append(event)
     for before, now in pairwise(sorted(taken)):
         weight_s = min(now - before, LONGEST_WEIGHT_S)
-        found.samples += [Sample(now, weight_s, pid, role, phase, stacks[stack]) for role, phase, stack in taken[now]]
+        found.samples += [
+            Sample(now, weight_s, pid, role, phase, stacks[stack])
+            for role, phase, stack in taken[now]
+            if stack not in not_the_script
+        ]

@@ -35,11 +35,12 @@ class BackwardLines:
 
     Attributes:
         begun: whether the next backward pass is to be cut.
+        step: the number of the training step that it belongs to.
     """
 
     def __init__(self, events: EventFile) -> None:
         self._events = events
-        self.begun = False
+        self.begun, self.step = False, 0
         self._handles: list[Any] = []
         self._calls: Counter[tuple[CodeType, int]] = Counter()
 
@@ -94,6 +95,7 @@ class BackwardLines:
         operations = Counter(self._stacks)
         self._events.write(
             BackwardPass,
+            step=self.step,
             operations=len(self._stacks),
             parts=tuple((seconds[stack], operations[stack], stack) for stack in seconds | operations),
             loops=tuple(self._loops()),

@@ -130,7 +130,9 @@ class BatchCounts:
     kept: int = 0
     from_memory: int = 0
     bytes: int = 0
-    """The size of the tensors of all training batches."""
+    """The size of the arrays of all training batches."""
+    pageable_bytes: int = 0
+    """The size of what was copied to a GPU from memory that is not pinned."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ class SettingMade(Event):
 class BackwardPass(Event):
     """A backward pass on one device, cut into the lines of the forward pass that made its operations."""
 
+    step: int
+    """The number of the training step, from 0."""
     operations: int
     """The number of operations in the graph."""
     parts: tuple[tuple[float, int, tuple[WireFrame, ...]], ...]

@@ -42,7 +42,7 @@ class StepMeter(Listener):
         self.stage = "warm-up"
         self._pid = os.getpid()
         self.rank = rank
-        self.trial = ""
+        self.trials: list[str] = []
         self.anomaly_mode = False
         self.model: nn.Module | None = None
         self.reported_s = self.stepped_s = self.backward_s = _monotonic()
@@ -87,21 +87,26 @@ class StepMeter(Listener):
         else:
             self.batches.validation += 1
 
+    def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        """Count what a GPU cannot fetch by itself."""
+        if result.is_cuda and not tensor.is_cuda and not tensor.is_pinned():
+            self.batches.pageable_bytes += tensor.numel() * tensor.element_size()
+
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Count the samples that enter the first model: those of a loop without a DataLoader."""
         if self.model is None and is_trained(module):
             self.model = module
         if module is self.model and torch.is_grad_enabled():
             self.trained += measure_batch((inputs, options))[0]
-            if self.trial:
-                attempt(self.trial, module, inputs, options, self.events)
-                self.trial = ""
+            while self.trials:
+                attempt(self.trials.pop(), module, inputs, options, self.events)
             if self.stage == "closer" and not self.compiled() and not self.anomaly_mode:
                 self.backward_lines.begin()
 
     def on_backward(self, tensors: Any) -> None:
         """Look for anomaly mode, which a script may switch on for this pass alone."""
         self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
+        self.backward_lines.step = self.first_step + len(self.durations_us)
         self.backward_lines.on_backward(tensors)
         self.backward_s = _monotonic()
 
@@ -158,7 +163,8 @@ class StepMeter(Listener):
         store.keeping, store.replaying = stage == "keep", stage == "replay"
         workers = stage.partition("workers ")[2]
         self.hooks.loaders.load_with(int(workers) if workers else None)
-        self.trial = "tiny-operators" if stage == "closer" else stage.partition("trial ")[2]
+        trial = stage.partition("trial ")[2]
+        self.trials = ["once-for-all", "tiny-operators"] if stage == "closer" else [trial] * bool(trial)
 
     def circumstances(self) -> Circumstances:
         """Return what decides how fast a step is computed."""

@@ -6,6 +6,7 @@ import random
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
@@ -26,7 +27,10 @@ SMALL_OPERATORS = 500
 OPERATORS_A_ROW = 5
 """The number of operators of a trial that is about how long each takes, however small it is."""
 
-Pass: TypeAlias = Callable[[], None]
+MANY_CALLS = 16
+"""A module that is called less often in a pass is not called in a loop over small things."""
+
+Pass: TypeAlias = Callable[[], object]
 
 _monotonic = time.monotonic  # the script may replace it
 
@@ -96,11 +100,68 @@ def _without_loop(*_: Any) -> Iterator[Pass]:
     yield lambda: (layer(rows) * 0.5).sum().backward()
 
 
+def _once_for_all(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """The modules that a pass calls many times: as often as it does, and once with all of the rows."""
+    repeated = _repeated_calls(_copy(model), inputs, options)
+    if not repeated:
+        raise RuntimeError(f"it calls no module {MANY_CALLS} times")
+    once = [(module, _rows(module, given, times), 1) for module, given, times in repeated]
+    yield lambda: _calls_and_backward(repeated)
+    yield lambda: _calls_and_backward(once)
+
+
+def _calls_and_backward(calls: list[tuple[nn.Module, tuple[Any, ...], int]]) -> None:
+    """Call each module so many times, then go back from the sum of all that comes out."""
+    outputs = [module(*given) for module, given, times in calls for _ in range(times)]
+    _sum_of_trained(outputs).backward()
+
+
+def _repeated_calls(model: nn.Module, inputs: Any, options: Any) -> list[tuple[nn.Module, tuple[Any, ...], int]]:
+    """Return the outermost modules that are called many times in a pass, what they are given first, and how often."""
+    times, first, within = Counter[nn.Module](), dict[nn.Module, tuple[Any, tuple[nn.Module, ...]]](), list[nn.Module]()
+
+    def enter(module: nn.Module, given: tuple[Any, ...]) -> None:
+        times[module] += 1
+        first.setdefault(module, (given, tuple(within)))
+        within.append(module)
+
+    def leave(*_: Any) -> None:
+        within.pop()
+
+    for each in model.modules():  # it is a copy
+        each.register_forward_pre_hook(enter)
+        each.register_forward_hook(leave, always_call=True)
+    model(*inputs, **options)
+    for each in model.modules():
+        each._forward_pre_hooks.clear()
+        each._forward_hooks.clear()
+    return [
+        (module, _rows(module, first[module][0], 1), times[module])
+        for module in first
+        if times[module] >= MANY_CALLS and all(times[outer] < MANY_CALLS for outer in first[module][1])
+    ]
+
+
+def _rows(module: nn.Module, given: tuple[Any, ...], times: int) -> tuple[Any, ...]:
+    """Return what a module is given, so many times in one batch; a recurrent one gets one series, and no state."""
+    recurrent = isinstance(module, (nn.RNNBase, nn.RNNCellBase))
+    along = 1 if isinstance(module, nn.RNNBase) and module.batch_first else 0
+
+    def repeat(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        rows = torch.cat([leaf.detach()] * times, along) if leaf.ndim else leaf.detach()
+        return rows.requires_grad_(leaf.is_floating_point())
+
+    return tree_map(repeat, given[:1] if recurrent else given)
+
+
 TRIALS: dict[str, Callable[[nn.Module, Any, Any], Iterator[Pass]]] = {
     "one-thread": _more_threads,
     "float64": _single_precision,
     "anomaly-mode": _without_anomaly_mode,
     "tiny-operators": _without_loop,
+    "once-for-all": _once_for_all,
 }
 """What can be tried, by the cause that it is about. Each makes two passes: as it is, and changed."""
 
@@ -159,12 +220,14 @@ def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:
 
 def _forward_and_backward(model: nn.Module, inputs: Any, options: Any) -> None:
     """Forward, and backward from the sum of all that comes out."""
-    output = model(*inputs, **options)
+    _sum_of_trained(model(*inputs, **options)).backward()
+    model.zero_grad()
+
+
+def _sum_of_trained(output: Any) -> torch.Tensor:
     leaves = tree_leaves(output)
     leaves += tree_leaves(vars(output)) if hasattr(output, "__dict__") and not isinstance(output, torch.Tensor) else []
-    trained = [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]
-    sum(each.sum() for each in trained).backward()
-    model.zero_grad()
+    return sum(each.sum() for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad)
 
 
 def _as_single(leaf: Any) -> Any:

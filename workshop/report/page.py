@@ -39,6 +39,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         summary=escape(f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"),
         findings="".join(_finding(each, sources) for each in found["findings"])
         or "<li>Nothing that was looked for.</li>",
+        ranks=_ranks(found["ranks"]) if found["ranks"] else "",
         phases="".join(_phases(found["synchronized"] or steps)),
         steps=_steps(steps["durations_s"]),
         sources="".join(_sources(found, sources)),
@@ -50,7 +51,7 @@ def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
     """What, where, the line itself, and what to do."""
     where = code = ""
     if finding["file"]:
-        process = ", in the workers" if finding["process"] == "worker" else ""
+        process = "" if finding["process"] == "training" else f" ({finding['process']})"
         where = f"{Path(finding['file']).name}:{finding['line']}, in {finding['function']}{process}"
         lines = sources.get(finding["file"], [])
         code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
@@ -59,6 +60,18 @@ def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
         f'<li><span class="gain">at most {finding["gain"]:.2f} times as fast</span><b>{escape(finding["cause"])}</b>'
         f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
     )
+
+
+def _ranks(ranks: list[Values]) -> str:
+    """A row for each rank: the milliseconds of each phase, and how long it waits for the others."""
+    header = "".join(f"<th>{name}</th>" for name in ("ms a step", *Phase, "waits"))
+    rows = []
+    for each in ranks:
+        steps = each["steps"]
+        of_phases = (seconds / steps["count"] * 1e3 for seconds in steps["phases_s"].values())
+        cells = "".join(f"<td>{ms:.1f}</td>" for ms in (*of_phases, each["waits_ms"]))
+        rows.append(f"<tr><th>rank {each['rank']}</th>{cells}</tr>")
+    return f'<div class="listing"><table id="ranks"><tr>{header}</tr>{"".join(rows)}</table></div>'
 
 
 def _phases(steps: Values) -> Iterable[str]:

@@ -26,18 +26,18 @@ def computing_findings(measurement: Measurement) -> list[Finding]:
 def _tiny_operators(measurement: Measurement) -> list[Finding]:
     observations, steps = measurement.observations, measurement.steps
     passes = observations.backward_passes
-    if not passes:
+    count = len({each.step for each in passes}) or 1
+    operations = sum(each.operations for each in passes) / count
+    repeated = sum(_repeated(observations, each) for each in passes) / count
+    if repeated < MANY_OPERATIONS:
         return []
-    operations = sum(each.operations for each in passes) / len(passes)
-    repeated = sum(_repeated(observations, each) for each in passes) / len(passes)
-    trial = observations.trials.get("tiny-operators")
-    if not trial or trial.error or repeated < MANY_OPERATIONS:
-        return []
-    small_ms = (trial.as_it_is_s - trial.changed_s) / SMALL_OPERATORS * 1e3
     both = measurement.table.share(Phase.FORWARD, Phase.BACKWARD)
     each_ms = both * steps.ms_a_step / operations
-    each_ms = MOSTLY_CALLS * each_ms if each_ms < TINY * small_ms else small_ms
-    part = min(each_ms * repeated / steps.ms_a_step, both)
+    small_ms = _saved(observations, "tiny-operators")[0] / SMALL_OPERATORS
+    _, saved = _saved(observations, "once-for-all")
+    if not saved and each_ms < TINY * small_ms:
+        saved = MOSTLY_CALLS
+    part = min(repeated * max(saved * each_ms, small_ms) / steps.ms_a_step, both)
     samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
     trunk = trunk_of(observations.own(each.stack) for each in samples if each.phase == Phase.OPTIMIZER)
     forward = [(observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.FORWARD]
@@ -45,8 +45,8 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
     return [
         finding(
             "tiny-operators",
-            f"{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and each costs about "
-            f"{each_ms * 1e3:.0f} µs, however small it is: compute with larger tensors in the place of the loop.",
+            f"{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and most of their time "
+            "goes into the calls, not the numbers: compute with larger tensors in the place of the loop.",
             gain=gain_of(1.0, 1.0 - part),
             phase=Phase.FORWARD,
             path=line.path if line else (),
@@ -54,6 +54,15 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
             share=part,
         )
     ]
+
+
+def _saved(observations: Observations, name: str) -> tuple[float, float]:
+    """The milliseconds that a trial has saved, and their share; 0 if it could not be made."""
+    trial = observations.trials.get(name)
+    if trial is None or trial.error:
+        return 0.0, 0.0
+    saved_s = max(0.0, trial.as_it_is_s - trial.changed_s)
+    return saved_s * 1e3, saved_s / trial.as_it_is_s
 
 
 def _repeated(observations: Observations, backward: BackwardPass) -> float:
@@ -67,6 +76,9 @@ def _repeated(observations: Observations, backward: BackwardPass) -> float:
         repeated += operations * (1.0 - 1.0 / times)
     return repeated
 
+
+OF_A_COPY = 1.1
+"""What was tried on a copy of the model, with another loss, may cost so many times as much in the training itself."""
 
 _WORDS = {
     "one-thread": "The operators run on one thread, though there are more cores: leave the number of threads to torch.",
@@ -100,6 +112,7 @@ def _settings(measurement: Measurement) -> list[Finding]:
                 path=_where(measurement, cause),
                 ms_a_step=share * steps.ms_a_step,
                 share=share,
+                besides=OF_A_COPY,
                 measured=True,
             )
         )

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from workshop.diagnosis.findings import BESIDES, Finding, finding, gain_of
+from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, LITTLE, LOADER, MEGABYTE, Loading, cores, weight
 from workshop.diagnosis.measurement import Measurement
@@ -16,6 +16,10 @@ NEARLY = 1.2
 
 DOMINATES = 0.6
 """A line of this share of the loading is the one to mend; else there are several, and more workers help them all."""
+
+
+OF_LOADING = 1.05
+"""A line of the loading costs hardly more than what was seen: the steps without any loading were measured."""
 
 
 def loading_findings(measurement: Measurement) -> list[Finding]:
@@ -55,7 +59,7 @@ def _lines(loading: Loading) -> list[Finding]:
                 cause,
                 _LINE_WORDS[cause],
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
-                besides=1.0 if loading.measurement.headroom else BESIDES,  # it was measured without the loading
+                besides=OF_LOADING if loading.measurement.headroom else None,
                 phase=Phase.DATA_WAIT,
                 path=line.path,
                 process=loading.process,
@@ -106,11 +110,16 @@ def _distorts(settings: Finding, loading: Loading) -> bool:
 
 
 def _best(loading: Loading) -> int:
-    """The number of workers nearest to that of the script, of those that are nearly as good as the best."""
-    tried = loading.measurement.with_workers
+    """The number of workers nearest to that of the script, of those that are nearly as good as the best.
+
+    If workers that are kept help, the number is not what is wrong.
+    """
+    tried, now = loading.measurement.with_workers, loading.workers
+    if loading.restarts and now in tried and loading.steps.ms_a_step > NEARLY * tried[now].ms_a_step:
+        return now
     least_ms = min(each.ms_a_step for each in tried.values())
     good = [workers for workers, each in tried.items() if each.ms_a_step <= NEARLY * least_ms]
-    return min(good, key=lambda workers: abs(workers - loading.workers))
+    return min(good, key=lambda workers: abs(workers - now))
 
 
 def _why(loading: Loading, workers: int) -> tuple[str, str]:

@@ -25,6 +25,9 @@ SEEN_MS = 30.0
 GROWS = 1.25
 """Steps grow if those of the last quarter take this many times as long as those of the first."""
 
+STILL_GROWS = 1.3
+"""Steps that grow will cost more when they are measured the next time, or for longer."""
+
 FEWEST_TO_GROW = 12
 """The number of steps in which a trend can be told from chance."""
 
@@ -162,6 +165,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
             f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms: if this line "
             "goes over all that was kept so far, keep a sum in the place of a list, or drop what is old.",
             gain=float(mean / at_first),
+            besides=STILL_GROWS,
             phase=max(by_phase, key=by_phase.__getitem__),
             path=line.path,
             ms_a_step=float(grown * 1e3),
