@@ -51,7 +51,7 @@ def test_each_line_has_the_share_that_it_takes(tmp_path: Path) -> None:
         names = {frame.name for frame in each.stack}
         seen["in_python" if "in_python" in names else "other"] += each.weight_s  # type: ignore[assignment]
     share = seen["in_python"] / seen.total()
-    assert share == pytest.approx(took["in_python"] / took.total(), abs=0.2), "half of it would be missed by default"
+    assert 0.6 < share / (took["in_python"] / took.total()) < 1.4, "by default, nearly all of it would be missed"
     lines = {frame.line for each in samples for frame in each.stack if frame.name == "in_python"}
     first = in_python.__code__.co_firstlineno
     assert lines <= set(range(first + 2, first + 6)), "never the line of the def"

@@ -39,11 +39,10 @@ def measure(
 
     Example: workshop measure train.py configs/example_config.py
 
-    Example: workshop measure torchrun --nproc_per_node=2 train.py
-
     The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
     writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
-    checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. Exit codes: 2, there
+    checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. To see ranks side by
+    side, the script may be torchrun, with its arguments. Exit codes: 2, there
     is nothing to measure; 5, the script crashed.
     """
     from workshop.cli.measurement_text import print_changes, print_diagnosis
