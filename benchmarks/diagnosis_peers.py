@@ -32,7 +32,7 @@ Lines = Counter[int]
 """The weight of each line of the script."""
 
 ENDS_WITHIN_S = 60.0
-START_UP_S = 6.0
+START_UP_S = 5.0
 """The time in which a script has begun to train."""
 
 
@@ -75,7 +75,7 @@ def py_spy(script: Path, seconds: float, *options: str) -> int | None:
         for stack in stacks.read(output).stacks:
             own = [frame.line for frame in stack.frames if frame.path.endswith(script.name) and frame.line]
             if own and not any("_bootstrap" in frame.name and "threading" in frame.path for frame in stack.frames):
-                lines[own[-1]] += stack.count
+                lines[own[-1]] += stack.samples
         return heaviest(lines)
 
 
@@ -133,7 +133,7 @@ def watch(command: list[str], folder: Path, seconds: float, end: signal.Signals)
         command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
         time.sleep(START_UP_S + seconds)
-        process.send_signal(end)
+        os.killpg(process.pid, end)
         try:
             process.wait(ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
