@@ -1,7 +1,8 @@
 """The first line that each tool names in a slow script: `workshop measure` beside py-spy, Scalene and pyinstrument.
 
     pip install scalene pyinstrument
-    python benchmarks/diagnosis_peers.py
+    python benchmarks/diagnosis.py --json diagnosis.json
+    python benchmarks/diagnosis_peers.py diagnosis.json
 
 The scripts are those of `benchmarks/diagnosis.py`, each with one planted fault in a line that is known. None of the
 peers names a cause, so the comparison is about the line alone: right is the tool whose hottest line of the script is
@@ -23,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from diagnosis import CORPUS, measured
+from diagnosis import CORPUS
 from machine import machine
 
 from workshop.profiles import stacks
@@ -39,30 +40,29 @@ START_UP_S = 5.0
 def main() -> None:
     """Try each tool with each script, and print a table."""
     parser = argparse.ArgumentParser(description="Which line does each tool name first?")
+    parser.add_argument("diagnosis", type=Path, help="what benchmarks/diagnosis.py has found")
     parser.add_argument("--only", nargs="*", help="some of the scripts, by their names", metavar="NAME")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement (default: %(default)s)")
     parser.add_argument("--corpus", type=Path, default=CORPUS, help="(default: %(default)s)")
     args = parser.parse_args()
 
+    found = {each["name"]: each["found"] for each in json.loads(args.diagnosis.read_text())}
     planted = tomllib.loads((args.corpus / "planted.toml").read_text())
     names = [name for name in sorted(planted) if planted[name]["line"] and (not args.only or name in args.only)]
-    print(f"{machine()}\n\n| script | planted line | {' | '.join(TOOLS)} |\n|---|---|{'---|' * len(TOOLS)}")
+    names = [name for name in names if name in found]
+    columns = ("workshop measure", *TOOLS)
+    print(f"{machine()}\n\n| script | planted line | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
     right = collections.Counter[str]()
     for name in names:
         script = (args.corpus / f"{name}.py").absolute()
         texts = script.read_text().splitlines()
         line = next(number for number, text in enumerate(texts, start=1) if planted[name]["line"] in text)
-        first = {tool: run(script, args.seconds) for tool, run in TOOLS.items()}
-        right.update(tool for tool, found in first.items() if found == line)
-        cells = (f"**{found}**" if found == line else str(found or "none") for found in first.values())
+        first = {"workshop measure": found[name][0]["line"] if found[name] else None}
+        first |= {tool: run(script, args.seconds) for tool, run in TOOLS.items()}
+        right.update(tool for tool, named in first.items() if named == line)
+        cells = (f"**{named}**" if named == line else str(named or "none") for named in first.values())
         print(f"| {name} | {line} | {' | '.join(cells)} |", flush=True)
-    print(f"| right of {len(names)} | | {' | '.join(str(right[tool]) for tool in TOOLS)} |")
-
-
-def workshop(script: Path, seconds: float) -> int | None:
-    """The line of the first finding."""
-    found, _ = measured(script, seconds)
-    return found[0].line if found and found[0].file == str(script) else None
+    print(f"| right of {len(names)} | | {' | '.join(str(right[tool]) for tool in columns)} |")
 
 
 def py_spy(script: Path, seconds: float, *options: str) -> int | None:
@@ -91,7 +91,9 @@ def scalene(script: Path, seconds: float) -> int | None:
         lines: Lines = Counter()
         for path, found in files.items():
             for each in found["lines"] if path.endswith(script.name) else []:
-                lines[each["lineno"]] += sum(each[f"n_{what}_percent"] for what in ("cpu_python", "cpu_c", "sys"))
+                lines[each["lineno"]] += sum(
+                    each[kind] for kind in ("n_cpu_percent_python", "n_cpu_percent_c", "n_sys_percent")
+                )
         return heaviest(lines)
 
 
@@ -114,7 +116,6 @@ def pyinstrument(script: Path, seconds: float) -> int | None:
 
 
 TOOLS: dict[str, Callable[[Path, float], int | None]] = {
-    "workshop measure": workshop,
     "py-spy": py_spy,
     "py-spy --idle": lambda script, seconds: py_spy(script, seconds, "--idle"),
     "Scalene": scalene,

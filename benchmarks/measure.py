@@ -3,8 +3,9 @@
     python benchmarks/measure.py
 
 The cost: a script with its pictures in memory, so that nothing hides hooks and samplers, times its own steps. It runs
-with them and without, in turn; it trains ResNet-18, once with a worker, and a model of one small layer, where the cost
-shows alone. The headroom: what is promised for the untouched script, and what part 5's solution reaches, its cache warm.
+with them and without, in turn; it trains ResNet-18, also with a worker, and a model of one small layer, where the
+cost shows alone. The headroom: what is promised for the untouched script, and what part 5's solution reaches, its
+cache warm.
 """
 
 import argparse
