@@ -32,6 +32,9 @@ from workshop.profiles import stacks
 Lines = Counter[int]
 """The weight of each line of the script."""
 
+OF_SCALENE = ("n_cpu_percent_python", "n_cpu_percent_c", "n_sys_percent")
+"""The shares of a line: in Python, in native code, and waiting."""
+
 ENDS_WITHIN_S = 60.0
 START_UP_S = 5.0
 """The time in which a script has begun to train."""
@@ -80,12 +83,12 @@ def py_spy(script: Path, seconds: float, *options: str) -> int | None:
 
 
 def scalene(script: Path, seconds: float) -> int | None:
-    """Of `scalene run --cpu-only`: the time in Python, in native code and waiting."""
+    """Of `scalene run --cpu-only`."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "profile.json"
         command = [sys.executable, "-m", "scalene", "run", "--cpu-only", "--outfile", str(output), str(script)]
         watch(command, Path(folder), seconds, signal.SIGINT)
-        if not output.exists():
+        if not output.exists() or not output.stat().st_size:  # it had not ended in time
             return None
         files = json.loads(output.read_text()).get("files", {})
         lines: Lines = Counter()
@@ -105,7 +108,7 @@ def pyinstrument(script: Path, seconds: float) -> int | None:
         output = Path(folder) / "session.pyisession"
         command = [sys.executable, "-m", "pyinstrument", "-r", "pyisession", "-o", str(output), str(script)]
         watch(command, Path(folder), seconds, signal.SIGINT)
-        if not output.exists():
+        if not output.exists() or not output.stat().st_size:
             return None
         lines: Lines = Counter()
         for stack, weight in Session.load(str(output)).frame_records:
