@@ -12,6 +12,7 @@ allow that. Each tool watches a script for as long as the others do, and is then
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import signal
@@ -35,7 +36,7 @@ Lines = Counter[int]
 OF_SCALENE = ("n_cpu_percent_python", "n_cpu_percent_c", "n_sys_percent")
 """The shares of a line: in Python, in native code, and waiting."""
 
-ENDS_WITHIN_S = 60.0
+ENDS_WITHIN_S = 30.0
 START_UP_S = 5.0
 """The time in which a script has begun to train."""
 
@@ -106,7 +107,18 @@ def pyinstrument(script: Path, seconds: float) -> int | None:
 
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "session.pyisession"
-        command = [sys.executable, "-m", "pyinstrument", "-r", "pyisession", "-o", str(output), str(script)]
+        command = [
+            sys.executable,
+            "-m",
+            "pyinstrument",
+            "-i",
+            "0.01",
+            "-r",
+            "pyisession",
+            "-o",
+            str(output),
+            str(script),
+        ]
         watch(command, Path(folder), seconds, signal.SIGINT)
         if not output.exists() or not output.stat().st_size:
             return None
@@ -143,7 +155,8 @@ def watch(command: list[str], folder: Path, seconds: float, end: signal.Signals)
         except subprocess.TimeoutExpired:
             pass
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended with all that it had started
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":
