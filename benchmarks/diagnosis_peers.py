@@ -125,7 +125,7 @@ def pyinstrument(script: Path, seconds: float) -> int | None:
         lines: Lines = Counter()
         for stack, weight in Session.load(str(output)).frame_records:
             own = [frame for frame in stack if script.name in frame.split("\x00")[1:2].__str__()]
-            of_line = [part[1:] for frame in own[-1:] for part in frame.split("\x01") if part.startswith("l")]
+            of_line = [part[1:] for frame in own[-1:] for part in frame.split("\x01")[1:] if part[0] == "l"]
             lines.update({int(number): weight for number in of_line})
         return heaviest(lines)
 

@@ -88,13 +88,13 @@ def test_without_workers_what_only_workers_may_have_is_left_out(hooks: TrainingH
 
 
 def test_afterwards_all_is_as_before(hooks: TrainingHooks) -> None:
-    """The epoch that began in the trial ends with it."""
+    """The epoch that began in the trial goes on with the script's own batches."""
     loader = DataLoader(WhoLoads(), batch_size=1)
     hooks.loaders.load_with(1)
     batches = iter(loader)
     next(batches)
     hooks.loaders.load_with(None)
-    assert list(batches) == []
+    assert [loaded_by(batch) for batch in batches] == [{os.getpid()}] * 6
     assert [loaded_by(batch) for batch in loader] == [{os.getpid()}] * 6
 
 
@@ -108,3 +108,82 @@ def test_a_dataset_without_length(hooks: TrainingHooks) -> None:
     hooks.loaders.load_with(1)
     batches = iter(DataLoader(Endless(), batch_size=4))
     assert os.getpid() not in loaded_by(next(batches))
+
+
+def test_loaders_that_are_made_in_one_line_keep_their_data(hooks: TrainingHooks) -> None:
+    hooks.loaders.load_with(1)
+    pairs = zip(*(DataLoader(dataset, batch_size=1) for dataset in ([1, 2, 3], [4, 5, 6])), strict=True)
+    assert [(int(one), int(other)) for one, other in pairs] == [(1, 4), (2, 5), (3, 6)]
+
+
+def test_a_loader_that_is_made_anew_takes_over(hooks: TrainingHooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.probe.changed_loaders.loader_site", lambda _: "a line")
+    monkeypatch.setattr("workshop.probe.changed_loaders.loader_number", lambda loader: loader.dataset.number)
+    hooks.loaders.load_with(1)
+
+    def epoch(number: int) -> set[int]:
+        dataset = WhoLoads()
+        dataset.number = number  # type: ignore[attr-defined]
+        return set().union(*(loaded_by(batch) for batch in DataLoader(dataset, batch_size=2)))
+
+    assert epoch(1) == epoch(2) == epoch(3)
+    monkeypatch.setattr("workshop.probe.changed_loaders.is_there", lambda _: True)
+    assert epoch(4) != epoch(3)
+
+
+class UsedUp(IterableDataset[torch.Tensor]):
+    """It can be gone through once."""
+
+    def __init__(self) -> None:
+        self.left = iter(range(4))
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return (torch.tensor(each) for each in self.left)
+
+
+class InTheMainProcess(Dataset[torch.Tensor]):
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        assert os.getpid() == self.pid
+        return torch.tensor(index)
+
+
+@pytest.mark.parametrize(("dataset", "workers"), [(UsedUp(), 0), (InTheMainProcess(), 1)])
+def test_if_others_cannot_load_the_script_goes_on(
+    dataset: Dataset[torch.Tensor], workers: int, hooks: TrainingHooks
+) -> None:
+    hooks.loaders.load_with(workers)
+    assert [int(batch) for batch in DataLoader(dataset, batch_size=1)] in ([0, 1, 2], [0, 1, 2, 3])
+    assert not hooks.loaders.are_tried()
+
+
+class OneIterator(DataLoader[torch.Tensor]):
+    """As several libraries have it: the iterator is made once, and never ends."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:  # type: ignore[override]
+        self.__dict__.setdefault("endless", super().__iter__())
+        for _ in range(len(self)):
+            yield next(self.endless)
+
+
+def test_an_iterator_that_never_ends_is_not_ended(hooks: TrainingHooks) -> None:
+    loader = OneIterator(WhoLoads(), batch_size=2)
+    assert len(list(loader)) == 3
+    hooks.loaders.load_with(1)
+    others = [pid for _ in range(3) for batch in loader for pid in loaded_by(batch)]
+    assert len(others) == 9
+    assert os.getpid() not in others
+
+
+def test_workers_of_a_loader_that_is_gone_end(hooks: TrainingHooks) -> None:
+    loader = DataLoader(WhoLoads(), batch_size=2, num_workers=1, persistent_workers=True)
+    next(iter(loader))
+    (worker,) = loader._iterator._workers  # type: ignore[union-attr]
+    del loader
+    worker.join(10)
+    assert not worker.is_alive()

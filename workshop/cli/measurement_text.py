@@ -108,7 +108,7 @@ def _shortest(path: str) -> str:
 
 
 def _gain(steps: MeasuredSteps, headroom: MeasuredSteps) -> str:
-    ratio = headroom.samples_per_s / steps.samples_per_s
+    ratio = steps.ms_a_step / headroom.ms_a_step
     says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, {ratio:.2f} times as fast."
     return says if ratio < WORTH_IT else f"{says}\nNo data pipeline can gain more than that."
 

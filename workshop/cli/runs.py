@@ -21,7 +21,7 @@ def measure(
     ] = None,
     is_module: Annotated[bool, typer.Option("-m", help="It is a module, as in python -m package.train.")] = False,
     seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
-    headroom: Annotated[bool, typer.Option(help="Measure it with batches from memory, too.")] = True,
+    headroom: Annotated[bool, typer.Option(help="Try batches from memory, and other numbers of workers.")] = True,
     html: Annotated[
         Path | None, typer.Option(help="Write a page of findings, steps and lines here.", show_default=False)
     ] = None,
@@ -41,9 +41,9 @@ def measure(
 
     The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
     writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
-    checkpoints elsewhere, or say --no-headroom. Options of this command come before the script. To see ranks side by
-    side, the script may be torchrun, with its arguments. Exit codes: 2, there
-    is nothing to measure; 5, the script crashed.
+    checkpoints elsewhere, or say --no-headroom. To see ranks side by side, the script may be torchrun, with its
+    arguments. Options of this command come before the script. Exit codes: 2, there is nothing to measure; 5, the
+    script crashed.
     """
     from workshop.cli.measurement_text import print_changes, print_diagnosis
     from workshop.cli.result_text import print_verdict

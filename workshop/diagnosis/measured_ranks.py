@@ -30,11 +30,11 @@ class RankConnections(Connection):
         super().__init__(listening)
         self._listening = listening
         self._ranks: list[Connection] = []
-        self._told: list[Any] = []
+        self._told: Any = None
 
     def send(self, message: Any) -> None:
         """Send all ranks a message; those that connect later are told, too."""
-        self._told.append(message)
+        self._told = message
         for rank in self._ranks:
             with contextlib.suppress(ClosedError):
                 rank.send(message)
@@ -65,8 +65,8 @@ class RankConnections(Connection):
         if isinstance(ready, socket.socket):
             rank = Connection(ready.accept()[0])
             self._ranks.append(rank)
-            for message in self._told[-1:]:
-                rank.send(message)
+            if self._told is not None:
+                rank.send(self._told)
             return
         try:
             ready.take()

@@ -24,6 +24,9 @@ PATIENCE_S = 600.0
 CLOSER_STEPS = 2
 """The backward passes of so many steps are cut into lines. They, too, warm the script up."""
 
+LONGEST_WARM_UP = 4.0
+"""Other workers are not tried if they need so many times as long to begin as they are measured."""
+
 LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
 """After this time, the last samples are no longer in the memory of a process alone."""
 
@@ -70,16 +73,25 @@ def measure(
         synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
         found = Measurement(steps, synchronized, None, tuple(notes), run.circumstances, Observations())
         if measured.ranks:
-            return _of_ranks(found, run.of_others("as it is"), folder)
+            return _of_ranks(found, run, folder)
         return _otherwise(run, found, seconds, headroom, say)
 
 
-def _of_ranks(first: Measurement, others: dict[int, MeasuredSteps], folder: Path) -> Measurement:
+def _of_ranks(first: Measurement, run: StagedRun, folder: Path) -> Measurement:
     """The measurement of the first rank, and with it those of all ranks."""
     time.sleep(LAST_WRITTEN_S)
+    steps = {0: first.steps, **run.of_others("as it is")}
+    synchronized = {0: first.synchronized, **run.of_others("synchronized")}
+    notes = (*first.notes, *[INTERRUPTED] * run.interrupted)
     ranks = {
-        rank: replace(first, steps=steps, observations=read_observations(folder / f"rank{rank}"))
-        for rank, steps in sorted({0: first.steps, **others}.items())
+        rank: replace(
+            first,
+            steps=steps[rank],
+            synchronized=synchronized.get(rank),
+            notes=notes,
+            observations=read_observations(folder / f"rank{rank}"),
+        )
+        for rank in sorted(steps)
     }
     return replace(ranks[0], ranks=ranks)
 
@@ -94,16 +106,19 @@ def _otherwise(run: StagedRun, found: Measurement, seconds: float, headroom: boo
 
 
 def _with_workers(run: StagedRun, found: Measurement, seconds: float, say: Say) -> dict[int, MeasuredSteps]:
-    """Measure the same loop with other numbers of workers, where that may help."""
+    """Measure the same loop with other numbers of workers, where that may help; those that cannot load are left out."""
     tried = {}
     for workers in other_workers(Loading(found)):
         say(f"trying it with num_workers={workers}")
         stage = f"workers {workers}"
         run.go_to(stage)
-        run.take(2 * PREFETCHED * workers)  # what was loaded ahead is gone
-        if (steps := run.measure(stage, seconds)) is None or run.ended:
+        begun = run.take(2 * PREFETCHED * workers, LONGEST_WARM_UP * seconds)  # what was loaded ahead is gone
+        run.batches["with_workers"] = 0
+        steps = run.measure(stage, seconds) if begun else None
+        if run.ended:
             break
-        tried[workers] = steps
+        if steps and run.batches["with_workers"]:
+            tried[workers] = steps
     return tried
 
 

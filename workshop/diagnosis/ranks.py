@@ -46,8 +46,8 @@ def slow_rank(ranks: Ranks) -> tuple[int, list[Finding]]:
     return slow, [
         finding(
             "slow-rank",
-            f"Rank {slow} needs {more_ms[phase]:.0f} ms a step more than the others for {phase}, and {who} for it in "
-            f"backward, {lost_ms:.0f} ms a step.",
+            f"Rank {slow} begins its backward pass {lost_ms:.0f} ms later, and {who} for it there: it needs more time "
+            f"for {phase}.",
             gain=gain_of(steps.ms_a_step, steps.ms_a_step - lost_ms),
             phase=phase,
             path=line.path if line else (),
@@ -59,7 +59,7 @@ def slow_rank(ranks: Ranks) -> tuple[int, list[Finding]]:
 
 
 def _ms(rank: Measurement, phase: Phase) -> float:
-    return rank.steps.phases_s[phase] / rank.steps.count * 1e3
+    return rank.table.phases_s[phase] / rank.table.count * 1e3
 
 
 def _line_of_difference(slow: Measurement, others: list[Measurement], phase: Phase) -> HotLine | None:

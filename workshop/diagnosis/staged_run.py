@@ -1,5 +1,6 @@
 """A run of a script that is measured in stages: as it is, with batches from memory, and so on."""
 
+import math
 import time
 from collections import Counter, defaultdict
 
@@ -71,11 +72,12 @@ class StagedRun:
             self.batches.update(vars(report.batches))
         return report
 
-    def take(self, steps: int) -> None:
-        """Let at least this number of steps go by."""
-        enough = self.seen + steps
-        while self.seen < enough and self.report():
+    def take(self, steps: int, seconds: float = math.inf) -> bool:
+        """Let at least this number of steps go by; return whether they came within some seconds."""
+        enough, give_up = self.seen + steps, time.monotonic() + seconds
+        while self.seen < enough and time.monotonic() < give_up and self.report():
             pass
+        return self.seen >= enough
 
     def measure(self, stage: str, seconds: float, fewest: int = FEWEST_STEPS) -> MeasuredSteps | None:
         """Measure steps of one stage, for some seconds at least; None if the script ends before there is one."""

@@ -45,15 +45,11 @@ class BatchStore:
         if not self.replaying or not kept:
             return None
         if not hasattr(source, _REPLAYED):
-            setattr(source, _REPLAYED, self._cycle(source, kept))
+            setattr(source, _REPLAYED, self._cycle(kept))
         return getattr(source, _REPLAYED)
 
-    def _cycle(self, source: Any, kept: list[Any]) -> Iterator[Any]:
-        """A loop that goes on with them when the replay is over finds the end of its epoch."""
+    def _cycle(self, kept: list[Any]) -> Iterator[Any]:
         for batch in itertools.cycle(kept):
-            if not self.replaying:
-                delattr(source, _REPLAYED)
-                return
             self.replayed += 1
             yield _copy(batch)
 

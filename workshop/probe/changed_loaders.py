@@ -2,19 +2,23 @@
 
 import copy
 import functools
-import itertools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch.utils.data import DataLoader
 
-from workshop.probe.noted_settings import loader_site
+from workshop.probe.noted_settings import is_there, loader_number, loader_site
 
 PREFETCHED = 2
-"""The number of batches that a worker loads ahead, where the script says nothing: torch's default."""
+"""The number of batches that a worker loads ahead: torch's default."""
 
-_LOADER, _IN_PLACE = "_workshop_loader", "_workshop_in_place"
+NO_BATCH = object()
+"""Stands for a batch where there is none."""
+
+_LOADER, _GIVEN = "_workshop_loader", "_workshop_given"
 
 
 class ChangedLoaders:
@@ -22,74 +26,138 @@ class ChangedLoaders:
 
     Each DataLoader of the training gets one in its place that lasts, also where the script makes it or its workers
     anew. It has the same dataset, sampler and collate function; its workers are kept, and compute with one thread each.
+    If it fails, the script's own goes on.
+
+    Attributes:
+        given: the number of batches that others have loaded so far.
     """
 
     def __init__(self) -> None:
+        self.given = 0
         self._workers: int | None = None
-        self._streams: dict[object, Iterator[Any]] = {}
+        self._streams: dict[tuple[int, object], Iterator[Any]] = {}
+        self._iterated: WeakValueDictionary[int, DataLoader[Any]] = WeakValueDictionary()
+        self._lock = threading.Lock()  # batches may be loaded in another thread
 
     def load_with(self, workers: int | None) -> None:
         """Load with so many workers from now on; None: as the script does."""
         if workers != self._workers:
-            for stream in self._streams.values():
-                stream.close()  # type: ignore[attr-defined]
-            self._workers, self._streams = workers, {}
+            with self._lock:
+                self._workers, self._streams = workers, {}
 
     def started(self, loader: DataLoader[Any], iterator: Any) -> None:
-        """Remember which DataLoader an iterator belongs to."""
-        setattr(iterator, _LOADER, loader)
+        """Remember which DataLoader an iterator belongs to; not itself, which would keep its workers alive."""
+        copied = _without_iterator(loader)
+        setattr(iterator, _LOADER, copied)
+        self._iterated[loader_number(loader)] = copied
 
-    def in_place_of(self, source: Any) -> Iterator[Any] | None:
-        """Return what takes the place of a DataLoader, or of an iterator of one; None where nothing does."""
-        if self._workers is None or not torch.is_grad_enabled():
-            return None
-        if isinstance(source, DataLoader):
-            return self._batches(source, _length(source))
-        if not hasattr(source, _LOADER):
-            return None
-        began, batches = getattr(source, _IN_PLACE, (None, None))
-        if began != self._workers:
-            length = _length(getattr(source, _LOADER))
-            left = None if length is None else max(length - source._num_yielded, 0)
-            batches = self._batches(getattr(source, _LOADER), left)
-            setattr(source, _IN_PLACE, (self._workers, batches))
-        return batches
+    def are_tried(self) -> bool:
+        """Return whether the present loading is to be done by other DataLoaders."""
+        return self._workers is not None and torch.is_grad_enabled()
 
-    def _batches(self, loader: DataLoader[Any], length: int | None) -> Iterator[Any]:
-        """As many batches as the script expects, unless the trial ends before."""
-        workers, site = self._workers, loader_site(loader)
-        for _ in itertools.count() if length is None else range(length):
-            if self._workers != workers or workers is None:
-                return
-            if site not in self._streams:
-                self._streams[site] = _endless(_changed(loader, workers))
-            yield next(self._streams[site])
+    def batch(self, source: Any) -> Any:
+        """Return a batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does.
+
+        Raises:
+            StopIteration: the iterator has come to the end of its epoch, with what was loaded in its place.
+        """
+        loader = source if isinstance(source, DataLoader) else getattr(source, _LOADER, None)
+        if loader is None:
+            return NO_BATCH
+        given = getattr(source, _GIVEN, 0)
+        if loader is not source and (length := epoch_length(loader)) and source._num_yielded < length:
+            if source._num_yielded + given >= length:
+                raise StopIteration
+            setattr(source, _GIVEN, given + 1)
+        with self._lock:
+            return self._next(loader)
+
+    def _next(self, loader: DataLoader[Any]) -> Any:
+        if self._workers is None:
+            return NO_BATCH
+        try:
+            batch = next(self._stream(loader, self._workers), NO_BATCH)
+        except Exception:  # datasets fail in other processes in many ways
+            batch = NO_BATCH
+        if batch is NO_BATCH:
+            self._workers = None
+        else:
+            self.given += 1
+        return batch
+
+    def _stream(self, loader: DataLoader[Any], workers: int) -> Iterator[Any]:
+        """The batches of a DataLoader. One that is made where another was, which is gone, takes over its batches."""
+        key = loader_number(loader), loader_site(loader)
+        if key not in self._streams:
+            same_place = [each for each in self._streams if each[1] == key[1]]
+            gone = [each for each in same_place if not is_there(each[0]) and each[0] not in self._iterated]
+            self._streams[key] = self._streams.pop(gone[0]) if gone else _endless(_changed(loader, workers))
+        return self._streams[key]
+
+
+class Epoch:
+    """An epoch that begins while something takes the place of a DataLoader; when nothing does, it goes on with this.
+
+    Args:
+        batch: returns the next batch, or `NO_BATCH` if nothing takes the DataLoader's place.
+        begin: returns an iterator of the DataLoader itself.
+        length: the number of batches after which the epoch ends; None for an endless one.
+    """
+
+    def __init__(self, batch: Callable[[], Any], begin: Callable[[], Iterator[Any]], length: int | None) -> None:
+        self._batch, self._begin, self._left = batch, begin, length
+        self._own: Iterator[Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._own is None:
+            if self._left == 0:
+                raise StopIteration
+            if (batch := self._batch()) is not NO_BATCH:
+                self._left = None if self._left is None else self._left - 1
+                return batch
+            self._own = self._begin()
+        return next(self._own)
+
+
+def epoch_length(loader: DataLoader[Any]) -> int | None:
+    """Return the number of batches of an epoch; None where there is none, or where a subclass decides about it."""
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        return None
+    try:
+        return len(loader)
+    except Exception:  # an iterable dataset may have no length, or fail to say it
+        return None
 
 
 def _endless(loader: DataLoader[Any]) -> Iterator[Any]:
-    while True:
-        yield from loader
-
-
-def _length(loader: DataLoader[Any]) -> int | None:
-    try:
-        return len(loader)
-    except TypeError:  # an iterable dataset may have none
-        return None
+    loaded = True
+    while loaded:  # a dataset may be used up
+        loaded = False
+        for batch in DataLoader.__iter__(loader):
+            loaded = True
+            yield batch
 
 
 def _changed(loader: DataLoader[Any], workers: int) -> DataLoader[Any]:
     """Return a DataLoader of the same batches with another number of workers."""
-    changed = copy.copy(loader)
+    changed = _without_iterator(loader)
     changed.__dict__.update(  # its own __setattr__ forbids to change it
         num_workers=workers,
         persistent_workers=workers > 0,
-        prefetch_factor=(loader.prefetch_factor or PREFETCHED) if workers else None,
+        prefetch_factor=PREFETCHED if workers else None,
         timeout=loader.timeout if workers else 0,
         worker_init_fn=functools.partial(_with_one_thread, loader.worker_init_fn),
-        _iterator=None,
     )
     return changed
+
+
+def _without_iterator(loader: DataLoader[Any]) -> DataLoader[Any]:
+    copied = copy.copy(loader)
+    copied.__dict__["_iterator"] = None
+    return copied
 
 
 def _with_one_thread(initialize: Callable[[int], None] | None, worker: int) -> None:

@@ -20,7 +20,7 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, 
 from torch.utils.data import DataLoader, dataloader
 
 from workshop.probe.batch_store import BatchStore
-from workshop.probe.changed_loaders import ChangedLoaders
+from workshop.probe.changed_loaders import NO_BATCH, ChangedLoaders, Epoch, epoch_length
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
 
@@ -35,9 +35,6 @@ LEARNING_STEPS = 3
 
 ABDICATES_AFTER = 5
 """After so many steps of other optimizers without one of its own, the leading optimizer is no longer in use."""
-
-
-_NO_BATCH = object()
 
 
 class Listener:
@@ -176,8 +173,12 @@ class TrainingHooks:
     def _start_loader(self, original: Callable[..., Any], loader: Any) -> Any:
         """`iter(loader)` starts the workers, if there are any."""
         self._tell("on_loader_start", loader)
-        if (batches := self._in_place_of(loader)) is not None:
-            return self._handed_out(batches)
+        if self.batches.replay(loader) is not None or self.loaders.are_tried():
+            length = epoch_length(loader) if self.loaders.are_tried() else None
+            return Epoch(lambda: self._in_place_of(loader), lambda: self._begin_epoch(original, loader), length)
+        return self._begin_epoch(original, loader)
+
+    def _begin_epoch(self, original: Callable[..., Any], loader: Any) -> Any:
         with self.clock.within(Phase.DATA_WAIT):
             iterator = original(loader)
         self.batches.started(loader, iterator)
@@ -186,8 +187,8 @@ class TrainingHooks:
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
-        if (batches := self._in_place_of(iterator)) is not None:
-            return next(self._handed_out(batches))
+        if (batch := self._in_place_of(iterator)) is not NO_BATCH:
+            return batch
         with self.clock.within(Phase.DATA_WAIT):
             batch = original(iterator)
         self._loaded_without_gradients = not torch.is_grad_enabled()
@@ -195,19 +196,17 @@ class TrainingHooks:
         self.batches.loaded(iterator, batch)
         return batch
 
-    def _in_place_of(self, source: Any) -> Iterator[Any] | None:
-        """What hands out batches in the place of a DataLoader, or of its iterator."""
-        return self.batches.replay(source) or self.loaders.in_place_of(source)
-
-    def _handed_out(self, batches: Iterator[Any]) -> Iterator[Any]:
-        while True:
-            with self.clock.within(Phase.DATA_WAIT), self._ignored():
-                batch = next(batches, _NO_BATCH)
-            if batch is _NO_BATCH:
-                return
+    def _in_place_of(self, source: Any) -> Any:
+        """A batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place."""
+        replay = self.batches.replay(source)
+        if replay is None and not self.loaders.are_tried():
+            return NO_BATCH
+        with self.clock.within(Phase.DATA_WAIT), self._ignored():
+            batch = next(replay) if replay is not None else self.loaders.batch(source)
+        if batch is not NO_BATCH:
             self._loaded_without_gradients = not torch.is_grad_enabled()
             self._tell("on_batch", batch)
-            yield batch
+        return batch
 
     def _copy(self, original: Callable[..., Any], tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
         """`tensor.to(device)` or `tensor.cuda()` is a copy to the device if the loop itself calls it.

@@ -129,6 +129,8 @@ class BatchCounts:
     """Batches loaded in another thread than the one that trains."""
     kept: int = 0
     from_memory: int = 0
+    with_workers: int = 0
+    """Batches that another number of workers has loaded."""
     bytes: int = 0
     """The size of the arrays of all training batches."""
     pageable_bytes: int = 0

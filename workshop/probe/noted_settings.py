@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 from torch import nn
@@ -20,6 +21,8 @@ PROBE = os.path.dirname(__file__)
 
 _NUMBER, _SITE = "_workshop_number", "_workshop_site"
 
+_made: WeakValueDictionary[int, DataLoader[Any]] = WeakValueDictionary()
+
 
 def loader_number(loader: DataLoader[Any]) -> int:
     """Return the number that a DataLoader was given as it was made; -1 for none."""
@@ -28,8 +31,13 @@ def loader_number(loader: DataLoader[Any]) -> int:
 
 
 def loader_site(loader: DataLoader[Any]) -> object:
-    """Return where a DataLoader was made: one that is made there again takes its place."""
+    """Return where a DataLoader was made."""
     return loader.__dict__.get(_SITE, id(loader))
+
+
+def is_there(number: int) -> bool:
+    """Return whether the script still holds the DataLoader of this number."""
+    return number in _made
 
 
 def note_settings(events: EventFile) -> None:
@@ -38,6 +46,7 @@ def note_settings(events: EventFile) -> None:
 
     def note_loader(loader: DataLoader[Any], *_: Any, **__: Any) -> None:
         loader.__dict__[_NUMBER] = next(numbers)
+        _made[loader_number(loader)] = loader
         if os.getpid() == pid:
             loader.__dict__[_SITE] = stack_here(2)
             events.write(LoaderMade, loader=loader_number(loader), stack=loader.__dict__[_SITE])

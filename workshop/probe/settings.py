@@ -33,7 +33,7 @@ class ProbeConfig:
     run_index: int = 0
     """How many times the script was started before this run."""
     judged: JudgedRun | None = None
-    """None for a run that is only measured: its steps are timed, and nothing else is kept."""
+    """None for a run that is only measured."""
     ranks: str = ""
     """The path of a socket that each rank of a run under torchrun connects to; empty for a run of one process."""
 

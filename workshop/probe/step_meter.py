@@ -1,6 +1,7 @@
-"""Times the steps of a training, for `workshop measure`, and notes what its threads do. It changes nothing.
+"""Times the steps of a training, for `workshop measure`, and notes what its threads do.
 
-So any script can be measured, at little cost.
+In the stages that are only timed it changes nothing. In others, batches come from elsewhere, or something is tried on a
+copy of the model, which needs its memory twice for a moment.
 """
 
 import atexit
@@ -129,6 +130,7 @@ class StepMeter(Listener):
         store = self.hooks.batches
         self.batches.kept, self.batches.from_memory = store.kept, store.replayed
         store.kept = store.replayed = 0
+        self.batches.with_workers, self.hooks.loaders.given = self.hooks.loaders.given, 0
         self.parent.send(
             StepReport(
                 stage=self.stage,
@@ -164,7 +166,8 @@ class StepMeter(Listener):
         workers = stage.partition("workers ")[2]
         self.hooks.loaders.load_with(int(workers) if workers else None)
         trial = stage.partition("trial ")[2]
-        self.trials = ["once-for-all", "tiny-operators"] if stage == "closer" else [trial] * bool(trial)
+        looks_closer = stage == "closer" and not self.compiled()
+        self.trials = ["once-for-all", "tiny-operators"] if looks_closer else [trial] * bool(trial)
 
     def circumstances(self) -> Circumstances:
         """Return what decides how fast a step is computed."""

@@ -49,7 +49,8 @@ def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: Even
         with warnings.catch_warnings(), _random_states_kept():
             warnings.simplefilter("ignore")
             inputs, options = tree_map(
-                lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf, (inputs, options)
+                lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else copy.deepcopy(leaf),
+                (inputs, options),
             )
             passes = TRIALS[name](_of_one_process(model), inputs, options)
             as_it_is, changed = _race(next(passes), next(passes))
@@ -172,24 +173,28 @@ def _random_states_kept() -> Iterator[None]:
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     state, numpy = random.getstate(), sys.modules.get("numpy")
     numpy_state = numpy.random.get_state() if numpy else None
-    with torch.random.fork_rng(devices):
-        yield
-    random.setstate(state)
-    if numpy:
-        numpy.random.set_state(numpy_state)
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        random.setstate(state)
+        if numpy:
+            numpy.random.set_state(numpy_state)
 
 
 def _of_one_process(model: nn.Module) -> nn.Module:
-    """Return the model without what averages its gradients: other ranks may not take part in a trial.
+    """Return the model without what averages its gradients.
 
     Raises:
-        RuntimeError: its parameters are spread over several processes.
+        RuntimeError: there are other ranks, which would not take part in the trial at the same time.
     """
-    if isinstance(model, nn.parallel.DistributedDataParallel):
-        return model.module
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if (
+        torch.distributed.is_available()
+        and torch.distributed.is_initialized()
+        and torch.distributed.get_world_size() > 1
+    ):
         raise RuntimeError("several processes may take part in a pass of this model")
-    return model
+    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
 
 
 def _copy(model: nn.Module) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from workshop.diagnosis.findings import Finding, finding, gain_of
+from workshop.diagnosis.findings import LEAST_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, LITTLE, LOADER, MEGABYTE, Loading, cores, weight
 from workshop.diagnosis.measurement import Measurement
@@ -27,7 +27,8 @@ def loading_findings(measurement: Measurement) -> list[Finding]:
     loading = Loading(measurement)
     if not loading.matters:
         return []
-    lines, settings = _lines(loading), _other_settings(loading)
+    lines = _lines(loading)
+    settings = [each for each in _other_settings(loading) if each.gain >= LEAST_GAIN]
     if settings and settings[0].gain > NEARLY and _distorts(settings[0], loading):
         return settings
     dominates = any(each.share > DOMINATES * loading.share for each in lines)
@@ -93,6 +94,7 @@ def _other_settings(loading: Loading) -> list[Finding]:
             cause,
             f"{words}, a step took {best_ms:.1f} ms in the place of {step_ms:.1f}.",
             gain=gain_of(step_ms, best_ms),
+            besides=OF_LOADING,
             phase="" if cause == "worker-contention" else Phase.DATA_WAIT,
             path=_where_restarted(loading) if cause == "worker-restarts" else loading.made,
             ms_a_step=step_ms - best_ms,
