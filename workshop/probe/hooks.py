@@ -102,7 +102,7 @@ class TrainingHooks:
         self._leader: Optimizer | None = None
         self._steps_of_others = 0
         self._learning_steps = 0
-        self._stop_learning: Callable[[], None] = lambda: None
+        self._unlearn: Callable[[], None] | None = None
         self._undo: list[Callable[[], None]] = []
 
     def install(self) -> None:
@@ -226,7 +226,13 @@ class TrainingHooks:
     def _learn(self) -> None:
         """Look at the next call of any module."""
         self._stop_learning()
-        self._stop_learning = self._replace(nn.Module, "__call__", self._any_forward)
+        self._unlearn = self._replace(nn.Module, "__call__", self._any_forward)
+
+    def _stop_learning(self) -> None:
+        """Look at no more calls. To change the class again for nothing would slow down each module after it."""
+        if self._unlearn:
+            self._unlearn()
+            self._unlearn = None
 
     def _any_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
         """A module that is called from outside of any other is called by the script: a model, or its loss function."""
