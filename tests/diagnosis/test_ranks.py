@@ -26,14 +26,15 @@ def rank(late_s: float, first_step: int = 0, count: int = 10) -> Measurement:
 def test_the_others_wait_for_the_rank_that_comes_last() -> None:
     ranks = {0: rank(0.0, first_step=3), 1: rank(0.04, count=12), 2: rank(0.01)}
     assert waits_ms(ranks) == pytest.approx({0: 40.0, 1: 0.0, 2: 30.0})
-    slow, findings = slow_rank(ranks)
+    slow, findings = slow_rank(ranks, waits_ms(ranks))
     assert slow == 1
     assert [(each.cause, each.phase, each.process) for each in findings] == [("slow-rank", "data wait", "rank 1")]
     assert findings[0].ms_a_step == pytest.approx(35.0), "what half of the others wait at least"
 
 
 def test_ranks_that_come_together_wait_for_none() -> None:
-    _, findings = slow_rank({0: rank(0.001), 1: rank(0.002)})
+    ranks = {0: rank(0.001), 1: rank(0.002)}
+    _, findings = slow_rank(ranks, waits_ms(ranks))
     assert all(each.gain < 1.05 for each in findings)
 
 
@@ -42,4 +43,4 @@ def test_ranks_without_a_step_in_common_cannot_be_compared() -> None:
 
 
 def test_one_rank_waits_for_nobody() -> None:
-    assert slow_rank({0: rank(0.0)}) == (0, [])
+    assert slow_rank({0: rank(0.0)}, {0: 0.0}) == (0, [])

@@ -59,10 +59,10 @@ def diagnose(measurement: Measurement) -> Diagnosis:
     """Find out what holds a script up."""
     if not measurement.ranks:
         return Diagnosis(measurement, findings(measurement), line_table(measurement))
-    rank, waited_for = slow_rank(measurement.ranks)
+    waits = waits_ms(measurement.ranks)
+    rank, waited_for = slow_rank(measurement.ranks, waits)
     shown = replace(measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes)
     own = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
-    waits = waits_ms(measurement.ranks)
     return Diagnosis(shown, in_order([*waited_for, *own]), line_table(shown), rank, waits)
 
 

@@ -8,6 +8,9 @@ from workshop.profiles.stacks import Frame
 LEAST_GAIN = 1.05
 """What can bring less is not worth a sentence."""
 
+LITTLE = 0.04
+"""What takes a smaller share of a step is not worth a sentence, either."""
+
 MOST_GAIN = 1000.0
 """A larger gain than this cannot be told from shares of the time."""
 

@@ -8,7 +8,6 @@ from typing import Any
 from workshop.diagnosis.lines import own_lines
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
-from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import PERIOD_S
 from workshop.profiles.stacks import Frame
@@ -46,7 +45,7 @@ def line_table(measurement: Measurement) -> list[LineTime]:
     loading, table = Loading(measurement), []
     for phase in Phase:
         seconds = measurement.table.phases_s[phase]
-        process, weights = "training", _sampled(measurement, phase)
+        process, weights = "training", own_lines(measurement.own_paths(measurement.table, phase))
         if phase == Phase.DATA_WAIT and loading.workers:
             process, weights = "worker", own_lines(loading.own_paths(lambda _: True))
         elif phase == Phase.BACKWARD and measurement.observations.backward_passes:
@@ -59,13 +58,6 @@ def line_table(measurement: Measurement) -> list[LineTime]:
             samples = round(weight / PERIOD_S)
             table.append(LineTime(phase, frame.path, frame.line, frame.name, process, ms, share, text, samples))
     return table
-
-
-def _sampled(measurement: Measurement, phase: Phase) -> Counter[Frame]:
-    """The lines in which the training was seen."""
-    observations, steps = measurement.observations, measurement.table
-    samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
-    return own_lines((observations.own(each.stack), each.weight_s) for each in samples if each.phase == phase)
 
 
 def _of_forward(measurement: Measurement) -> Counter[Frame]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from workshop.diagnosis.findings import LITTLE
 from workshop.diagnosis.lines import Path
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
@@ -12,9 +13,6 @@ from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.processes.machine import core_quota, usable_cores
 from workshop.profiles.stacks import Frame
-
-LITTLE = 0.04
-"""Where the loading holds up a smaller share of a step, nothing is said of it."""
 
 BUSY = 0.7
 """Workers that load for this share of their time cannot keep up."""

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from workshop.diagnosis.lines import Path
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.samples import Observations
 from workshop.probe.messages import Circumstances
+from workshop.probe.observations import Role
+from workshop.probe.phases import Phase
 
 
 @dataclass(frozen=True)
@@ -33,3 +36,8 @@ class Measurement:
     def table(self) -> MeasuredSteps:
         """The steps in which the time of each phase can be told apart."""
         return self.synchronized or self.steps
+
+    def own_paths(self, steps: MeasuredSteps, *phases: Phase) -> list[tuple[Path, float]]:
+        """Return the own frames and the weight of each sample of the thread that trains, in some steps and phases."""
+        samples = self.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
+        return [(self.observations.own(each.stack), each.weight_s) for each in samples if each.phase in phases]

@@ -8,7 +8,6 @@ from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.lines import HotLine, Path, hottest
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
-from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 
 Ranks = dict[int, Measurement]
@@ -29,9 +28,8 @@ def waits_ms(ranks: Ranks) -> dict[int, float]:
     return dict(zip(ranks, (waited * 1e3).tolist(), strict=True))
 
 
-def slow_rank(ranks: Ranks) -> tuple[int, list[Finding]]:
-    """Return the rank that the others wait for longest, and a finding about it, if it is worth one to say so."""
-    waits = waits_ms(ranks)
+def slow_rank(ranks: Ranks, waits: dict[int, float]) -> tuple[int, list[Finding]]:
+    """Return the rank that the others wait for longest, by `waits_ms`, and what there is to say of it."""
     slow = min(waits, key=waits.__getitem__)
     others = {rank: each for rank, each in ranks.items() if rank != slow}
     if not others:
@@ -75,5 +73,4 @@ def _paths(rank: Measurement, phase: Phase) -> list[tuple[Path, float]]:
     loading = Loading(rank)
     if phase == Phase.DATA_WAIT and loading.loader:
         return loading.own_paths(lambda _: True)
-    samples = rank.observations.of(Role.TRAINING, rank.steps.began_s, rank.steps.ended_s)
-    return [(rank.observations.own(each.stack), each.weight_s) for each in samples if each.phase == phase]
+    return rank.own_paths(rank.steps, phase)

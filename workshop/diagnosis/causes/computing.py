@@ -4,7 +4,7 @@ from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.lines import Path, hottest, trunk_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
-from workshop.probe.observations import BackwardPass, Role
+from workshop.probe.observations import BackwardPass
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.probe.trials import SMALL_OPERATORS
 
@@ -38,10 +38,8 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
     if not saved and each_ms < TINY * small_ms:
         saved = MOSTLY_CALLS
     part = min(repeated * max(saved * each_ms, small_ms) / steps.ms_a_step, both)
-    samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
-    trunk = trunk_of(observations.own(each.stack) for each in samples if each.phase == Phase.OPTIMIZER)
-    forward = [(observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.FORWARD]
-    line = hottest(forward, trunk)
+    trunk = trunk_of(path for path, _ in measurement.own_paths(steps, Phase.OPTIMIZER))
+    line = hottest(measurement.own_paths(steps, Phase.FORWARD), trunk)
     return [
         finding(
             "tiny-operators",

@@ -1,14 +1,10 @@
 """Causes that only a GPU has: lines that wait for it, and copies from memory that it cannot read by itself."""
 
-from workshop.diagnosis.findings import Finding, finding, gain_of
-from workshop.diagnosis.lines import Path, hottest
+from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
+from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
-from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
-
-LITTLE = 0.04
-"""A smaller share of a step is not worth a sentence."""
 
 
 def device_findings(measurement: Measurement) -> list[Finding]:
@@ -27,8 +23,9 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
     The GPU works while the line waits, and does not while the rest of the step runs on the CPU. At best both run beside
     each other all the time: then a step takes as long as the longer of the two.
     """
-    waits = [(path, weight / measurement.steps.count) for path, weight in _besides(measurement, measurement.steps)]
-    waits += [(path, -weight / synchronized.count) for path, weight in _besides(measurement, synchronized)]
+    as_it_is = measurement.steps
+    waits = [(path, weight / as_it_is.count) for path, weight in measurement.own_paths(as_it_is, Phase.OTHER)]
+    waits += [(path, -weight / synchronized.count) for path, weight in measurement.own_paths(synchronized, Phase.OTHER)]
     line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
     if line is None or line.weight < LITTLE * step_s:
         return []
@@ -45,21 +42,12 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
     ]
 
 
-def _besides(measurement: Measurement, steps: MeasuredSteps) -> list[tuple[Path, float]]:
-    """The own lines between the phases, with their weights."""
-    observations = measurement.observations
-    samples = observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
-    return [(observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.OTHER]
-
-
 def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> list[Finding]:
     """Copies to the GPU from memory that is not pinned: the driver has to copy it once more before."""
     steps, share = measurement.steps, synchronized.share(Phase.COPY)
     if not steps.pageable_bytes or share < LITTLE:
         return []
-    observations = measurement.observations
-    samples = observations.of(Role.TRAINING, synchronized.began_s, synchronized.ended_s)
-    line = hottest((observations.own(each.stack), each.weight_s) for each in samples if each.phase == Phase.COPY)
+    line = hottest(measurement.own_paths(synchronized, Phase.COPY))
     return [
         finding(
             "pageable-copy",

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from workshop.diagnosis.findings import LEAST_GAIN, Finding, finding, gain_of
+from workshop.diagnosis.findings import LEAST_GAIN, LITTLE, Finding, finding, gain_of
 from workshop.diagnosis.lines import hottest
-from workshop.diagnosis.loading import BUSY, LARGE_BATCH, LITTLE, LOADER, MEGABYTE, Loading, cores, weight
+from workshop.diagnosis.loading import BUSY, LARGE_BATCH, LOADER, MEGABYTE, Loading, cores, weight
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
 from workshop.probe.observations import Role
@@ -17,9 +17,8 @@ NEARLY = 1.2
 DOMINATES = 0.6
 """A line of this share of the loading is the one to mend; else there are several, and more workers help them all."""
 
-
 OF_LOADING = 1.05
-"""A line of the loading costs hardly more than what was seen: the steps without any loading were measured."""
+"""The loading costs hardly more than what was seen: the steps without any of it, or with another, were measured."""
 
 
 def loading_findings(measurement: Measurement) -> list[Finding]:

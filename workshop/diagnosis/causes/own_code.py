@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from workshop.diagnosis.findings import MOST_GAIN, Finding, finding, gain_of
+from workshop.diagnosis.findings import LITTLE, MOST_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.lines import HotLine, Path, hottest, trunk_of
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
@@ -13,8 +13,6 @@ from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 
 MOST_LINES = 3
-LITTLE = 0.04
-"""Lines with a smaller share of a step are not named."""
 
 SELDOM = 0.67
 """A line that is in no larger share of the steps is in every k-th of them, if it takes long enough to be seen."""
