@@ -187,3 +187,22 @@ def test_workers_of_a_loader_that_is_gone_end(hooks: TrainingHooks) -> None:
     del loader
     worker.join(10)
     assert not worker.is_alive()
+
+
+class OnlyHere(WhoLoads):
+    """Cannot be loaded in another process."""
+
+    here = os.getpid()
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if os.getpid() != self.here:
+            raise RuntimeError("the file is open elsewhere")
+        return super().__getitem__(index)
+
+
+def test_what_fails_says_why_and_the_own_loader_goes_on(hooks: TrainingHooks) -> None:
+    hooks.loaders.load_with(1)
+    assert [loaded_by(batch) for batch in DataLoader(OnlyHere(), batch_size=3)] == [{os.getpid()}] * 2
+    assert hooks.loaders.failure == "RuntimeError: the file is open elsewhere"
+    hooks.loaders.load_with(None)
+    assert hooks.loaders.failure == ""

@@ -102,12 +102,17 @@ def _otherwise(run: StagedRun, found: Measurement, seconds: float, headroom: boo
     time.sleep(LAST_WRITTEN_S)
     notes = (*found.notes, *[why_not] * bool(why_not))
     found = replace(found, headroom=reached, notes=notes, observations=read_observations(run.script.folder))
-    return replace(found, with_workers=_with_workers(run, found, seconds / 4, say)) if reached else found
+    if not reached:
+        return found
+    tried, failures = _with_workers(run, found, seconds / 4, say)
+    return replace(found, with_workers=tried, notes=(*found.notes, *failures))
 
 
-def _with_workers(run: StagedRun, found: Measurement, seconds: float, say: Say) -> dict[int, MeasuredSteps]:
-    """Measure the same loop with other numbers of workers, where that may help; those that cannot load are left out."""
-    tried = {}
+def _with_workers(
+    run: StagedRun, found: Measurement, seconds: float, say: Say
+) -> tuple[dict[int, MeasuredSteps], list[str]]:
+    """Measure the same loop with other numbers of workers, where that may help; say why, if one cannot load."""
+    tried, failures = {}, []
     for workers in other_workers(Loading(found)):
         say(f"trying it with num_workers={workers}")
         stage = f"workers {workers}"
@@ -119,7 +124,9 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float, say: Say) 
             break
         if steps and run.batches["with_workers"]:
             tried[workers] = steps
-    return tried
+        elif run.last and run.last.failure:
+            failures.append(f"With num_workers={workers}, nothing could be loaded: {run.last.failure}")
+    return tried, failures
 
 
 def _script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:

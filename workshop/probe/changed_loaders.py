@@ -30,10 +30,12 @@ class ChangedLoaders:
 
     Attributes:
         given: the number of batches that others have loaded so far.
+        failure: why they load no more, if one of them failed.
     """
 
     def __init__(self) -> None:
         self.given = 0
+        self.failure = ""
         self._workers: int | None = None
         self._streams: dict[tuple[int, object], Iterator[Any]] = {}
         self._iterated: WeakValueDictionary[int, DataLoader[Any]] = WeakValueDictionary()
@@ -41,6 +43,7 @@ class ChangedLoaders:
 
     def load_with(self, workers: int | None) -> None:
         """Load with so many workers from now on; None: as the script does."""
+        self.failure = ""
         if workers != self._workers:
             with self._lock:
                 self._workers, self._streams = workers, {}
@@ -77,8 +80,8 @@ class ChangedLoaders:
             return NO_BATCH
         try:
             batch = next(self._stream(loader, self._workers), NO_BATCH)
-        except Exception:  # datasets fail in other processes in many ways
-            batch = NO_BATCH
+        except Exception as error:  # datasets fail in other processes in many ways
+            batch, self.failure = NO_BATCH, (str(error).strip().splitlines() or [type(error).__name__])[-1]
         if batch is NO_BATCH:
             self._workers = None
         else:

@@ -143,6 +143,7 @@ class StepMeter(Listener):
                 rank=self.rank,
                 first_step=self.first_step,
                 backward_s=tuple(self.backwards_s),
+                failure=self.hooks.loaders.failure,
             )
         )
         self.first_step += len(self.durations_us)
