@@ -104,9 +104,10 @@ def test_the_hottest_line_is_marked(here: Path, tmp_path: Path) -> None:
         notebook.lines()
     subprocess.run([sys.executable, "-m", "kernprof", "-l", "train.py"], cwd=here, env=dict(os.environ), check=True)
     drawn = notebook.lines()._repr_html_()
-    marked = [row for row in drawn.split("<tr>") if notebook.HOT in row]
-    assert len(marked) == 1
-    assert "time.sleep(0.1)" in marked[0]
+    hot = [row for row in drawn.split("<tr") if "--heat:0.9" in row]
+    assert len(hot) == 1
+    assert "time.sleep(0.1)" in hot[0]
+    assert "<td>4</td>" in drawn, "the whole function, also what took no time"
 
 
 def test_a_function_that_workers_ran_is_no_error(here: Path) -> None:

@@ -47,19 +47,20 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_functions_and_their_lines(profiled: tuple[Path, Path]) -> None:
     profile, script = profiled
-    main, method = line_profile.find(profile, script, "main"), line_profile.find(profile, script, "method")
+    read = line_profile.read(profile)
+    main, method = read.find(script, "main"), read.find(script, "method")
     assert main
     assert method
     assert (main.name, main.first_line, [line.hits for line in main.lines]) == ("main", 12, [4, 3])
     assert (method.name, method.first_line, [line.hits for line in method.lines]) == ("Thing.method", 7, [3])
-    assert method == line_profile.find(profile, script, "Thing.method")
+    assert method == read.find(script, "Thing.method")
     assert main.hottest
     assert main.hottest.number == 15
     assert main.share(15) + main.share(14) == pytest.approx(1)
     assert (main.share(15) > 0.9, main.share(1)) == (True, 0)
     assert 0.06 <= method.seconds <= main.seconds < 5
-    assert line_profile.find(profile, script, "helper") is None
-    assert line_profile.find(profile, script.with_name("other.py"), "main") is None
+    assert read.find(script, "helper") is None
+    assert read.find(script.with_name("other.py"), "main") is None
 
 
 @pytest.mark.parametrize(
@@ -79,13 +80,14 @@ def test_whether_it_is_stale(
     change: tuple[str, str], saved_s: float, says: str | None, profiled: tuple[Path, Path]
 ) -> None:
     profile, script = profiled
-    main = line_profile.find(profile, script, "main")
+    read = line_profile.read(profile)
+    main = read.find(script, "main")
     assert main
     script.write_text(SCRIPT.replace(*change))
     saved = profile.stat().st_mtime + saved_s
     os.utime(script, (saved, saved))
     try:
-        why = line_profile.why_stale(profile, main, script, ran_s=20)
+        why = line_profile.why_stale(read, main, script, ran_s=20)
     except WorkshopError as error:
         why = str(error)
     assert why is None if says is None else says in (why or "")

@@ -81,7 +81,7 @@ def run(folder: Path, *command: str, **environment: str) -> str:
 def profile(folder: Path, kind: str, options: str) -> Mapping[str, line_profile.Function]:
     """The functions in the line profile of a run, by name."""
     printed = run(folder, "-m", "kernprof", "-lv", "script.py", kind, options)
-    functions = {function.name: function for function in line_profile.read(folder / "script.py.lprof")}
+    functions = {function.name: function for function in line_profile.read(folder / "script.py.lprof").functions}
     for function in functions.values():
         for line in function.lines:
             assert f"{line.number:6} {line.hits:9}" in printed, "the printed table and the file say the same"

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from workshop.cli import check, course, record, recordings, runs, setup, trace
+from workshop.cli import check, course, lines, record, recordings, runs, setup, trace
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUMENTS
 from workshop.cli.output import filled
 from workshop.course.progress import next_step
@@ -39,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (course, check, setup, runs, recordings, trace, record):
+for module in (course, check, setup, runs, lines, recordings, trace, record):
     app.add_typer(module.app)
 app.add_typer(setup.data_app, name="data", help="Get the pictures: photos, or a stand-in.", rich_help_panel=COURSE)
 RECORD_HELP = "Record a run with a profiler, without an edit to it."

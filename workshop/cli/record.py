@@ -1,4 +1,4 @@
-"""The commands that start any run: `workshop record py-spy`, `torch` and `nsys`, and `workshop torchrun`."""
+"""The commands that start any run: `workshop record lines`, `py-spy`, `torch` and `nsys`, and `workshop torchrun`."""
 
 import shlex
 import shutil
@@ -18,6 +18,42 @@ MOSTLY_WAITING = 0.5
 
 app = typer.Typer()
 record_app = typer.Typer(no_args_is_help=True)
+
+
+@record_app.command("lines", context_settings=COMMAND_FOLLOWS)
+def record_lines(
+    command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).", show_default=False)
+    ] = "",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="This function alone; may come again.", show_default=False)
+    ] = None,
+) -> None:
+    """Count how often each line of your own code runs, and how long it takes.
+
+    No decorator is needed, and DataLoader workers and ranks are counted, too.
+
+    Example: workshop record lines -- train.py configs/example_config.py
+
+    Your own code is the script and the modules in its folder. The profile, train.py.lprof, contains the source as it
+    ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's; 2,
+    nothing was recorded.
+    """
+    from workshop.recording import lines
+
+    found = lines.record(command, output, only or ())
+    for warning in found.warnings:
+        say(warning)
+    processes = f"{found.processes} process{'es' * (found.processes != 1)}"
+    say(f"{found.functions} functions in {processes}, {found.seconds:.0f} s, are in {found.path}")
+    if found.exit_code and not found.stopped:
+        say(f"The command ended with exit code {found.exit_code}.")
+    say("Look at them:")
+    say(commands(f"workshop lines {found.path}", f"workshop lines {found.path} --html lines.html"))
+    if found.stopped:
+        raise found.stopped
+    raise typer.Exit(found.exit_code)
 
 
 @record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)

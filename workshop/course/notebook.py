@@ -9,17 +9,16 @@ notebook.speed_ups()        # how far each part has come
 
 import html
 from dataclasses import dataclass
-from linecache import checkcache, getline
 from pathlib import Path
 
+from workshop import listing
+from workshop.course.answers.hot_line import newest_profile
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.parts import all_parts, find_part
-from workshop.profiles import line_profile
+from workshop.profiles import line_profile, line_tables
 
-HOT, COLD, BEFORE, AFTER = "#ffb4a2", "#e8eef7", "#d95f5f", "#3b8686"
-LEAST_SHARE = 0.001
-"""The smallest share of the time with which a line is shown."""
+BEFORE, AFTER = "#d95f5f", "#3b8686"
 
 
 @dataclass(frozen=True)
@@ -33,31 +32,24 @@ class Picture:
 
 
 def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
-    """Draw the line profile that kernprof has left beside a script: the lines that took time, a bar for each.
+    """Draw a function's source with its line profile, the newest one of the script.
 
-    If none took time, it says why.
+    If no line of it ran, it says why.
 
     Raises:
-        WorkshopError: there is none, or not of that function.
+        WorkshopError: there is no profile, or none of that function.
     """
     script = Path(script)
-    profile = Path(f"{script.name}.lprof")
-    found = line_profile.find(profile, script, function)
+    path = newest_profile(script) or Path(f"{script.name}.lprof")
+    profile = line_profile.read(path)
+    found = profile.find(script, function)
     if found is None:
         hint = f"put @profile above it, and run kernprof -l {script} configs/example_config.py"
-        raise WorkshopError(f"{profile} does not cover {function} of {script}; {hint}")
+        raise WorkshopError(f"{path.name} does not cover {function} of {script}; {hint}")
     if found.hottest is None:
-        why = "it never ran, or DataLoader workers ran it: take num_workers=0, or worker_init_fn=profile_worker"
-        return _sentence(f"{function} has 0 hits in {profile}: {why}")
-    checkcache(str(script))
-    rows = []
-    for line in found.lines:
-        share = found.share(line.number)
-        if share >= LEAST_SHARE:
-            colour = HOT if line is found.hottest else COLD
-            source = html.escape(getline(str(script), line.number).rstrip())
-            rows.append(_row([f"{line.number}", f"{line.hits}", f"{share:.1%}"], share, colour, source))
-    return _html_table(["line", "hits", "time", "", script.name], rows)
+        why = "it never ran, or DataLoader workers ran it: record it with workshop record lines"
+        return _sentence(f"{function} has 0 hits in {path.name}: {why}")
+    return Picture(listing.fragment(profile, line_tables.tables(profile, name=found.name)[line_tables.TOGETHER][0]))
 
 
 def phases(part: str) -> Picture:
@@ -109,8 +101,7 @@ def _sentence(text: str) -> Picture:
 def _row(cells: list[str], share: float, colour: str, text: str) -> str:
     numbers = "".join(f'<td style="text-align:right;padding:0 8px">{cell}</td>' for cell in cells)
     bar = f'<div style="width:{share * 180:.0f}px;height:12px;background:{colour}"></div>'
-    mark = f"background:{HOT};color:#000" if colour == HOT else ""
-    code = f'<td style="text-align:left;font-family:monospace;white-space:pre;{mark}">{text}</td>'
+    code = f'<td style="text-align:left;font-family:monospace;white-space:pre">{text}</td>'
     return f'<tr>{numbers}<td style="width:190px">{bar}</td>{code}</tr>'
 
 

@@ -7,6 +7,9 @@ PROFILER_VARIABLE = "WORKSHOP_TORCH_PROFILER"
 NVTX_VARIABLE = "WORKSHOP_NVTX"
 """The environment variables: of a `ProbeConfig`, of `ProfilerOptions`, and one that asks for NVTX ranges."""
 
+LINES_VARIABLE = "WORKSHOP_LINES"
+"""The environment variable that has the lines counted by `workshop.line_counts`, which reads it."""
+
 
 @dataclass(frozen=True)
 class JudgedRun:

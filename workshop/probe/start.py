@@ -11,7 +11,7 @@ from workshop.probe import file_writes, photo_reads, wire
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim, events_folder, rank_of
 from workshop.probe.event_file import EventFile
-from workshop.probe.settings import NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
+from workshop.probe.settings import LINES_VARIABLE, NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
 
 parent: Connection | None = None
 """The connection to the process that watches this script, in the process that has claimed it."""
@@ -26,6 +26,8 @@ def start() -> None:
     if PROFILER_VARIABLE in os.environ:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
         after_import("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).hooks.install())
+    if LINES_VARIABLE in os.environ:
+        import_module("workshop.line_counts.start")  # it needs more than the standard library and torch
 
 
 def _watch(config: ProbeConfig) -> None:

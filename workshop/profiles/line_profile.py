@@ -1,13 +1,25 @@
-"""Reads what kernprof writes: the hits and the time of each line of the profiled functions."""
+"""Reads and writes line profiles: the hits and the time of each line of the functions that were profiled.
 
+A profile is a file of line_profiler: a pickle of its `LineStats`, which `python -m line_profiler` prints. What
+`workshop record lines` adds to it is an attribute of that object: the source as it ran, and the counts by process.
+"""
+
+import io
+import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
-import line_profiler
+from line_profiler import LineStats
+from line_profiler._line_profiler import LineStats as OldLineStats
 
 from workshop.errors import WorkshopError
+
+Timings = Mapping[tuple[str, int, str], list[tuple[int, int, int]]]
+"""The (line, hits, time) of each line, by the (file, first line, name) of its function, as line_profiler has them."""
 
 
 @dataclass(frozen=True)
@@ -43,70 +55,144 @@ class Function:
         """The line that took longest; None if no line ran."""
         return max(self.lines, key=lambda line: line.seconds, default=None)
 
+    def is_called(self, name: str) -> bool:
+        """Return whether this is the function's name, qualified or not."""
+        return name in (self.name, self.name.rpartition(".")[2])
+
     def share(self, number: int) -> float:
         """Return a line's share of the function's time, from 0 to 1; 0 for a line that never ran."""
         return sum(line.seconds for line in self.lines if line.number == number) / (self.seconds or 1.0)
 
 
-def read(path: Path) -> list[Function]:
-    """Return the functions in a line profile, which is a pickle: read only files that you trust.
+@dataclass(frozen=True)
+class LineProfile:
+    """A profile of all functions that were profiled in a run."""
+
+    path: Path
+    """The file it was read from."""
+    functions: tuple[Function, ...]
+    """The functions, with the hits and times of all processes together."""
+    recorded: "Recorded | None" = None
+    """What only `workshop record lines` knows; None for a profile of kernprof."""
+
+    def find(self, script: Path, name: str) -> Function | None:
+        """Return the function of a script with this name, qualified or not; None if the profile does not contain it."""
+        for function in self.functions:
+            if function.is_called(name) and same_file(function.file, script):
+                return function
+        return None
+
+    def source(self, file: Path) -> str | None:
+        """Return the source of a file: as it ran, or else as it is now; None if it is gone."""
+        if self.recorded and (kept := self.recorded.sources.get(str(file))) is not None:
+            return kept
+        try:
+            return file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What `workshop record lines` keeps of a run."""
+
+    command: tuple[str, ...]
+    sources: Mapping[str, str]
+    """The source of each file as it ran, by its path."""
+    processes: Mapping[str, tuple[Function, ...]]
+    """The functions of each process, by its name: "main", "worker 0", "rank 1 worker 0"."""
+    seconds: float
+    """The time from the first process's start to the end of the run."""
+    python: tuple[int, ...]
+    """The version of Python, such as (3, 11)."""
+
+
+class _Stats(pickle.Unpickler):
+    """Reads line_profiler's statistics, and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "LineStats" and module in (LineStats.__module__, OldLineStats.__module__):
+            return LineStats
+        raise pickle.UnpicklingError(f"it holds a {module}.{name}")
+
+
+def read(path: Path) -> LineProfile:
+    """Read a line profile, of kernprof or of `workshop record lines`.
 
     Raises:
         WorkshopError: the file is missing or is not a line profile.
     """
     try:
-        stats = line_profiler.load_stats(str(path))
-        return [
-            Function(
-                path.parent / file,  # kernprof names the script as it was named on the command line
-                name,
-                first_line,
-                tuple(Line(number, hits, time * stats.unit) for number, hits, time in sorted(lines)),
-            )
-            for (file, first_line, name), lines in stats.timings.items()
-        ]
+        stats = _Stats(io.BytesIO(path.read_bytes())).load()
+        functions = functions_of(stats.timings, stats.unit, path.parent)
+        kept = getattr(stats, "workshop", None)
+        if kept:
+            processes = {name: functions_of(timings, stats.unit) for name, timings in kept.pop("processes").items()}
+            kept = Recorded(processes=processes, **kept)
+        return LineProfile(path, functions, kept)
     except FileNotFoundError:
         raise WorkshopError(f"there is no line profile {path}; run kernprof -lv with your script") from None
+    except IsADirectoryError:
+        raise WorkshopError(f"{path} is a folder; name a line profile in it") from None
     except Exception as error:  # a damaged pickle may raise anything
         reason = str(error) or type(error).__name__
         raise WorkshopError(f"{path} is not a line profile ({reason}); run kernprof -lv once more") from error
 
 
-def find(path: Path, script: Path, name: str) -> Function | None:
-    """Return the function of a script with this name, qualified or not; None if the profile does not contain it.
+def write(path: Path, together: Timings, unit: float, recorded: Mapping[str, Any]) -> None:
+    """Write a line profile that line_profiler reads as well.
 
-    Raises:
-        WorkshopError: the file is missing or is not a line profile.
+    Args:
+        path: the file.
+        together: the counts of all processes.
+        unit: the seconds in a unit of the times.
+        recorded: the fields of `Recorded` as plain values; `processes` has the `Timings` of each.
     """
-    for function in read(path):
-        if name in (function.name, function.name.rpartition(".")[2]) and same_file(function.file, script):
-            return function
-    return None
+    stats = LineStats(together, unit)
+    stats.workshop = dict(recorded)  # type: ignore[attr-defined]
+    stats.to_file(path)
 
 
-def why_stale(path: Path, function: Function, script: Path, ran_s: float = 0.0) -> str | None:
-    """Return why the script was edited after Python had read it for the profile, or None if it was not.
+def functions_of(timings: Timings, unit: float, folder: Path = Path()) -> tuple[Function, ...]:
+    """Return the functions of line_profiler's counts; kernprof names the script as a person has."""
+    return tuple(
+        Function(
+            folder / file,
+            name,
+            first_line,
+            tuple(Line(number, hits, time * unit) for number, hits, time in sorted(lines)),
+        )
+        for (file, first_line, name), lines in timings.items()
+    )
 
-    The profile is written as the run ends, and holds neither the source nor a time. So a script that was saved in the
-    `ran_s` seconds before, which the run took at least, was edited. Where file times are wrong, the lines that ran must
-    still be lines of the function.
+
+def why_stale(profile: LineProfile, function: Function, script: Path, ran_s: float = 0.0) -> str | None:
+    """Return why the script is not the one that was profiled, or None if it is.
+
+    `workshop record lines` has kept the source. A profile of kernprof is written as the run ends, and holds neither the
+    source nor a time. So a script that was saved in the `ran_s` seconds before, which the run took at least, was
+    edited. Where file times are wrong, the lines that ran must still be lines of the function.
 
     Raises:
         WorkshopError: the script does not parse.
     """
-    saved, written = script.stat().st_mtime, path.stat().st_mtime
+    name = profile.path.name
+    if profile.recorded:
+        same = profile.source(function.file) == script.read_text(encoding="utf-8", errors="replace")
+        return None if same else f"{script.name} was edited since {name} was recorded"
+    saved, written = script.stat().st_mtime, profile.path.stat().st_mtime
     if saved > written:
-        return f"{script.name} was saved after {path.name} was written"
+        return f"{script.name} was saved after {name} was written"
     if saved > written - ran_s:
-        return f"{script.name} was saved while the run behind {path.name} was under way"
-    name, first = function.name.rpartition(".")[2], function.first_line
-    code = next((code for code in codes(script) if (code.co_name, code.co_firstlineno) == (name, first)), None)
+        return f"{script.name} was saved while the run behind {name} was under way"
+    short, first = function.name.rpartition(".")[2], function.first_line
+    code = next((code for code in codes(script) if (code.co_name, code.co_firstlineno) == (short, first)), None)
     if code is None:
-        return f"in {script.name}, {name} does not begin in line {first}, as it did in {path.name}"
+        return f"in {script.name}, {short} does not begin in line {first}, as it did in {name}"
     numbers = {number for _, _, number in code.co_lines()}
     for line in function.lines:
         if line.number not in numbers:
-            return f"line {line.number} of {script.name} is not the line that ran for {path.name}"
+            return f"line {line.number} of {script.name} is not the line that ran for {name}"
     return None
 
 

@@ -5,8 +5,8 @@ import os
 
 from workshop.probe.settings import NVTX_VARIABLE
 from workshop.processes.script import probe_environment
+from workshop.recording.command import as_command
 from workshop.recording.output_paths import output_path
-from workshop.recording.torch_profiler import as_command
 
 WHERE = "https://developer.nvidia.com/nsight-systems"
 

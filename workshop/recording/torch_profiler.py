@@ -3,9 +3,7 @@
 import os
 import re
 import shlex
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -19,6 +17,7 @@ from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, ProfilerOptions, ProfilerReport
 from workshop.processes.process_tree import wait_for_end
 from workshop.processes.script import Say, probe_environment
+from workshop.recording.command import as_command
 from workshop.recording.slurm import job_script
 
 SETTLED_S = 2.0
@@ -99,21 +98,6 @@ def slurm_job(command: list[str], options: ProfilerOptions) -> str:
         if value != field.default:
             flags += [flag] if value is True else [flag, ",".join(value) if isinstance(value, tuple) else str(value)]
     return job_script(["workshop", "record", "torch", *flags], command)
-
-
-def as_command(command: list[str]) -> list[str]:
-    """Return a command that can be started: this Python stands before a script.
-
-    Raises:
-        WorkshopError: there is no such script, and no such command.
-    """
-    if command[0].endswith(".py"):
-        if not Path(command[0]).is_file():
-            raise WorkshopError(f"{command[0]} is not a file; name a Python script")
-        return [sys.executable, *command]
-    if not shutil.which(command[0]):
-        raise WorkshopError(f"there is no command {command[0]}; name one, or a script such as train.py")
-    return command
 
 
 def newest(folder: Path) -> Path:

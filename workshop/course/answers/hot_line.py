@@ -20,14 +20,15 @@ def judge_profiled(question: Question) -> Verdict:
     run_again = f"kernprof -lv {question.command}"
     if path is None:
         return question.not_yet(f"there is no {script.name}.lprof here", run_again)
-    function = line_profile.find(path, script, name)
+    profile = line_profile.read(path)
+    function = profile.find(script, name)
     if function is None:
-        others = {each.file.resolve() for each in line_profile.read(path)} - {script.resolve()}
+        others = {each.file.resolve() for each in profile.functions} - {script.resolve()}
         of = f"; it was taken of {min(others)}" if others else ""
         hint = f"put @profile above def {name}; then {run_again}"
         return question.not_yet(f"{path.name} does not cover {name} of {script}{of}", hint)
-    main = line_profile.find(path, script, "main")
-    if stale := line_profile.why_stale(path, function, script, ran_s=main.seconds if main else 0.0):
+    main = profile.find(script, "main")
+    if stale := line_profile.why_stale(profile, function, script, ran_s=main.seconds if main else 0.0):
         return question.not_yet(f"the profile is stale: {stale}", run_again)
     if function.hottest is None:
         return question.not_yet(
@@ -41,11 +42,12 @@ def newest_profile(script: Path) -> Path | None:
     """Return the newest line profile of a script; kernprof writes it to the folder that it is started in."""
     beside = script.with_name(f"{script.name}.lprof")
     by_variable = Path.cwd() / "profile_output.lprof"  # of LINE_PROFILE=1
-    found = [path for path in {beside, Path.cwd() / beside.name, by_variable} if path.is_file()]
+    recorded = [path for folder in (script.parent, Path.cwd()) for path in folder.glob(f"{script.name}*.lprof")]
+    found = {path.absolute(): path for path in [*recorded, by_variable] if path.is_file()}.values()
     for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
-        if any(line_profile.same_file(function.file, script) for function in line_profile.read(path)):
+        if any(line_profile.same_file(function.file, script) for function in line_profile.read(path).functions):
             return path
-    return beside if beside in found else None
+    return beside if beside.is_file() else None
 
 
 def judge_recorded(question: Question) -> Verdict:

@@ -1,0 +1,214 @@
+"""`workshop record lines` over real runs: all processes are counted, without an edit, as one process would be."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workshop.profiles import line_profile
+from workshop.profiles.line_profile import Function, LineProfile
+
+ITEMS, EPOCHS, BATCH, SLEEP_S = 16, 2, 4, 0.02
+
+SCRIPT = f"""\
+import sys
+import threading
+import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import beside
+
+
+class Slow(Dataset):
+    def __len__(self):
+        return {ITEMS}
+
+    def __getitem__(self, index):
+        if index % 2:
+            index += 1
+        time.sleep({SLEEP_S})
+        return beside.twice(
+            torch.tensor(index)
+        )
+
+
+def main(options):
+    loader = DataLoader(Slow(), batch_size={BATCH}, **options)
+    thread = threading.Thread(target=beside.in_a_thread)
+    thread.start()
+    for epoch in range({EPOCHS}):
+        for batch in loader:
+            assert len(batch) == {BATCH}
+    thread.join()
+    return loader
+
+
+if __name__ == "__main__":
+    LOADER = main(eval(sys.argv[1]))  # kept: persistent workers are alive to the end
+"""
+
+BESIDE = """\
+def twice(number):
+    return 2 * number
+
+
+def in_a_thread():
+    found = [twice(number) for number in range(3)]
+    assert len(found) == 3
+"""
+
+RANKS = """\
+import os
+import time
+
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+
+
+def load(index):
+    if os.environ["RANK"] == "1":
+        time.sleep(0.01)
+    return index
+
+
+class Items:
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return load(index)
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    for batch in DataLoader(Items(), num_workers=1):
+        pass
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+GETITEM_HITS = [ITEMS * EPOCHS, ITEMS * EPOCHS // 2, ITEMS * EPOCHS]
+HITS = {"Slow.__getitem__": GETITEM_HITS, "twice": [ITEMS * EPOCHS + 3], "in_a_thread": [None, 1]}
+OPTIONS = [
+    f"dict(num_workers={workers}, multiprocessing_context='{method}', persistent_workers={persistent})"
+    for method in ("fork", "spawn", "forkserver")
+    for persistent in (True, False)
+    for workers in (1, 4)
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the scripts."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "beside.py").write_text(BESIDE)
+    (tmp_path / "ranks.py").write_text(RANKS)
+    return tmp_path
+
+
+def record(folder: Path, *command: str, code: int = 0) -> str:
+    """What `workshop record lines` says; it leaves nothing behind."""
+    (folder / "temporary").mkdir(exist_ok=True)
+    line = [sys.executable, "-m", "workshop", "record", "lines", *command]
+    variables = {**os.environ, "TMPDIR": str(folder / "temporary")}
+    done = subprocess.run(line, cwd=folder, env=variables, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert list((folder / "temporary").glob("workshop*")) == []
+    return done.stderr
+
+
+def hits(functions: tuple[Function, ...], name: str) -> list[int]:
+    """The hits of each line of a function."""
+    return [line.hits for each in functions if each.name == name for line in each.lines]
+
+
+def check(profile: LineProfile) -> None:
+    """The hits are those of a run in one process, and the sleeping line has its time."""
+    for name, expected in HITS.items():
+        found = hits(profile.functions, name)
+        assert [hit for hit, wanted in zip(found, expected, strict=False) if wanted] == [n for n in expected if n], name
+    item = next(each for each in profile.functions if each.name == "Slow.__getitem__")
+    assert item.hottest
+    assert item.hottest.seconds == pytest.approx(ITEMS * EPOCHS * SLEEP_S, rel=0.25)  # a busy machine sleeps longer
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["dict()", OPTIONS[1], *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS if each != OPTIONS[1])],
+)
+def test_workers_are_counted_as_one_process_would_be(options: str, folder: Path) -> None:
+    record(folder, "--", "script.py", options)
+    profile = line_profile.read(folder / "script.py.lprof")
+    check(profile)
+    assert profile.recorded
+    workers = eval(options).get("num_workers", 0)
+    assert sorted(profile.recorded.processes) == sorted(["main", *(f"worker {number}" for number in range(workers))])
+    assert hits(profile.recorded.processes["main"], "Slow.__getitem__")[:3] == ([] if workers else GETITEM_HITS)
+    body = profile.find(folder / "script.py", "<module>")
+    assert body
+    assert body.lines[-1].hits == 1, "the body of the script is counted, too"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("-m", "script"), ("python", "-m", "script"), ("python", "script.py")])
+def test_any_way_to_start_it(command: tuple[str, ...], folder: Path) -> None:
+    record(folder, "--", *command, OPTIONS[0])
+    check(line_profile.read(next(folder.glob("script*.lprof"))))
+
+
+@pytest.mark.slow
+def test_ranks(folder: Path) -> None:
+    torchrun = shutil.which("torchrun") or "torchrun"
+    record(folder, "--", torchrun, "--standalone", "--nproc_per_node=2", "ranks.py")
+    recorded = line_profile.read(folder / "ranks.py.lprof").recorded
+    assert recorded
+    assert sorted(recorded.processes) == ["rank 0", "rank 0 worker 0", "rank 1", "rank 1 worker 0"]
+    found = {name: hits(each, "load") for name, each in recorded.processes.items()}
+    assert found == {"rank 0": [], "rank 0 worker 0": [8, 8], "rank 1": [], "rank 1 worker 0": [8, 8, 8]}
+
+
+def test_only_some_functions_and_the_source_as_it_ran(folder: Path) -> None:
+    (folder / "edits.py").write_text(
+        "def one():\n    return 1\n\ndef two():\n    open(__file__, 'a').write('# new')\none(), two()\n"
+    )
+    record(folder, "--only", "two", "-o", "kept/", "--", "edits.py")
+    profile = line_profile.read(folder / "kept" / "edits.py.lprof")
+    assert [each.name for each in profile.functions] == ["two"]
+    assert (profile.source(folder / "edits.py") or "").endswith("one(), two()\n")
+    assert line_profile.why_stale(profile, profile.functions[0], folder / "edits.py")
+    printed = subprocess.run(
+        [sys.executable, "-m", "line_profiler", str(profile.path)], capture_output=True, text=True, check=True
+    ).stdout
+    assert "Function: two" in printed
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("--", "nothing.py"), "nothing.py is not a file"),
+        (("--only", "absent", "--", "beside.py"), "ran no line of absent of a file below"),
+        (("--", "python", "-c", "1"), "ran no line of a file below"),
+        (("--", "fails.py"), "fails.py ended with exit code 1 before a line of its own code ran"),
+    ],
+)
+def test_what_cannot_be_recorded(command: tuple[str, ...], says: str, folder: Path) -> None:
+    (folder / "fails.py").write_text("def broken(:\n")
+    assert says in record(folder, *command, code=2).replace("\n", " ")
+
+
+def test_a_script_is_run_as_python_runs_it(folder: Path) -> None:
+    (folder / "asks.py").write_text(
+        "import sys, pickle, beside\n"
+        "class Thing: pass\n"
+        "print(sys.argv, sys.path[0], __file__, __name__, __spec__, __doc__, pickle.loads(pickle.dumps(Thing)))\n"
+        "print(sorted(name for name in globals() if name.startswith('__')))\n"
+    )
+    plain = subprocess.run([sys.executable, "asks.py", "x"], cwd=folder, capture_output=True, text=True, check=True)
+    line = [sys.executable, "-m", "workshop", "record", "lines", "--", "asks.py", "x"]
+    counted = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
+    assert counted.stdout == plain.stdout

@@ -1,0 +1,141 @@
+"""Line profiles as a person reads them, in a terminal of 80 columns."""
+
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from workshop.cli.output import console
+from workshop.profiles.line_change import FunctionChange, LineChange, RowChange
+from workshop.profiles.line_profile import LineProfile
+from workshop.profiles.line_tables import TOGETHER, LineTable
+
+MOST_FUNCTIONS = 8
+"""The number of functions that are shown, where not all are asked for."""
+
+LEAST_SHARE = 0.01
+"""A line with a smaller share of its function's time is not shown, nor is a function with one of the hottest's."""
+
+HOT, WARM = 0.5, 0.1
+"""The shares from which on a line is hot, or warm."""
+
+
+def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], everything: bool) -> None:
+    """Print the tables of each process, or of all together: hot functions first, and their hot lines."""
+    out = console()
+    out.print(Text(f"\n{profile.path}{_run(profile)}"))
+    hidden = 0
+    for process, found in tables.items():
+        if process != TOGETHER:
+            out.print(Text(f"\n{process}", "bold"))
+        hottest = found[0].function.seconds if found else 0.0
+        shown = (
+            found
+            if everything
+            else [each for each in found[:MOST_FUNCTIONS] if each.function.seconds >= LEAST_SHARE * hottest]
+        )
+        hidden += len(found) - len(shown)
+        for table in shown:
+            out.print(_heading(table))
+            _print_rows(_rows(table, everything))
+    if hidden:
+        out.print(f"\n{hidden} function{'s' * (hidden > 1)} with less time: --all shows them, and all lines that ran.")
+
+
+def seconds(value: float) -> str:
+    """Return a time with three or four digits and its unit."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if abs(value) * factor >= 0.9995 or unit == "us":
+            break
+    return f"{value * factor:.{0 if abs(value) * factor >= 100 else 1 if abs(value) * factor >= 10 else 2}f} {unit}"
+
+
+def _run(profile: LineProfile) -> str:
+    if not profile.recorded:
+        return ""
+    count = len(profile.recorded.processes)
+    return f": {profile.recorded.seconds:.1f} s, {count} process{'es' * (count > 1)}"
+
+
+def _heading(table: LineTable) -> Text:
+    function = table.function
+    name, place = function.name, f"  {function.file.name}:{function.first_line}"
+    if name == "<module>":
+        name, place = function.file.name, ", outside of functions"
+    return Text("\n").append(name, "bold").append(f"{place}  {seconds(function.seconds)}")
+
+
+Line = tuple[str, list[str]]
+"""The style and the cells of a line; the last cell is source."""
+
+
+def _rows(table: LineTable, everything: bool) -> list[Line]:
+    lines: list[Line] = [("dim", ["line", "hits", "time", "share", ""])]
+    for row in table.rows:
+        if everything or row.share >= LEAST_SHARE:
+            style = "bold red" if row.share >= HOT else "yellow" if row.share >= WARM else ""
+            number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
+            lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{row.share:.1%}", row.text]))
+    return lines
+
+
+def _print_rows(lines: list[Line]) -> None:
+    """Print cells below each other, the source to the left and cut where the terminal ends, all others to the right."""
+    out = console()
+    widths = [max(map(len, column)) for column in zip(*(cells[:-1] for _, cells in lines), strict=True)]
+    for style, (*figures, source) in lines:
+        beside = [f"{cell:>{width}}" for cell, width in zip(figures, widths, strict=True)]
+        text = Text("  ".join([*beside, source]).rstrip(), style)
+        text.truncate(out.width, overflow="ellipsis")
+        out.print(text)
+
+
+def print_change(change: LineChange, name: str | None, everything: bool) -> None:
+    """Print what got faster and what slower, function by function and line by line."""
+    out = console()
+    out.print(Text(f"\n{_compared(change)}"))
+    functions = [each for each in change.functions if name is None or each.is_called(name)]
+    largest = max((abs(each.seconds) for each in functions), default=0.0)
+    hidden = 0
+    for each in functions:
+        if everything or name or abs(each.seconds) >= LEAST_SHARE * largest:
+            out.print(_change_heading(each))
+            _print_rows(_changed_rows(each, largest, everything or name is not None))
+        else:
+            hidden += 1
+    if hidden:
+        out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
+    if not change.several_runs:
+        out.print("\nTwo runs of one script differ, too. Folders with several runs each tell what is noise.")
+
+
+def _compared(change: LineChange) -> str:
+    before, after = change.before_s, change.after_s
+    runs = f" ({change.runs[0]} and {change.runs[1]} runs)" if change.several_runs else ""
+    return f"{seconds(before)} before, {seconds(after)} after, in all functions{runs}: {_signed(after - before)}"
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + seconds(value)
+
+
+def _change_heading(change: FunctionChange) -> Text:
+    text = Text("\n").append(change.title, "bold")
+    return text.append(f"  {seconds(change.before_s)} -> {seconds(change.after_s)}  {_signed(change.seconds)}")
+
+
+def _changed_rows(change: FunctionChange, largest: float, everything: bool) -> list[Line]:
+    lines: list[Line] = [("dim", ["before", "after", "time", "after", "change", ""])]
+    for row in change.rows:
+        if everything or abs(row.seconds) >= LEAST_SHARE * largest:
+            style = "dim" if row.is_noise else "green" if row.seconds < 0 else "red"
+            numbers = [str(side.first) if side else "" for side in (row.before, row.after)]
+            times = [seconds(row.before_s) if row.before else "", seconds(row.after_s) if row.after else ""]
+            lines.append((style, [*numbers, *times, _signed(row.seconds), _says(row)]))
+    return lines
+
+
+def _says(row: RowChange) -> str:
+    shown = row.after or row.before
+    assert shown
+    notes = [row.kind] * (row.kind != "same") + ["noise"] * row.is_noise
+    return f"({', '.join(notes)}) {shown.text}" if notes else shown.text

@@ -1,0 +1,86 @@
+"""The instrument that reads line profiles: `workshop lines`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workshop.cli import line_text
+from workshop.cli.options import INSTRUMENTS, JsonOption
+from workshop.cli.output import filled, print_json, say, write_file
+from workshop.errors import WorkshopError
+from workshop.profiles import line_change, line_profile, line_tables
+from workshop.profiles.line_profile import LineProfile
+
+RECORD = "workshop record lines -- train.py configs/example_config.py"
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def lines(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="The profile; by default the newest here.", show_default=False),
+    ] = None,
+    function: Annotated[str | None, typer.Option("--function", help="This function alone.", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All functions, and all lines that ran.")] = False,
+    by: Annotated[str | None, typer.Option(help="process: tables for each.", show_default=False)] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="What changed from one, BEFORE, to another, AFTER.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page with the whole source.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """See in which lines a run spent its time.
+
+    It reads the profiles of `workshop record lines` and of kernprof.
+
+    Example: workshop lines --function __getitem__
+
+    The time of a line includes the time of what it calls, so that a function and its caller both have it. The share is
+    that of the function. A statement over several lines is one row. With --diff, name two profiles, or two folders with
+    several runs each, which tell a change from noise.
+    """
+    if by not in (None, "process"):
+        raise typer.BadParameter("is process", param_hint="--by")
+    if diff:
+        if not files or len(files) != 2:
+            raise WorkshopError("name two line profiles, or two folders of them: workshop lines --diff BEFORE AFTER")
+        change = line_change.between(*(_read_runs(path) for path in files))
+        if as_json:
+            print_json(**change.as_dict())
+        else:
+            line_text.print_change(change, function, everything)
+        return
+    if files and len(files) > 1:
+        raise WorkshopError("name one line profile; --diff compares two")
+    profile = line_profile.read(files[0] if files else _newest())
+    tables = line_tables.tables(profile, by == "process", function)
+    if html:
+        from workshop import listing
+
+        write_file(html, listing.page(profile, function))
+        print(f"{html} shows {profile.path}. Open it in a browser.")
+    elif as_json:
+        print_json(**line_tables.as_dict(profile, tables))
+    else:
+        line_text.print_tables(profile, tables, everything or function is not None)
+    for note in line_tables.notes(profile):
+        say(filled(note))
+
+
+def _newest() -> Path:
+    found = sorted(Path().glob("*.lprof"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise WorkshopError(f"there is no line profile here; make one: {RECORD}")
+    return found[-1]
+
+
+def _read_runs(path: Path) -> list[LineProfile]:
+    """Read one profile, or all in a folder."""
+    if not path.is_dir():
+        return [line_profile.read(path)]
+    if not (found := sorted(path.glob("*.lprof"))):
+        raise WorkshopError(f"there is no line profile in {path}")
+    return [line_profile.read(each) for each in found]

@@ -1,0 +1,1 @@
+"""What runs inside a script whose lines are counted; beside the probe it needs line_profiler alone."""

@@ -1,0 +1,66 @@
+"""What a process has counted, as it is handed over to the process that records the run."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SUFFIX = ".counts"
+"""The end of the names of the files that `ProcessCounts` are written to."""
+
+Timings = Mapping[tuple[str, int, str], list[tuple[int, int, int]]]
+"""The (line, hits, time) of each line, by the (file, first line, name) of its function, as line_profiler has them."""
+
+
+@dataclass(frozen=True)
+class CountedRun:
+    """What the processes of a run are told."""
+
+    folder: str
+    """The folder that the counts are written to."""
+    roots: list[str]
+    """The folders of the code whose lines are counted."""
+    only: list[str]
+    """The names of the functions to be counted, qualified or not; empty for all."""
+
+    def as_json(self) -> str:
+        """Return the value of the environment variable."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class ProcessCounts:
+    """The counts of one process."""
+
+    pid: int
+    name: str
+    """The name of the process: "main", "worker 0", "rank 1", or what multiprocessing calls it."""
+    seconds: float
+    """The time since the process began to count."""
+    unit: float
+    """The seconds in a unit of line_profiler's times."""
+    lines: list[tuple[str, int, str, list[tuple[int, int, int]]]]
+    """The file, first line and name of each function, and the line, hits and time of each of its lines."""
+    sources: dict[str, str]
+    """The source of each file as it ran."""
+    python: list[int]
+    """The version of Python, such as [3, 11]."""
+
+    def write(self, path: Path) -> None:
+        """Write the counts to a file, which nobody ever reads by half."""
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        partial.rename(path)
+
+    @property
+    def timings(self) -> Timings:
+        """The counts as line_profiler has them."""
+        return {
+            (file, first, name): [(n, hits, time) for n, hits, time in lines] for file, first, name, lines in self.lines
+        }
+
+
+def read(folder: Path) -> Iterator[ProcessCounts]:
+    """Yield what each process has written to a folder, in the order in which the processes began."""
+    for path in sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: int(path.name.partition("-")[0])):
+        yield ProcessCounts(**json.loads(path.read_text(encoding="utf-8")))

@@ -1,0 +1,100 @@
+"""Finds the code of the person's own files as Python loads it, and has it counted before it runs.
+
+Modules are loaded by importlib, whose loaders have one method that returns a module's code. A script is not: Python
+compiles it by itself. But whatever is run as a script may also be a folder or a ZIP file, for which Python asks
+`sys.path_hooks`. A hook that takes the script itself has Python load the script by a loader as well; the same holds for
+`runpy.run_path`, by which multiprocessing loads the script in processes that it spawns.
+"""
+
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+INSTALLED = ("site-packages", "dist-packages")
+"""The names of the folders of installed packages, which may lie below the person's own."""
+
+WORKSHOP = Path(__file__).parents[1]
+
+Count = Callable[[CodeType, str, bytes], CodeType]
+"""A function that takes the code of a file, the file's path and its source, and returns the code that is to run."""
+
+
+class OwnCode:
+    """Hands the code of a person's own files to a function before it runs.
+
+    Args:
+        roots: the folders of the person's files.
+        count: the function.
+    """
+
+    def __init__(self, roots: Sequence[str], count: Count) -> None:
+        self.roots = [Path(root).resolve() for root in roots]
+        self.count = count
+        self.not_own = (WORKSHOP, Path(sysconfig.get_path("stdlib")).resolve())
+
+    def watch(self) -> None:
+        """Do so with all code that this process loads from now on."""
+        get_code = SourceFileLoader.get_code
+        own_code = self
+
+        def get_own_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+            code = get_code(loader, name)
+            if code and own_code.is_own(loader.path):
+                return own_code.count(code, loader.path, loader.get_data(loader.path))
+            return code
+
+        SourceFileLoader.get_code = get_own_code  # type: ignore[method-assign,assignment]
+        sys.path_hooks.insert(0, self._finder)
+
+    def is_own(self, path: str) -> bool:
+        """Return whether a file lies in one of the folders, and is neither installed nor part of the workshop."""
+        file = Path(path).resolve()
+        return (
+            any(file.is_relative_to(root) for root in self.roots)
+            and not any(file.is_relative_to(folder) for folder in self.not_own)
+            and not any(folder in file.parts for folder in INSTALLED)
+        )
+
+    def _finder(self, path: str) -> "_ScriptFinder":
+        """Return what finds the code of a script, as a path hook does; an ImportError leaves the path to the others."""
+        if not (path.endswith(".py") and Path(path).is_file() and self.is_own(path)):
+            raise ImportError
+        return _ScriptFinder(str(Path(path).absolute()), self.count)
+
+
+class _ScriptFinder:
+    """Finds a script, where Python looks for `__main__` in it."""
+
+    def __init__(self, path: str, count: Count) -> None:
+        self.path, self.count = path, count
+
+    def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "__main__":
+            return None
+        return spec_from_loader(name, _ScriptLoader(self.path, self.count))
+
+
+class _ScriptLoader(SourceFileLoader):
+    """Loads a script so that it finds everything as it would if Python had run it by itself."""
+
+    def __init__(self, path: str, count: Count) -> None:
+        super().__init__("__main__", path)
+        self.count = count
+
+    def get_code(self, name: str) -> CodeType:
+        """Return code that runs the script, once runpy has made its namespace."""
+        return compile("__loader__.run(globals())", "<workshop record lines>", "exec")
+
+    def run(self, namespace: dict[str, Any]) -> None:
+        """Run the script in a namespace."""
+        if namespace["__name__"] == "__main__" and sys.path and Path(sys.path[0]).absolute() == Path(self.path):
+            sys.path[0] = str(Path(self.path).resolve().parent)
+        loader = SourceFileLoader("__main__", self.path)  # as Python has it, which nothing of this hangs on
+        namespace |= {"__spec__": None, "__loader__": loader, "__file__": self.path, "__cached__": None}
+        source = self.get_data(self.path)
+        exec(self.count(self.source_to_code(source, self.path), self.path, source), namespace)

@@ -1,0 +1,296 @@
+"""What changed from one line profile to another, line by line; lines are found again though the source was edited."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean, variance
+from typing import Any
+
+from workshop.errors import WorkshopError
+from workshop.profiles.line_match import match
+from workshop.profiles.line_profile import Function, LineProfile
+from workshop.profiles.line_tables import source_of
+from workshop.profiles.statements import Row, Source
+
+NO_ROW = Row(0, 0, "", 0, 0.0, 0.0)
+
+ERROR_RATE = 0.01
+"""The chance that, in two sets of runs of the same script, any row is taken for a change."""
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """A statement before and after."""
+
+    kind: str
+    """"same", "changed", "moved", "added" or "deleted"."""
+    before: Row | None
+    after: Row | None
+    before_s: float
+    after_s: float
+    """The mean times of the runs; without the time of a function that was split off and is called here."""
+    is_noise: bool
+    """Whether runs of one script may well differ by as much; False where there is but one run."""
+
+    @property
+    def seconds(self) -> float:
+        """The change, in seconds; less than 0 for what got faster."""
+        return self.after_s - self.before_s
+
+
+@dataclass(frozen=True)
+class FunctionChange:
+    """A function before and after, or several that were one."""
+
+    before: tuple[Function, ...]
+    after: tuple[Function, ...]
+    rows: list[RowChange]
+
+    @property
+    def title(self) -> str:
+        """The name; what it was and what it is, if it has another now."""
+        old, new = (", ".join(dict.fromkeys(each.name for each in side)) for side in (self.before, self.after))
+        return old if old == new else f"{old or 'nothing'} -> {new or 'nothing'}"
+
+    @property
+    def before_s(self) -> float:
+        """The time of all lines before."""
+        return sum(row.before_s for row in self.rows)
+
+    @property
+    def after_s(self) -> float:
+        """The time of all lines after."""
+        return sum(row.after_s for row in self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """The change, in seconds."""
+        return self.after_s - self.before_s
+
+    def is_called(self, name: str) -> bool:
+        """Return whether this is or was the function's name, qualified or not."""
+        return any(each.is_called(name) for each in (*self.before, *self.after))
+
+
+@dataclass(frozen=True)
+class LineChange:
+    """All that changed between two profiles."""
+
+    functions: list[FunctionChange]
+    """The functions, the largest change first."""
+    runs: tuple[int, int]
+    """The numbers of runs before and after."""
+
+    @property
+    def several_runs(self) -> bool:
+        """Whether there are several runs of each, so that a change can be told from noise."""
+        return min(self.runs) > 1
+
+    @property
+    def before_s(self) -> float:
+        """The time in all functions before."""
+        return sum(each.before_s for each in self.functions)
+
+    @property
+    def after_s(self) -> float:
+        """The time in all functions after."""
+        return sum(each.after_s for each in self.functions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the change as plain values."""
+        return {
+            "runs": list(self.runs),
+            "before_s": self.before_s,
+            "after_s": self.after_s,
+            "functions": [
+                {
+                    "before": [each.name for each in function.before],
+                    "after": [each.name for each in function.after],
+                    "before_s": function.before_s,
+                    "after_s": function.after_s,
+                    "rows": [_as_dict(row) for row in function.rows],
+                }
+                for function in self.functions
+            ],
+        }
+
+
+def _as_dict(row: RowChange) -> dict[str, Any]:
+    sides = {}
+    for name, side in (("before", row.before), ("after", row.after)):
+        sides[name] = {"line": side.first, "hits": side.hits, "text": side.text} if side else None
+    return {"kind": row.kind, **sides, "before_s": row.before_s, "after_s": row.after_s, "is_noise": row.is_noise}
+
+
+@dataclass
+class _Timed:
+    """A statement that ran, with its time in each run."""
+
+    function: Function
+    row: Row
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def is_lambda(self) -> bool:
+        """Whether this is in a lambda, which shares its line with the function that it is in."""
+        return self.function.name.endswith("<lambda>")
+
+
+Pair = tuple[str, _Timed | None, _Timed | None]
+"""How a statement was found again, and what it was and is."""
+
+Place = tuple[str, int, str, int]
+"""File, first line and name of a function, and the first line of a statement in it."""
+
+
+class _Runs:
+    """Some runs of one script."""
+
+    def __init__(self, profiles: Sequence[LineProfile]) -> None:
+        self.count = len(profiles)
+        files = sorted({each.file for profile in profiles for each in profile.functions if each.lines})
+        self.sources: dict[Path, Source] = {file: source_of(profiles[0], file) for file in files}
+        for profile in profiles[1:]:
+            if changed := [file for file in files if profile.source(file) != profiles[0].source(file)]:
+                one, other = profiles[0].path, profile.path
+                raise WorkshopError(f"{one} and {other} are not runs of the same {changed[0].name}")
+        self.timed: dict[Place, _Timed] = {}
+        for number, profile in enumerate(profiles):
+            for function in profile.functions:
+                for row in self.sources[function.file].rows(function) if function.lines else ():
+                    place = str(function.file), function.first_line, function.name, row.first
+                    timed = self.timed.setdefault(place, _Timed(function, row))
+                    timed.seconds += [0.0] * (number - len(timed.seconds)) + [row.seconds]
+        for timed in self.timed.values():
+            timed.seconds += [0.0] * (self.count - len(timed.seconds))
+
+
+def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> LineChange:
+    """Compare two line profiles, or several runs of each of two scripts.
+
+    Raises:
+        WorkshopError: several runs are not of the same script.
+    """
+    old, new = _Runs(before), _Runs(after)
+    pairs = list(_pairs(old, new))
+    groups: dict[int, list[Pair]] = defaultdict(list)
+    for (kind, one, other), group in zip(pairs, _groups(pairs), strict=True):
+        groups[group].append((kind, one, other))
+    functions = [_function_change(group, len(pairs)) for group in groups.values()]
+    functions.sort(key=lambda each: abs(each.seconds), reverse=True)
+    return LineChange(functions, (old.count, new.count))
+
+
+def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
+    """Yield each statement that ran with the one that it is after, and how it was found."""
+    files = _same_files(sorted(old.sources), sorted(new.sources))
+    found = {file: match(old.sources[file], new.sources[other]) for file, other in files.items()}
+    after = {(each.function.file, each.row.first, each.is_lambda): each for each in new.timed.values()}
+    for one in old.timed.values():
+        known = found.get(one.function.file, {}).get(one.row.first)
+        place = known and (files[one.function.file], known.first, one.is_lambda)
+        other = after.pop(place, None) if place else None
+        yield (known.kind, one, other) if known and other else ("deleted", one, None)
+    for other in after.values():
+        yield "added", None, other
+
+
+def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
+    """Return which file is which: those of the same name, and two that are left over."""
+    found = {}
+    for file in old:
+        same = [each for each in new if each.name == file.name]
+        same = [each for each in same if each.parent.name == file.parent.name] if len(same) > 1 else same
+        if len(same) == 1:
+            found[file] = same[0]
+    left, new_left = [each for each in old if each not in found], [each for each in new if each not in found.values()]
+    if len(left) == len(new_left) == 1:
+        found[left[0]] = new_left[0]
+    return found
+
+
+def _groups(pairs: Sequence[Pair]) -> list[int]:
+    """Return a number for each pair: the same for all pairs of functions that have a statement in common."""
+    leader: dict[Any, Any] = {}
+
+    def root(each: Any) -> Any:
+        while leader.setdefault(each, each) != each:
+            each = leader[each]
+        return each
+
+    sides = [
+        [(side, timed.function.file, timed.function.name) for side, timed in enumerate(pair[1:]) if timed]
+        for pair in pairs
+    ]
+    for each in sides:
+        leader[root(each[0])] = root(each[-1])
+    numbers: dict[Any, int] = {}
+    return [numbers.setdefault(root(each[0]), len(numbers)) for each in sides]
+
+
+def _function_change(pairs: Sequence[Pair], rows: int) -> FunctionChange:
+    """Compare the statements of functions that belong together; `rows` is the number of all statements."""
+    before = tuple({one.function.name: one.function for _, one, _ in pairs if one}.values())
+    after = tuple({other.function.name: other.function for _, _, other in pairs if other}.values())
+    inside = _calls_inside([one for _, one, _ in pairs if one], before)
+    inside_after = _calls_inside([other for _, _, other in pairs if other], after)
+    changes = []
+    for kind, one, other in pairs:
+        old, new = _own_times(one, inside), _own_times(other, inside_after)
+        old, new = old or [0.0] * len(new), new or [0.0] * len(old)
+        noise = _is_noise(old, new, rows)
+        row, new_row = one.row if one else None, other.row if other else None
+        changes.append(RowChange(kind, row, new_row, mean(old), mean(new), noise))
+    changes.sort(key=lambda change: (change.after or change.before or NO_ROW).first)
+    return FunctionChange(before, after, changes)
+
+
+def _own_times(timed: _Timed | None, inside: Mapping[int, float]) -> list[float]:
+    """The times of a statement in each run, without those of functions that were split off; none if there is none."""
+    return [max(0.0, each - inside.get(timed.row.first, 0.0)) for each in timed.seconds] if timed else []
+
+
+def _calls_inside(timed: Sequence[_Timed], functions: Sequence[Function]) -> dict[int, float]:
+    """Return the time that the line of a call has for another of these functions, by the line's number.
+
+    A function that was split from another one counts by itself, and the line that calls it counts it again.
+    """
+    found: dict[int, float] = {}
+    for function in functions if len(functions) > 1 else ():
+        call = re.compile(rf"\b{re.escape(function.name.rpartition('.')[2])}\(")
+        callers = [each for each in timed if each.function != function and call.search(each.row.text)]
+        if len(callers) == 1 and callers[0].row.seconds >= function.seconds:
+            found[callers[0].row.first] = found.get(callers[0].row.first, 0.0) + function.seconds
+    return found
+
+
+def _is_noise(before: Sequence[float], after: Sequence[float], rows: int) -> bool:
+    """Return whether the difference of two means is no proof of a change, by Welch's test with Bonferroni's correction.
+
+    With less than two runs of each, nothing is known of the noise, and nothing is taken for it.
+    """
+    if min(len(before), len(after)) < 2:
+        return False
+    errors = [variance(each) / len(each) for each in (before, after)]
+    difference = abs(mean(after) - mean(before))
+    if not sum(errors):
+        return difference == 0.0
+    freedom = sum(errors) ** 2 / (errors[0] ** 2 / (len(before) - 1) + errors[1] ** 2 / (len(after) - 1))
+    return _student_tail(difference / math.sqrt(sum(errors)), freedom) * rows > ERROR_RATE
+
+
+def _student_tail(t: float, freedom: float, parts: int = 2000) -> float:
+    """Return the probability that Student's t is further from 0 than this.
+
+    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine, which is summed by Simpson's rule.
+    """
+
+    def integral(begin: float) -> float:
+        step = (math.pi / 2 - begin) / parts
+        weights = [1, *[4, 2] * (parts // 2 - 1), 4, 1]
+        return sum(w * math.cos(begin + n * step) ** (freedom - 1) for n, w in enumerate(weights)) * step / 3
+
+    return integral(math.atan(t / math.sqrt(freedom))) / integral(0.0)

@@ -1,0 +1,199 @@
+"""Finds the statements of a source again in a later version of it: moved, changed, or in a function with another name.
+
+A statement is matched only where the text says so. A line such as `else:` that is found in many places tells nothing by
+itself; it is matched where its neighbours are.
+"""
+
+import ast
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from heapq import nlargest
+from itertools import pairwise
+from typing import TypeVar
+
+from workshop.profiles.statements import Source
+
+ALIKE = 0.6
+"""A statement that was changed is as similar as this to what it was, from 0 to 1."""
+
+CLEARLY = 0.1
+"""It is more similar than any other in its place by this much."""
+
+SAME_FUNCTION = 0.5
+"""A function with another name has this share of the statements that it had."""
+
+DISTINCT = 8
+"""The number of characters from which on a statement may be found again in another place."""
+
+MOST_PAIRS = 10_000
+"""Where more pairs of statements would have to be compared, none was merely changed."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A statement in a function."""
+
+    function: str
+    """The qualified name of the function; "<module>" outside of all."""
+    first: int
+    """The number of its first line."""
+    text: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """A statement in the later version."""
+
+    first: int
+    """The number of its first line."""
+    kind: str
+    """"same", "changed" or "moved"."""
+
+
+def match(before: Source, after: Source) -> dict[int, Match]:
+    """Return the statements of a source that are found in a later version, by the numbers of their first lines."""
+    old, new = by_function(before), by_function(after)
+    found: dict[Unit, Unit] = {}
+    names = {name: name for name in old if name in new}
+    names |= dict(_renamed({name: old[name] for name in old.keys() - names}, {n: new[n] for n in new.keys() - names}))
+    for name, other in names.items():
+        found |= _aligned(old[name], new[other])
+    units, new_units = ([unit for each in functions.values() for unit in each] for functions in (old, new))
+    moved = {one.first: Match(other.first, "moved") for one, other in _moved(units, new_units, found)}
+    kinds = {True: "same", False: "changed"}
+    return moved | {one.first: Match(other.first, kinds[one.text == other.text]) for one, other in found.items()}
+
+
+def by_function(source: Source) -> dict[str, list[Unit]]:
+    """Return the statements of each function of a source, without those of the functions inside."""
+    owner = _owners(source)
+    units: dict[str, list[Unit]] = defaultdict(list)
+    for statement in dict.fromkeys(source.statements.values()):
+        function = owner.get(statement.first, "<module>")
+        units[function].append(Unit(function, statement.first, source.text(statement.first, statement.last)))
+    return dict(units)
+
+
+def _owners(source: Source) -> dict[int, str]:
+    """The function of each line in the body of one."""
+    owner: dict[int, str] = {}
+
+    def visit(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = name
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inside = f"{name}.{child.name}".lstrip(".")
+                if not isinstance(child, ast.ClassDef):
+                    for number in range(child.body[0].lineno, (child.end_lineno or child.lineno) + 1):
+                        owner[number] = inside
+                    inside += ".<locals>"
+            visit(child, inside)
+
+    if source.statements:
+        visit(ast.parse("\n".join(source.lines)), "")
+    return owner
+
+
+def _renamed(old: dict[str, list[Unit]], new: dict[str, list[Unit]]) -> Iterator[tuple[str, str]]:
+    """Yield the functions that are called otherwise now."""
+    return _clear({(i, j): _likeness(one, two) for i, one in old.items() for j, two in new.items()}, SAME_FUNCTION)
+
+
+def _clear(alike: Mapping[tuple[T, T], float], least: float) -> Iterator[tuple[T, T]]:
+    """Yield the pairs that are similar enough, and whose halves are clearly less similar to anything else."""
+    of_each: dict[tuple[int, T], list[float]] = defaultdict(list)
+    for pair, share in alike.items():
+        for side, each in enumerate(pair):
+            of_each[side, each].append(share)
+    best_two = {each: nlargest(2, [*shares, 0.0]) for each, shares in of_each.items()}
+    for pair, share in alike.items():
+        of_both = [best_two[side, each] for side, each in enumerate(pair)]
+        if share >= least and all(share == best and share >= next_best + CLEARLY for best, next_best in of_both):
+            yield pair
+
+
+def _likeness(units: Sequence[Unit], others: Sequence[Unit]) -> float:
+    """The share of the statements that two functions have in common."""
+    one, two = (Counter(unit.text for unit in each) for each in (units, others))
+    return 2 * (one & two).total() / (one.total() + two.total() or 1)
+
+
+def _aligned(old: Sequence[Unit], new: Sequence[Unit]) -> dict[Unit, Unit]:
+    """Match the statements of two versions of a function that stand in the same order."""
+    anchors = [(-1, -1), *_anchors(old, new), (len(old), len(new))]
+    found = {old[one]: new[other] for one, other in anchors[1:-1]}
+    for (one, other), (next_one, next_other) in pairwise(anchors):
+        gap, new_gap = list(old[one + 1 : next_one]), list(new[other + 1 : next_other])
+        if len(anchors) > 2 and gap and new_gap:
+            found |= _aligned(gap, new_gap)  # what is unique in the gap need not be so in the whole
+        elif gap and new_gap:
+            found |= _without_anchors(gap, new_gap)
+    return found
+
+
+def _anchors(old: Sequence[Unit], new: Sequence[Unit]) -> list[tuple[int, int]]:
+    """Return the places of statements that occur once in both, as many as come in the same order."""
+    counts, new_counts = (Counter(unit.text for unit in units) for units in (old, new))
+    place = {unit.text: number for number, unit in enumerate(new) if new_counts[unit.text] == 1}
+    pairs = [
+        (number, place[unit.text]) for number, unit in enumerate(old) if counts[unit.text] == 1 and unit.text in place
+    ]
+    return _longest_rising(pairs)
+
+
+def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest part of some pairs, ordered by the first number, in which the second one rises, too."""
+    ends: list[int] = []
+    chains: list[list[tuple[int, int]]] = []
+    before: dict[tuple[int, int], tuple[int, int] | None] = {}
+    for pair in pairs:
+        length = bisect_left(ends, pair[1])
+        before[pair] = chains[length - 1][-1] if length else None
+        if length == len(ends):
+            ends.append(pair[1])
+            chains.append([])
+        ends[length] = pair[1]
+        chains[length].append(pair)
+    found = []
+    last = chains[-1][-1] if chains else None
+    while last:
+        found.append(last)
+        last = before[last]
+    return found[::-1]
+
+
+def _without_anchors(old: list[Unit], new: list[Unit]) -> dict[Unit, Unit]:
+    """Match what is equal from the beginning and from the end, and what was changed in between."""
+    found: dict[Unit, Unit] = {}
+    for end in (0, -1):
+        while old and new and old[end].text == new[end].text:
+            found[old.pop(end)] = new.pop(end)
+    return found | _changed(old, new)
+
+
+def _changed(old: Sequence[Unit], new: Sequence[Unit]) -> dict[Unit, Unit]:
+    """Match the statements that are similar, and to nothing else; they come in the same order."""
+    if len(old) * len(new) > MOST_PAIRS:
+        return {}
+    alike = {(i, j): _similarity(one.text, other.text) for i, one in enumerate(old) for j, other in enumerate(new)}
+    return {old[i]: new[j] for i, j in _longest_rising(sorted(_clear(alike, ALIKE)))}
+
+
+def _similarity(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+def _moved(old: Sequence[Unit], new: Sequence[Unit], found: Mapping[Unit, Unit]) -> Iterator[tuple[Unit, Unit]]:
+    """Yield the statements that stand in another place now: their text occurs once, both before and after."""
+    taken = set(found.values())
+    counts, new_counts = (Counter(unit.text for unit in units) for units in (old, new))
+    place = {unit.text: unit for unit in new if unit not in taken}
+    for unit in old:
+        text = unit.text
+        if unit not in found and text in place and counts[text] == new_counts[text] == 1 and len(text) >= DISTINCT:
+            yield unit, place[text]

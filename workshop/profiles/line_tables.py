@@ -1,0 +1,106 @@
+"""The tables of a line profile: a function each, with a row for each statement that ran."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workshop.errors import WorkshopError
+from workshop.profiles.line_profile import Function, LineProfile
+from workshop.profiles.statements import Row, Source
+
+TOGETHER = "all processes"
+
+
+@dataclass(frozen=True)
+class LineTable:
+    """A function and the statements of it that ran."""
+
+    function: Function
+    rows: list[Row]
+
+
+def tables(profile: LineProfile, by_process: bool = False, name: str | None = None) -> dict[str, list[LineTable]]:
+    """Return the tables of all processes together, or of each, by its name; the function with most time comes first.
+
+    Args:
+        profile: the profile.
+        by_process: whether the processes are told apart.
+        name: the name of a function, qualified or not; None for all that ran.
+
+    Raises:
+        WorkshopError: there is no such function, or processes cannot be told apart.
+    """
+    groups: Mapping[str, tuple[Function, ...]] = {TOGETHER: profile.functions}
+    if by_process:
+        if not profile.recorded:
+            raise WorkshopError(f"{profile.path} does not tell processes apart: kernprof made it, not `record lines`")
+        groups = profile.recorded.processes
+    sources: dict[Path, Source] = {}
+    found = {group: _tables(profile, functions, name, sources) for group, functions in groups.items()}
+    if name and not any(found.values()):
+        known = ", ".join(sorted({each.name for each in profile.functions if each.lines})) or "none"
+        raise WorkshopError(f"no function {name} ran in {profile.path}; those that did: {known}")
+    return found
+
+
+def _tables(
+    profile: LineProfile, functions: tuple[Function, ...], name: str | None, sources: dict[Path, Source]
+) -> list[LineTable]:
+    found = []
+    for function in sorted(functions, key=lambda each: each.seconds, reverse=True):
+        if function.lines and (name is None or function.is_called(name)):
+            if function.file not in sources:
+                sources[function.file] = source_of(profile, function.file)
+            found.append(LineTable(function, sources[function.file].rows(function)))
+    return found
+
+
+def source_of(profile: LineProfile, file: Path) -> Source:
+    """Return a file of a profile, cut into statements."""
+    same_python = profile.recorded is None or tuple(profile.recorded.python) == sys.version_info[:2]
+    return Source(profile.source(file), same_python)
+
+
+def notes(profile: LineProfile) -> list[str]:
+    """Return what might mislead in the tables of a profile."""
+    found = []
+    for file in sorted({function.file for function in profile.functions if function.lines}):
+        if profile.source(file) is None:
+            found.append(f"the source of {file} is gone, and the profile does not contain it: lines have numbers only")
+        elif not profile.recorded and file.stat().st_mtime > profile.path.stat().st_mtime:
+            found.append(
+                f"{file.name} was saved after {profile.path.name} was written: figures may stand beside wrong lines; "
+                "`workshop record lines` keeps the source"
+            )
+    if not any(function.lines for function in profile.functions):
+        found.append(f"no line of {profile.path} ran")
+    return found
+
+
+def as_dict(profile: LineProfile, found: Mapping[str, list[LineTable]]) -> dict[str, Any]:
+    """Return the tables as plain values."""
+    functions = [
+        {
+            "process": process if process != TOGETHER else None,
+            "file": str(table.function.file),
+            "function": table.function.name,
+            "line": table.function.first_line,
+            "seconds": table.function.seconds,
+            "rows": [
+                {
+                    "line": row.first,
+                    "last_line": row.last,
+                    "hits": row.hits,
+                    "seconds": row.seconds,
+                    "share": row.share,
+                    "text": row.text,
+                }
+                for row in table.rows
+            ],
+        }
+        for process, tables_of in found.items()
+        for table in tables_of
+    ]
+    return {"profile": str(profile.path), "functions": functions}

@@ -1,0 +1,192 @@
+"""The statements of a source, of which one may go over several lines, and the counts of their lines put together."""
+
+import ast
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from types import CodeType
+from typing import Any
+
+from workshop.profiles.line_profile import Function, Line
+
+_NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+
+
+WITH_LINES_OF_THEIR_OWN = (ast.stmt, ast.ExceptHandler, ast.match_case)
+"""The parts of a statement that are not part of its head."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement; of one with a body, such as a loop, what stands before the body."""
+
+    first: int
+    last: int
+    """The numbers of its first and of its last line."""
+    has_body: bool
+    looped: frozenset[int]
+    """The lines that a comprehension inside runs again and again."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The counts of one statement."""
+
+    first: int
+    last: int
+    """The numbers of its first and of its last line."""
+    text: str
+    """Its source in one line, without comments; empty if the source is gone."""
+    hits: int
+    """How often it ran."""
+    seconds: float
+    share: float
+    """Its share of the function's time, from 0 to 1."""
+
+
+class Source:
+    """A source, cut into statements.
+
+    Args:
+        text: the source; None if it is gone, or what is not Python has no statements, and each line is by itself.
+        python: whether it ran in this version of Python, whose bytecode then tells how often a line occurs in it.
+    """
+
+    def __init__(self, text: str | None, same_python: bool = True) -> None:
+        self.lines = (text or "").splitlines()
+        self._text, self._same_python = text or "", same_python
+
+    @cached_property
+    def statements(self) -> Mapping[int, Statement]:
+        """The statement of each line that belongs to one."""
+        try:
+            tree = ast.parse(self._text)
+        except (SyntaxError, ValueError):
+            return {}
+        return {
+            number: statement
+            for statement in _joined(sorted(_statements(tree), key=lambda each: each.first))
+            for number in range(statement.first, statement.last + 1)
+        }
+
+    def rows(self, function: Function) -> list[Row]:
+        """Return the counts of each statement of a function that ran, in the order of the file."""
+        rows = []
+        for _, each in groupby(function.lines, key=lambda line: self._place(function, line.number)):
+            lines = list(each)
+            first, last = self._place(function, lines[0].number)
+            seconds = sum(line.seconds for line in lines)
+            share = seconds / (function.seconds or 1.0)
+            rows.append(Row(first, last, self.text(first, last), self._hits(function, lines), seconds, share))
+        return rows
+
+    def text(self, first: int, last: int) -> str:
+        """Return some lines as one, without comments."""
+        lines = self.lines[first - 1 : last]
+        if len(lines) < 2:
+            return "".join(lines).strip()
+        return _in_one_line("\n".join(lines)) or " ".join(line.strip() for line in lines)
+
+    def _place(self, function: Function, number: int) -> tuple[int, int]:
+        """The first and last line of the statement of a line; a function in the midst of one is not all of it."""
+        statement = self.statements.get(number)
+        if statement and (function.name == "<module>" or statement.first >= function.first_line):
+            return statement.first, statement.last
+        return number, number
+
+    def _hits(self, function: Function, lines: list[Line]) -> int:
+        """How often the statement of some lines ran.
+
+        Python goes back to the line of a call after those of its arguments, and counts a hit more. So the hits of a
+        line are divided by how often it occurs in the bytecode. There, the whole statement may occur twice, as in a
+        `finally`.
+        """
+        statement = self.statements.get(lines[0].number)
+        if len(lines) == 1 or statement is None or statement.has_body:
+            return max(line.hits for line in lines)
+        counted = [line for line in lines if line.number not in statement.looped] or lines[:1]
+        occurs = self._occurrences.get((function.name, function.first_line), Counter[int]())
+        least = min(occurs.get(line.number, 1) for line in counted)
+        return max(round(line.hits * least / occurs.get(line.number, 1)) for line in counted)
+
+    @cached_property
+    def _occurrences(self) -> Mapping[tuple[str, int], Counter[int]]:
+        """How often each line occurs in the bytecode of each function, by its name and first line."""
+        if not self._same_python:
+            return {}
+        codes = [compile(self._text, "", "exec", dont_inherit=True)]
+        for code in codes:  # which grows on the way
+            codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        return {
+            (code.co_qualname, code.co_firstlineno): Counter(
+                number for number, _ in groupby(number for _, _, number in code.co_lines()) if number is not None
+            )
+            for code in codes
+        }
+
+
+def _statements(tree: ast.AST) -> Iterator[Statement]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for decorator in node.decorator_list:
+                yield _statement(decorator, decorator.lineno, decorator.end_lineno)
+        if isinstance(node, ast.stmt | ast.ExceptHandler):
+            body = getattr(node, "body", None) or getattr(node, "cases", None)
+            yield _statement(node, node.lineno, _end_of_head(node, body) if body else node.end_lineno, bool(body))
+        elif isinstance(node, ast.match_case):
+            yield _statement(node.pattern, node.pattern.lineno, _end_of_head(node.pattern, node.body), True)
+
+
+def _end_of_head(node: Any, body: Sequence[Any]) -> int:
+    """The last line before the body of a statement that has something to run."""
+    begin = getattr(body[0], "pattern", body[0])
+    first = min([begin.lineno, *(each.lineno for each in getattr(begin, "decorator_list", []))])
+    parts = [each for each in ast.iter_child_nodes(node) if not isinstance(each, WITH_LINES_OF_THEIR_OWN)]
+    ends = [getattr(each, "end_lineno", None) or 0 for part in parts for each in ast.walk(part)]
+    return max([node.lineno, *(end for end in ends if end < first)])
+
+
+def _statement(node: ast.AST, first: int, last: int | None, has_body: bool = False) -> Statement:
+    loops: list[Any] = [each for each in ast.walk(node) if isinstance(each, ast.ListComp | ast.SetComp | ast.DictComp)]
+    looped = {number for each in loops for number in range(each.lineno, each.end_lineno + 1)}
+    return Statement(first, last or first, has_body, frozenset(looped - {first}))
+
+
+def _joined(statements: list[Statement]) -> Iterator[Statement]:
+    """Make one of statements that share a line."""
+    known: Statement | None = None
+    for each in statements:
+        if known and each.first <= known.last:
+            last = max(known.last, each.last)
+            known = Statement(known.first, last, known.has_body or each.has_body, known.looped | each.looped)
+            continue
+        if known:
+            yield known
+        known = each
+    if known:
+        yield known
+
+
+def _in_one_line(text: str) -> str:
+    """Return a source in one line, without comments and needless space; empty if its tokens cannot be told."""
+    parts: list[str] = []
+    row = end = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline):
+            if token.type in _NOT_CODE:
+                continue
+            if parts and token.start[0] == row:
+                parts.append(" " * (token.start[1] - end))
+            elif parts and parts[-1] not in "([{." and token.string not in (")", "]", "}", "."):
+                parts.append(" ")
+            if token.string in (")", "]", "}") and token.start[0] != row and parts[-1:] == [","]:
+                parts.pop()
+            parts.append(token.string)
+            row, end = token.end
+    except (tokenize.TokenError, IndentationError):  # the head of a loop has no body here
+        pass
+    return "".join(parts)

@@ -1,0 +1,128 @@
+"""Exact line profiles of a run that is not edited: of all its processes, and without a decorator."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workshop.errors import WorkshopError
+from workshop.line_counts import counts
+from workshop.line_counts.counts import CountedRun, ProcessCounts, Timings
+from workshop.probe.settings import LINES_VARIABLE
+from workshop.processes.process_tree import wait_for_end
+from workshop.processes.script import probe_environment
+from workshop.profiles import line_profile
+from workshop.recording.command import as_command
+from workshop.recording.output_paths import output_path
+
+
+@dataclass(frozen=True)
+class RecordedLines:
+    """A line profile, and how the command ended."""
+
+    path: Path
+    processes: int
+    functions: int
+    seconds: float
+    """The time from the start of the first process to the end of the run."""
+    exit_code: int
+    """The exit code of the command, as a shell has it."""
+    stopped: BaseException | None
+    """The exception of Ctrl-C or of a signal that ended the command early."""
+    warnings: list[str]
+
+
+def record(command: list[str], output: str = "", only: Sequence[str] = ()) -> RecordedLines:
+    """Run a script, or any command that starts Python, and count the lines of the person's own code in all processes.
+
+    The person's own code is what lies in the folder of the script, or in this one if the command names none.
+
+    Args:
+        command: the command.
+        output: as for `output_path`; empty for a file that is called like the script.
+        only: the names of the functions to be counted, qualified or not; empty for all of them.
+
+    Raises:
+        WorkshopError: there is no such command, or no line of one's own code ran.
+        OSError: the folder of the output cannot be written.
+    """
+    script = next((each for each in command if each.endswith(".py") and Path(each).is_file()), None)
+    name = Path(script).name if script else _module(command) or "lines"
+    path = output_path(output or "./", f"{name}.lprof")
+    root = Path(script).parent.resolve() if script else Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="workshop-lines-") as folder:
+        run = CountedRun(folder, [str(root)], list(only))
+        environment = os.environ | {LINES_VARIABLE: run.as_json()} | probe_environment()
+        process = subprocess.Popen(as_command(command), env=environment)
+        stopped = wait_for_end(process, process.terminate)
+        found = list(counts.read(Path(folder)))
+    code = process.returncode
+    exit_code = 128 - code if code < 0 else code
+    if not found:
+        if stopped:
+            raise stopped
+        raise WorkshopError(_why_nothing(command, root, only, exit_code))
+    warnings = [f"{file} was edited during the run; its later version is left out" for file in _drop_edited(found)]
+    _write(path, command, found)
+    functions = {key for each in found for key in each.timings}
+    return RecordedLines(path, len(found), len(functions), _seconds(found), exit_code, stopped, warnings)
+
+
+def _module(command: Sequence[str]) -> str:
+    """The name of the module that a command runs by -m; empty if there is none."""
+    flag = command.index("-m") + 1 if "-m" in command else len(command)
+    return command[flag] if flag < len(command) else ""
+
+
+def _drop_edited(found: Iterable[ProcessCounts]) -> set[str]:
+    """Leave out the lines of files that were not the same in all processes, but for the first version."""
+    first: dict[str, str] = {}
+    edited = set()
+    for process in found:
+        for file, source in process.sources.items():
+            if first.setdefault(file, source) != source:
+                process.lines[:] = [each for each in process.lines if each[0] != file]
+                edited.add(Path(file).name)
+    return edited
+
+
+def _seconds(found: Iterable[ProcessCounts]) -> float:
+    return max(each.seconds for each in found)
+
+
+def _write(path: Path, command: Sequence[str], found: Sequence[ProcessCounts]) -> None:
+    processes = defaultdict(list)
+    for each in found:
+        processes[each.name].append(each.timings)
+    recorded = {
+        "command": tuple(command),
+        "sources": {file: source for each in reversed(found) for file, source in each.sources.items()},
+        "processes": {name: _sum(timings) for name, timings in processes.items()},
+        "seconds": _seconds(found),
+        "python": tuple(found[0].python),
+    }
+    line_profile.write(path, _sum(each.timings for each in found), found[0].unit, recorded)
+
+
+def _sum(timings: Iterable[Timings]) -> Timings:
+    """Add up the hits and the time of each line."""
+    together: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = defaultdict(dict)
+    for each in timings:
+        for function, lines in each.items():
+            known = together[function]
+            for number, hits, time in lines:
+                old_hits, old_time = known.get(number, (0, 0))
+                known[number] = old_hits + hits, old_time + time
+    return {function: [(number, *known[number]) for number in sorted(known)] for function, known in together.items()}
+
+
+def _why_nothing(command: Sequence[str], root: Path, only: Sequence[str], exit_code: int) -> str:
+    what = shlex.join(command)
+    if exit_code:
+        return f"{what} ended with exit code {exit_code} before a line of its own code ran; nothing was recorded"
+    functions = f" of {', '.join(only)}" if only else ""
+    return f"{what} ran no line{functions} of a file below {root}; nothing was recorded"
