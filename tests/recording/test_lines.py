@@ -134,7 +134,7 @@ def check(profile: LineProfile) -> None:
         assert [hit for hit, wanted in zip(found, expected, strict=False) if wanted] == [n for n in expected if n], name
     item = next(each for each in profile.functions if each.name == "Slow.__getitem__")
     assert item.hottest
-    assert item.hottest.seconds == pytest.approx(ITEMS * EPOCHS * SLEEP_S, rel=0.25)  # a busy machine sleeps longer
+    assert item.hottest.seconds >= ITEMS * EPOCHS * SLEEP_S  # a busy machine sleeps longer
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,8 @@ def _run(profile: LineProfile) -> str:
 
 def _heading(table: LineTable) -> Text:
     function = table.function
-    name, place = function.name, f"  {function.file.name}:{function.first_line}"
-    if name == "<module>":
-        name, place = function.file.name, ", outside of functions"
-    return Text("\n").append(name, "bold").append(f"{place}  {seconds(function.seconds)}")
+    place = f"  {function.file.name}:{function.first_line}" if function.name != "<module>" else ", outside of functions"
+    return Text("\n").append(function.title, "bold").append(f"{place}  {seconds(function.seconds)}")
 
 
 Line = tuple[str, list[str]]
@@ -105,13 +103,16 @@ def print_change(change: LineChange, name: str | None, everything: bool) -> None
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
     if not change.several_runs:
-        out.print("\nTwo runs of one script differ, too. Folders with several runs each tell what is noise.")
+        out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
 
 def _compared(change: LineChange) -> str:
-    before, after = change.before_s, change.after_s
-    runs = f" ({change.runs[0]} and {change.runs[1]} runs)" if change.several_runs else ""
-    return f"{seconds(before)} before, {seconds(after)} after, in all functions{runs}: {_signed(after - before)}"
+    counts = [f"{number} run{'s' * (number > 1)}" for number in change.runs]
+    if not change.runs_s:
+        return f"{counts[0]} before, {counts[1]} after"
+    before, after = change.runs_s
+    means = " on average" if max(change.runs) > 1 else ""
+    return f"{counts[0]} before, {counts[1]} after: {seconds(before)} and {seconds(after)}{means}"
 
 
 def _signed(value: float) -> str:

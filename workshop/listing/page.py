@@ -57,7 +57,7 @@ def fragment(profile: LineProfile, table: LineTable) -> str:
 def _process(profile: LineProfile, found: Sequence[LineTable], number: int, whole: bool) -> str:
     """List the functions that ran in a process, and each file with their lines."""
     entries = "".join(
-        f'<li><a href="#s{number}-{_anchor(found, table.function)}">{escape(_name(table.function))}</a> '
+        f'<li><a href="#s{number}-{_anchor(found, table.function)}">{escape(table.function.title)}</a> '
         f'<span class="quiet">{table.function.seconds:.3f} s</span></li>'
         for table in found
     )
@@ -108,10 +108,6 @@ def _line(number: int, text: str, row: Row | None, mark: str) -> str:
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:,.1f} ms"
-
-
-def _name(function: Function) -> str:
-    return function.file.name if function.name == "<module>" else function.name
 
 
 def _anchor(found: Sequence[LineTable], function: Function) -> str:

@@ -17,7 +17,7 @@ from workshop.profiles.statements import Row, Source
 
 NO_ROW = Row(0, 0, "", 0, 0.0, 0.0)
 
-ERROR_RATE = 0.01
+ERROR_RATE = 0.05
 """The chance that, in two sets of runs of the same script, any row is taken for a change."""
 
 
@@ -52,7 +52,7 @@ class FunctionChange:
     @property
     def title(self) -> str:
         """The name; what it was and what it is, if it has another now."""
-        old, new = (", ".join(dict.fromkeys(each.name for each in side)) for side in (self.before, self.after))
+        old, new = (", ".join(dict.fromkeys(each.title for each in side)) for side in (self.before, self.after))
         return old if old == new else f"{old or 'nothing'} -> {new or 'nothing'}"
 
     @property
@@ -83,6 +83,8 @@ class LineChange:
     """The functions, the largest change first."""
     runs: tuple[int, int]
     """The numbers of runs before and after."""
+    runs_s: tuple[float, float] | None
+    """The mean time of a run before and after; None if it is not known."""
 
     @property
     def several_runs(self) -> bool:
@@ -91,7 +93,7 @@ class LineChange:
 
     @property
     def before_s(self) -> float:
-        """The time in all functions before."""
+        """The time in all functions before; that of a function is also in the line that calls it."""
         return sum(each.before_s for each in self.functions)
 
     @property
@@ -103,12 +105,14 @@ class LineChange:
         """Return the change as plain values."""
         return {
             "runs": list(self.runs),
+            "runs_s": list(self.runs_s) if self.runs_s else None,
             "before_s": self.before_s,
             "after_s": self.after_s,
             "functions": [
                 {
                     "before": [each.name for each in function.before],
                     "after": [each.name for each in function.after],
+                    "file": str((function.after or function.before)[0].file),
                     "before_s": function.before_s,
                     "after_s": function.after_s,
                     "rows": [_as_dict(row) for row in function.rows],
@@ -181,7 +185,14 @@ def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> Line
         groups[group].append((kind, one, other))
     functions = [_function_change(group, len(pairs)) for group in groups.values()]
     functions.sort(key=lambda each: abs(each.seconds), reverse=True)
-    return LineChange(functions, (old.count, new.count))
+    runs_s = [_seconds(before), _seconds(after)]
+    known = all(map(all, runs_s))
+    return LineChange(functions, (old.count, new.count), (mean(runs_s[0]), mean(runs_s[1])) if known else None)
+
+
+def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
+    """The time of each run; 0 where it is not known."""
+    return [profile.recorded.seconds if profile.recorded else 0.0 for profile in profiles]
 
 
 def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:

@@ -168,10 +168,14 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _without_anchors(old: list[Unit], new: list[Unit]) -> dict[Unit, Unit]:
-    """Match what is equal from the beginning and from the end, and what was changed in between."""
+    """Match what is equal from the beginning and from the end, and what was changed in between.
+
+    Where a text occurs more often on one side, nobody can tell which of the statements is new.
+    """
     found: dict[Unit, Unit] = {}
+    counts, new_counts = (Counter(unit.text for unit in units) for units in (old, new))
     for end in (0, -1):
-        while old and new and old[end].text == new[end].text:
+        while old and new and (text := old[end].text) == new[end].text and counts[text] == new_counts[text]:
             found[old.pop(end)] = new.pop(end)
     return found | _changed(old, new)
 

@@ -55,6 +55,11 @@ class Function:
         """The line that took longest; None if no line ran."""
         return max(self.lines, key=lambda line: line.seconds, default=None)
 
+    @property
+    def title(self) -> str:
+        """The name as a person knows it: for the lines outside of all functions, that of the file."""
+        return self.file.name if self.name == "<module>" else self.name
+
     def is_called(self, name: str) -> bool:
         """Return whether this is the function's name, qualified or not."""
         return name in (self.name, self.name.rpartition(".")[2])
