@@ -7,7 +7,7 @@ itself; it is matched where its neighbours are.
 import ast
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
@@ -45,6 +45,10 @@ class Unit:
     text: str
 
 
+Gap = tuple[Sequence[Unit], Sequence[Unit]]
+"""What two versions have between two statements that are equal."""
+
+
 @dataclass(frozen=True)
 class Match:
     """A statement in the later version."""
@@ -58,15 +62,18 @@ class Match:
 def match(before: Source, after: Source) -> dict[int, Match]:
     """Return the statements of a source that are found in a later version, by the numbers of their first lines."""
     old, new = by_function(before), by_function(after)
-    found: dict[Unit, Unit] = {}
     names = {name: name for name in old if name in new}
     names |= dict(_renamed({name: old[name] for name in old.keys() - names}, {n: new[n] for n in new.keys() - names}))
+    same: dict[Unit, Unit] = {}
+    gaps: list[Gap] = []
     for name, other in names.items():
-        found |= _aligned(old[name], new[other])
+        _align(old[name], new[other], same, gaps)
     units, new_units = ([unit for each in functions.values() for unit in each] for functions in (old, new))
-    moved = {one.first: Match(other.first, "moved") for one, other in _moved(units, new_units, found)}
-    kinds = {True: "same", False: "changed"}
-    return moved | {one.first: Match(other.first, kinds[one.text == other.text]) for one, other in found.items()}
+    moved = dict(_moved(units, new_units, same))
+    left = [(_without(gap, moved.keys()), _without(new_gap, moved.values())) for gap, new_gap in gaps]
+    changed = [pair for gap, new_gap in left for pair in _changed(gap, new_gap)]
+    kinds = {"same": same.items(), "moved": moved.items(), "changed": changed}
+    return {one.first: Match(other.first, kind) for kind, pairs in kinds.items() for one, other in pairs}
 
 
 def by_function(source: Source) -> dict[str, list[Unit]]:
@@ -123,17 +130,17 @@ def _likeness(units: Sequence[Unit], others: Sequence[Unit]) -> float:
     return 2 * (one & two).total() / (one.total() + two.total() or 1)
 
 
-def _aligned(old: Sequence[Unit], new: Sequence[Unit]) -> dict[Unit, Unit]:
-    """Match the statements of two versions of a function that stand in the same order."""
-    anchors = [(-1, -1), *_anchors(old, new), (len(old), len(new))]
-    found = {old[one]: new[other] for one, other in anchors[1:-1]}
-    for (one, other), (next_one, next_other) in pairwise(anchors):
-        gap, new_gap = list(old[one + 1 : next_one]), list(new[other + 1 : next_other])
-        if len(anchors) > 2 and gap and new_gap:
-            found |= _aligned(gap, new_gap)  # what is unique in the gap need not be so in the whole
-        elif gap and new_gap:
-            found |= _without_anchors(gap, new_gap)
-    return found
+def _align(old: Sequence[Unit], new: Sequence[Unit], same: dict[Unit, Unit], gaps: list[Gap]) -> None:
+    """Match the equal statements of two versions that stand in the same order, and list the gaps between them."""
+    if not (old and new):
+        return
+    anchors = _anchors(old, new)
+    if not anchors:
+        gaps.append(_without_ends(list(old), list(new), same))
+        return
+    same |= {old[one]: new[other] for one, other in anchors}
+    for (one, other), (next_one, next_other) in pairwise([(-1, -1), *anchors, (len(old), len(new))]):
+        _align(old[one + 1 : next_one], new[other + 1 : next_other], same, gaps)  # where more texts are unique
 
 
 def _anchors(old: Sequence[Unit], new: Sequence[Unit]) -> list[tuple[int, int]]:
@@ -167,25 +174,28 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def _without_anchors(old: list[Unit], new: list[Unit]) -> dict[Unit, Unit]:
-    """Match what is equal from the beginning and from the end, and what was changed in between.
+def _without_ends(old: list[Unit], new: list[Unit], same: dict[Unit, Unit]) -> Gap:
+    """Match what is equal from the beginning and from the end, and return what remains.
 
     Where a text occurs more often on one side, nobody can tell which of the statements is new.
     """
-    found: dict[Unit, Unit] = {}
     counts, new_counts = (Counter(unit.text for unit in units) for units in (old, new))
     for end in (0, -1):
         while old and new and (text := old[end].text) == new[end].text and counts[text] == new_counts[text]:
-            found[old.pop(end)] = new.pop(end)
-    return found | _changed(old, new)
+            same[old.pop(end)] = new.pop(end)
+    return old, new
 
 
-def _changed(old: Sequence[Unit], new: Sequence[Unit]) -> dict[Unit, Unit]:
-    """Match the statements that are similar, and to nothing else; they come in the same order."""
-    if len(old) * len(new) > MOST_PAIRS:
-        return {}
-    alike = {(i, j): _similarity(one.text, other.text) for i, one in enumerate(old) for j, other in enumerate(new)}
-    return {old[i]: new[j] for i, j in _longest_rising(sorted(_clear(alike, ALIKE)))}
+def _without(units: Sequence[Unit], taken: Collection[Unit]) -> list[Unit]:
+    return [unit for unit in units if unit not in taken]
+
+
+def _changed(old: Sequence[Unit], new: Sequence[Unit]) -> Iterator[tuple[Unit, Unit]]:
+    """Yield the statements of a gap that are similar, and to nothing else; they come in the same order."""
+    if len(old) * len(new) <= MOST_PAIRS:
+        alike = {(i, j): _similarity(one.text, two.text) for i, one in enumerate(old) for j, two in enumerate(new)}
+        for i, j in _longest_rising(sorted(_clear(alike, ALIKE))):
+            yield old[i], new[j]
 
 
 def _similarity(one: str, other: str) -> float:

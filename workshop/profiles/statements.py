@@ -2,6 +2,7 @@
 
 import ast
 import io
+import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +17,6 @@ from workshop.profiles.line_profile import Function, Line
 _NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
-WITH_LINES_OF_THEIR_OWN = (ast.stmt, ast.ExceptHandler, ast.match_case)
-"""The parts of a statement that are not part of its head."""
-
-
 @dataclass(frozen=True)
 class Statement:
     """A statement; of one with a body, such as a loop, what stands before the body."""
@@ -27,9 +24,11 @@ class Statement:
     first: int
     last: int
     """The numbers of its first and of its last line."""
-    has_body: bool
-    looped: frozenset[int]
-    """The lines that a comprehension inside runs again and again."""
+    comes_back: bool
+    """Whether Python comes back to it, as to the head of a loop, whose hits tell the turns."""
+    loops: bool
+    """Whether a comprehension in it comes to some of its lines again and again, as since Python 3.12; before, it was a
+    function of its own. The hits are those of the first line then."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Source:
             return {}
         return {
             number: statement
-            for statement in _joined(sorted(_statements(tree), key=lambda each: each.first))
+            for statement in _joined(sorted(_statements(tree, self.lines), key=lambda each: each.first))
             for number in range(statement.first, statement.last + 1)
         }
 
@@ -106,12 +105,13 @@ class Source:
         `finally`.
         """
         statement = self.statements.get(lines[0].number)
-        if len(lines) == 1 or statement is None or statement.has_body:
+        if len(lines) == 1 or statement is None or statement.comes_back:
             return max(line.hits for line in lines)
-        counted = [line for line in lines if line.number not in statement.looped] or lines[:1]
+        if statement.loops:
+            return lines[0].hits
         occurs = self._occurrences.get((function.name, function.first_line), Counter[int]())
-        least = min(occurs.get(line.number, 1) for line in counted)
-        return max(round(line.hits * least / occurs.get(line.number, 1)) for line in counted)
+        least = min(occurs.get(line.number, 1) for line in lines)
+        return max(round(line.hits * least / occurs.get(line.number, 1)) for line in lines)
 
     @cached_property
     def _occurrences(self) -> Mapping[tuple[str, int], Counter[int]]:
@@ -129,31 +129,33 @@ class Source:
         }
 
 
-def _statements(tree: ast.AST) -> Iterator[Statement]:
+def _statements(tree: ast.AST, lines: Sequence[str]) -> Iterator[Statement]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for decorator in node.decorator_list:
                 yield _statement(decorator, decorator.lineno, decorator.end_lineno)
         if isinstance(node, ast.stmt | ast.ExceptHandler):
             body = getattr(node, "body", None) or getattr(node, "cases", None)
-            yield _statement(node, node.lineno, _end_of_head(node, body) if body else node.end_lineno, bool(body))
+            comes_back = isinstance(node, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith)
+            yield _statement(
+                node, node.lineno, _end_of_head(node, body, lines) if body else node.end_lineno, comes_back
+            )
         elif isinstance(node, ast.match_case):
-            yield _statement(node.pattern, node.pattern.lineno, _end_of_head(node.pattern, node.body), True)
+            yield _statement(node.pattern, node.pattern.lineno, _end_of_head(node.pattern, node.body, lines))
 
 
-def _end_of_head(node: Any, body: Sequence[Any]) -> int:
-    """The last line before the body of a statement that has something to run."""
+def _end_of_head(node: Any, body: Sequence[Any], lines: Sequence[str]) -> int:
+    """The last line before the body of a statement, but for comments."""
     begin = getattr(body[0], "pattern", body[0])
-    first = min([begin.lineno, *(each.lineno for each in getattr(begin, "decorator_list", []))])
-    parts = [each for each in ast.iter_child_nodes(node) if not isinstance(each, WITH_LINES_OF_THEIR_OWN)]
-    ends = [getattr(each, "end_lineno", None) or 0 for part in parts for each in ast.walk(part)]
-    return max([node.lineno, *(end for end in ends if end < first)])
+    last = min([begin.lineno, *(each.lineno for each in getattr(begin, "decorator_list", []))]) - 1
+    while last > node.lineno and lines[last - 1].strip()[:1] in ("", "#"):
+        last -= 1
+    return max(node.lineno, last)
 
 
-def _statement(node: ast.AST, first: int, last: int | None, has_body: bool = False) -> Statement:
-    loops: list[Any] = [each for each in ast.walk(node) if isinstance(each, ast.ListComp | ast.SetComp | ast.DictComp)]
-    looped = {number for each in loops for number in range(each.lineno, each.end_lineno + 1)}
-    return Statement(first, last or first, has_body, frozenset(looped - {first}))
+def _statement(node: ast.AST, first: int, last: int | None, comes_back: bool = False) -> Statement:
+    loops = any(isinstance(each, ast.ListComp | ast.SetComp | ast.DictComp) for each in ast.walk(node))
+    return Statement(first, last or first, comes_back, loops and sys.version_info >= (3, 12))
 
 
 def _joined(statements: list[Statement]) -> Iterator[Statement]:
@@ -162,7 +164,7 @@ def _joined(statements: list[Statement]) -> Iterator[Statement]:
     for each in statements:
         if known and each.first <= known.last:
             last = max(known.last, each.last)
-            known = Statement(known.first, last, known.has_body or each.has_body, known.looped | each.looped)
+            known = Statement(known.first, last, known.comes_back or each.comes_back, known.loops or each.loops)
             continue
         if known:
             yield known
