@@ -1,0 +1,134 @@
+"""The command `workshop lines` over real profiles."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+SCRIPT = """\
+import time
+
+
+def load(number):
+    time.sleep(0.004)
+    return number, "a text that is so long that no terminal of eighty columns can have it beside the figures of a line"
+
+
+class Loop:
+    def run(self):
+        for number in range(5):
+            load(
+                number
+            )
+
+
+if __name__ == "__main__":
+    Loop().run()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with profiles of a script: of ours, and of kernprof."""
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "script.py").write_text(SCRIPT)
+    for command in (
+        ["workshop", "record", "lines", "--", "script.py"],
+        ["kernprof", "-lp", "script.py", "-o", "k.lprof", "script.py"],
+    ):
+        subprocess.run([sys.executable, "-m", *command], cwd=folder, check=True, capture_output=True)
+    (folder / "damaged.lprof").write_bytes((folder / "k.lprof").read_bytes()[:40])
+    (folder / "text.lprof").write_text("no profile")
+    (folder / "evil.lprof").write_bytes(b"cos\nsystem\n(S'touch evil'\ntR.")
+    return folder
+
+
+def test_hot_functions_come_first_in_80_columns(folder: Path) -> None:
+    pexpect = pytest.importorskip("pexpect")
+    command = f"{sys.executable} -m workshop lines script.py.lprof --all"
+    shown = pexpect.run(command, cwd=str(folder), env=os.environ | {"TERM": "xterm"}, dimensions=(40, 80)).decode()
+    plain = __import__("re").sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "")
+    assert max(map(len, plain.splitlines())) <= 80
+    assert "…" in plain
+    assert plain.index("script.py, outside of functions") < plain.index("Loop.run") < plain.index("load  script.py:4")
+    assert "12-14     5" in plain, "a statement over three lines is one row"
+    assert "\x1b[1;31m" in shown, "the hot lines are red"
+
+
+def test_as_json_and_by_process(workshop: Run, folder: Path) -> None:
+    functions = json.loads(workshop("lines", "--json", "--by", "process", folder / "script.py.lprof").stdout)[
+        "functions"
+    ]
+    assert {each["process"] for each in functions} == {"main"}
+    load = next(each for each in functions if each["function"] == "load")
+    assert [(row["line"], row["hits"]) for row in load["rows"]] == [(5, 5), (6, 5)]
+    assert load["rows"][0]["seconds"] >= 0.02
+
+
+def test_one_function_of_kernprofs_profile(workshop: Run, folder: Path) -> None:
+    printed = workshop("lines", "--function", "load", folder / "k.lprof").stdout
+    assert "load  script.py:4" in printed
+    assert "Loop" not in printed
+
+
+def test_a_comparison(workshop: Run, folder: Path) -> None:
+    printed = workshop("lines", "--diff", folder / "script.py.lprof", folder / "script.py.lprof").stdout
+    assert "1 run before, 1 run after" in printed
+    assert "folders with five runs each tell what is noise" in printed
+    change = json.loads(workshop("lines", "--json", "--diff", folder / "script.py.lprof", folder / "k.lprof").stdout)
+    kinds = {row["kind"] for each in change["functions"] for row in each["rows"] if each["after"] == ["load"]}
+    assert kinds == {"same"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nothing.lprof",), "there is no line profile nothing.lprof"),
+        (("damaged.lprof",), "damaged.lprof is not a line profile"),
+        (("text.lprof",), "text.lprof is not a line profile"),
+        (("evil.lprof",), "evil.lprof is not a line profile (it holds a os.system)"),
+        (("script.py",), "script.py is not a line profile"),
+        ((".",), ". is a folder; name a line profile in it"),
+        (("k.lprof", "--by", "process"), "k.lprof does not tell processes apart"),
+        (("k.lprof", "--function", "absent"), "no function absent ran in k.lprof; those that did: Loop.run, load"),
+        (("k.lprof", "k.lprof"), "name one line profile; --diff compares two"),
+        (("--diff", "k.lprof"), "name two line profiles"),
+        (("--diff", "k.lprof", "text.lprof"), "text.lprof is not a line profile"),
+        (("k.lprof", "--html", "nowhere/page.html"), "there is no folder nowhere"),
+    ],
+)
+def test_bad_input(
+    arguments: tuple[str, ...], says: str, workshop: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    done = workshop("lines", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (folder / "evil").exists()
+
+
+def test_without_a_profile_it_says_how_to_make_one(
+    workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = workshop("lines")
+    assert (done.returncode, done.stderr.count("workshop record lines -- train.py")) == (2, 1)
+
+
+def test_the_source_may_be_gone_or_edited(workshop: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("# another\n" + SCRIPT)
+    for name in ("script.py.lprof", "k.lprof"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    os.utime(tmp_path / "k.lprof", (1, 1))
+    edited = workshop("lines", tmp_path / "k.lprof")
+    assert "was saved after k.lprof was written" in edited.stderr
+    (tmp_path / "script.py").unlink()
+    assert "the source of" in workshop("lines", tmp_path / "k.lprof").stderr
+    ours = workshop("lines", tmp_path / "script.py.lprof")
+    assert "time.sleep(0.004)" in ours.stdout
+    assert ours.stderr == ""

@@ -1,0 +1,153 @@
+"""What changed between line profiles: of real runs, and of made-up ones where the times must be known."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from workshop.errors import WorkshopError
+from workshop.profiles import line_change, line_profile
+from workshop.profiles.line_change import LineChange
+from workshop.profiles.line_profile import LineProfile
+
+BEFORE = """\
+import time
+
+def load(item):
+    time.sleep(0.010)
+    return item
+
+def main():
+    total = 0
+    for item in range(10):
+        image = load(item)
+        time.sleep(0.004)
+        time.sleep(0.002)
+        total += image
+    return total
+"""
+
+AFTER = """\
+import time
+
+def load(item):
+    time.sleep(0.001)
+    return item
+
+def step(image):
+    time.sleep(0.004)
+    time.sleep(0.002)
+
+def main():
+    total = 0
+    for item in range(10):
+        image = load(item)
+        step(image)
+        total += image
+    return total
+"""
+
+Times = dict[str, dict[int, float]]
+"""The milliseconds of each line, by function."""
+
+OLD: Times = {"load": {4: 100, 5: 1}, "main": {8: 0, 9: 1, 10: 102, 11: 40, 12: 20, 13: 1, 14: 0}}
+NEW: Times = {
+    "load": {4: 10, 5: 1},
+    "step": {8: 40, 9: 20},
+    "main": {12: 0, 13: 1, 14: 12, 15: 61, 16: 1, 17: 0},
+}
+FIRST = {"load": 3, "step": 7, "main": 7}
+
+
+def profile(folder: Path, source: str, times: Times, noise_ms: float = 0.0) -> LineProfile:
+    """A profile as `workshop record lines` writes it."""
+    file = folder / "script.py"
+    first = {
+        name: 1 + source.splitlines().index(line)
+        for name in times
+        for line in source.splitlines()
+        if f"def {name}(" in line
+    }
+    together = {
+        (str(file), first[name], name): [(number, 10, round((ms + noise_ms) * 1e6)) for number, ms in lines.items()]
+        for name, lines in times.items()
+    }
+    path = folder / f"{len(list(folder.iterdir()))}.lprof"
+    recorded = {
+        "command": ("script.py",),
+        "sources": {str(file): source},
+        "processes": {"main": together},
+        "seconds": sum(times["main"].values()) / 1e3,
+        "python": (3, 11),
+    }
+    line_profile.write(path, together, 1e-9, recorded)
+    return line_profile.read(path)
+
+
+@pytest.fixture
+def change(tmp_path: Path) -> LineChange:
+    """A faster line, and two that were moved into a function of their own."""
+    return line_change.between([profile(tmp_path, BEFORE, OLD)], [profile(tmp_path, AFTER, NEW)])
+
+
+def test_a_function_that_was_split_is_compared_with_both_halves(change: LineChange) -> None:
+    titles = {each.title: round(each.seconds * 1e3) for each in change.functions}
+    assert titles == {"load": -90, "main -> main, step": -89}
+    rows = {(row.kind, (row.after or row.before).text): round(row.seconds * 1e3) for row in change.functions[1].rows}  # type: ignore[union-attr]
+    assert rows["moved", "time.sleep(0.004)"] == rows["moved", "time.sleep(0.002)"] == 0
+    assert rows["added", "step(image)"] == 1, "without the time of the lines that are in a function now"
+    assert rows["same", "image = load(item)"] == -90
+
+
+def test_the_rows_sum_to_the_difference(change: LineChange) -> None:
+    assert sum(row.seconds for each in change.functions for row in each.rows) == pytest.approx(
+        change.after_s - change.before_s
+    )
+    before, after = (sum(ms for lines in times.values() for ms in lines.values()) / 1e3 for times in (OLD, NEW))
+    assert change.before_s == pytest.approx(before)
+    assert change.after_s == pytest.approx(after - 0.060), "what was split off is not counted in its caller again"
+    assert change.runs_s == (pytest.approx(0.164), pytest.approx(0.075))
+
+
+def test_a_changed_line_is_one_row(change: LineChange) -> None:
+    row = next(row for row in change.functions[0].rows if row.kind == "changed")
+    assert (row.before and row.before.text, row.after and row.after.text) == ("time.sleep(0.010)", "time.sleep(0.001)")
+
+
+NOISE = (0.0, 2.0, -1.0, 1.0, -2.0)
+
+
+def test_noise_is_marked_where_there_are_several_runs(tmp_path: Path) -> None:
+    old = [profile(tmp_path, BEFORE, OLD, noise) for noise in NOISE]
+    again = [profile(tmp_path, BEFORE, OLD, noise + 0.5) for noise in NOISE]
+    assert all(row.is_noise for each in line_change.between(old, again).functions for row in each.rows)
+    changed = line_change.between(old, [profile(tmp_path, AFTER, NEW, noise) for noise in NOISE])
+    real = {(row.after or row.before).text for each in changed.functions for row in each.rows if not row.is_noise}  # type: ignore[union-attr]
+    assert real == {"time.sleep(0.001)", "image = load(item)"}
+
+
+def test_one_run_says_nothing_of_noise(change: LineChange) -> None:
+    assert not change.several_runs
+    assert not any(row.is_noise for each in change.functions for row in each.rows)
+
+
+@pytest.mark.parametrize(("t", "freedom", "p"), [(0.0, 4, 1.0), (2.776, 4, 0.05), (12.706, 1, 0.05), (3.169, 10, 0.01)])
+def test_the_tail_of_students_t(t: float, freedom: float, p: float) -> None:
+    assert line_change._student_tail(t, freedom) == pytest.approx(p, rel=1e-3)  # the values of printed tables
+
+
+def test_runs_of_different_scripts_are_not_mixed(tmp_path: Path) -> None:
+    with pytest.raises(WorkshopError, match=r"are not runs of the same script\.py"):
+        line_change.between([profile(tmp_path, BEFORE, OLD), profile(tmp_path, AFTER, NEW)], [])
+
+
+def test_a_script_with_another_name_is_compared_too(tmp_path: Path) -> None:
+    old, new = profile(tmp_path, BEFORE, OLD), profile(tmp_path, AFTER, NEW)
+    other = tmp_path / "other.py"
+    assert new.recorded
+    renamed = replace(
+        new,
+        functions=tuple(replace(each, file=other) for each in new.functions),
+        recorded=replace(new.recorded, sources={str(other): AFTER}),
+    )
+    assert {each.title for each in line_change.between([old], [renamed]).functions} == {"load", "main -> main, step"}
