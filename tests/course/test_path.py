@@ -107,6 +107,9 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
 
     assert "there is no train.py.lprof" in words("workshop check part2", exit_code=1)
     assert "for images, targets in batches:" in words(profile)
+    table = type_in("workshop lines")
+    assert "for images, targets in batches:" in table
+    assert max(map(len, table.splitlines())) <= 80
     wrong, right = number_of(clone, "loss.backward()"), number_of(clone, "for images, targets in batches:")
     assert "another line takes more" in words("workshop check part2", wrong, exit_code=1)
     assert "part2, hint 1 of 3" in words("workshop hint")
@@ -121,9 +124,10 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     edit(clone, "    def __getitem__", "    @profile\n    def __getitem__")
     words(profile)
     assert "__getitem__ has 0 hits" in words("workshop check part4", exit_code=1)
-    edit(clone, "from line_profiler", "from workshop.profiles.workers import profile_worker\nfrom line_profiler")
-    edit(clone, "num_workers=2)", "num_workers=2, worker_init_fn=profile_worker)")
-    words(profile)
+    assert "in 3 processes" in words(f"workshop record lines -- train.py small.py {check}")
+    table = type_in("workshop lines --function __getitem__")
+    assert "time.sleep(self.wasted_time)" in table
+    assert max(map(len, table.splitlines())) <= 80
     slept = number_of(clone, "time.sleep(self.wasted_time)")
     assert "part4 is finished. Next is part5" in words("workshop check part4", slept)
 

@@ -44,10 +44,10 @@ def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
     profile = line_profile.read(path)
     found = profile.find(script, function)
     if found is None:
-        hint = f"put @profile above it, and run kernprof -l {script} configs/example_config.py"
+        hint = f"count the lines of all functions: !workshop record lines -- {script} configs/example_config.py"
         raise WorkshopError(f"{path.name} does not cover {function} of {script}; {hint}")
     if found.hottest is None:
-        why = "it never ran, or DataLoader workers ran it: record it with workshop record lines"
+        why = "it never ran, or DataLoader workers ran it, which !workshop record lines counts as well"
         return _sentence(f"{function} has 0 hits in {path.name}: {why}")
     return Picture(listing.fragment(profile, line_tables.tables(profile, name=found.name)[line_tables.TOGETHER][0]))
 

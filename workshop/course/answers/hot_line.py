@@ -25,7 +25,7 @@ def judge_profiled(question: Question) -> Verdict:
     if function is None:
         others = {each.file.resolve() for each in profile.functions} - {script.resolve()}
         of = f"; it was taken of {min(others)}" if others else ""
-        hint = f"put @profile above def {name}; then {run_again}"
+        hint = f"count the lines of all functions: workshop record lines -- {question.command}"
         return question.not_yet(f"{path.name} does not cover {name} of {script}{of}", hint)
     main = profile.find(script, "main")
     if stale := line_profile.why_stale(profile, function, script, ran_s=main.seconds if main else 0.0):
@@ -33,7 +33,7 @@ def judge_profiled(question: Question) -> Verdict:
     if function.hottest is None:
         return question.not_yet(
             f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it",
-            f"profile with num_workers=0, or with worker_init_fn=profile_worker: workshop show {question.part.name}",
+            f"count in all processes: workshop record lines -- {question.command}",
         )
     return _judge_line(question, function, "did not run in")
 
