@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +186,44 @@ def test_only_some_functions_and_the_source_as_it_ran(folder: Path) -> None:
         [sys.executable, "-m", "line_profiler", str(profile.path)], capture_output=True, text=True, check=True
     ).stdout
     assert "Function: two" in printed
+
+
+def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
+    (folder / "endless.py").write_text(
+        SCRIPT.replace(f"range({EPOCHS})", "range(10**9)").replace(
+            "for batch in loader:", "for batch in loader:\n            print('batch', flush=True)"
+        )
+    )
+    line = [sys.executable, "-m", "workshop", "record", "lines", "--", "endless.py", "dict(num_workers=1)"]
+    process = subprocess.Popen(
+        line,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout
+    for _ in range(6):
+        assert process.stdout.readline() == "batch\n"
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    profile = line_profile.read(folder / "endless.py.lprof")
+    assert hits(profile.functions, "Slow.__getitem__")[0] >= 6 * BATCH
+    assert hits(profile.functions, "main"), "the training process, too"
+
+
+def test_other_folders_of_ones_own(folder: Path, tmp_path: Path) -> None:
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "main.py").write_text(
+        "import sys\nsys.path.append(sys.argv[1])\nimport beside\nbeside.in_a_thread()\n"
+    )
+    record(folder, "--", "scripts/main.py", str(folder))
+    record(folder, "--own", ".", "--", "scripts/main.py", str(folder))
+    found = [{each.name for each in line_profile.read(path).functions} for path in sorted(folder.glob("main*.lprof"))]
+    assert found == [{"<module>", "in_a_thread", "twice"}, {"<module>"}], "the second one has a number"
 
 
 @pytest.mark.parametrize(

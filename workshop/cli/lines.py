@@ -45,6 +45,8 @@ def lines(
     if by not in (None, "process"):
         raise typer.BadParameter("is process", param_hint="--by")
     if diff:
+        if html or by:
+            raise WorkshopError("--diff compares whole runs, as a table or with --json")
         if not files or len(files) != 2:
             raise WorkshopError("name two line profiles, or two folders of them: workshop lines --diff BEFORE AFTER")
         change = line_change.between(*(_read_runs(path) for path in files))

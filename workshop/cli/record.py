@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,6 +30,10 @@ def record_lines(
     only: Annotated[
         list[str] | None, typer.Option("--only", help="This function alone; may come again.", show_default=False)
     ] = None,
+    own: Annotated[
+        list[Path] | None,
+        typer.Option("--own", help="Another folder of your own code; may come again.", show_default=False),
+    ] = None,
 ) -> None:
     """Count how often each line of your own code runs, and how long it takes.
 
@@ -36,13 +41,13 @@ def record_lines(
 
     Example: workshop record lines -- train.py configs/example_config.py
 
-    Your own code is the script and the modules in its folder. The profile, train.py.lprof, contains the source as it
+    Your own code is what lies in the folder of the script. The profile, train.py.lprof, contains the source as it
     ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's; 2,
     nothing was recorded.
     """
     from workshop.recording import lines
 
-    found = lines.record(command, output, only or ())
+    found = lines.record(command, output, only or (), own or ())
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"

@@ -17,9 +17,7 @@ from line_profiler import LineStats
 from line_profiler._line_profiler import LineStats as OldLineStats
 
 from workshop.errors import WorkshopError
-
-Timings = Mapping[tuple[str, int, str], list[tuple[int, int, int]]]
-"""The (line, hits, time) of each line, by the (file, first line, name) of its function, as line_profiler has them."""
+from workshop.line_counts.counts import Timings
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Function:
 
     def is_called(self, name: str) -> bool:
         """Return whether this is the function's name, qualified or not."""
-        return name in (self.name, self.name.rpartition(".")[2])
+        return name in (self.name, self.name.rpartition(".")[2], self.title)
 
     def share(self, number: int) -> float:
         """Return a line's share of the function's time, from 0 to 1; 0 for a line that never ran."""

@@ -20,7 +20,6 @@ import pickle
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,10 @@ import line_profiler
 from line_profiler import LineProfiler
 from line_profiler.line_profiler import LineStats
 
+from workshop.line_counts.counts import Timings
+
 VARIABLE = "WORKSHOP_WORKER_PROFILES"
 """The environment variable that tells the workers the folder for their files."""
-
-Timings = Mapping[tuple[str, int, str], list[tuple[int, int, int]]]
-"""The (line, hits, time) of each line, by the (file, first line, name) of its function."""
 
 _get_stats = LineProfiler.get_stats
 

@@ -36,7 +36,7 @@ class RecordedLines:
     warnings: list[str]
 
 
-def record(command: list[str], output: str = "", only: Sequence[str] = ()) -> RecordedLines:
+def record(command: list[str], output: str = "", only: Sequence[str] = (), own: Sequence[Path] = ()) -> RecordedLines:
     """Run a script, or any command that starts Python, and count the lines of the person's own code in all processes.
 
     The person's own code is what lies in the folder of the script, or in this one if the command names none.
@@ -45,6 +45,7 @@ def record(command: list[str], output: str = "", only: Sequence[str] = ()) -> Re
         command: the command.
         output: as for `output_path`; empty for a file that is called like the script.
         only: the names of the functions to be counted, qualified or not; empty for all of them.
+        own: other folders of the person's own code.
 
     Raises:
         WorkshopError: there is no such command, or no line of one's own code ran.
@@ -55,7 +56,7 @@ def record(command: list[str], output: str = "", only: Sequence[str] = ()) -> Re
     path = output_path(output or "./", f"{name}.lprof")
     root = Path(script).parent.resolve() if script else Path.cwd()
     with tempfile.TemporaryDirectory(prefix="workshop-lines-") as folder:
-        run = CountedRun(folder, [str(root)], list(only))
+        run = CountedRun(folder, [str(each.resolve()) for each in (root, *own)], list(only))
         environment = os.environ | {LINES_VARIABLE: run.as_json()} | probe_environment()
         process = subprocess.Popen(as_command(command), env=environment)
         stopped = wait_for_end(process, process.terminate)
