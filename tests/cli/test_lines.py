@@ -97,6 +97,9 @@ def test_a_comparison(workshop: Run, folder: Path) -> None:
         (("k.lprof", "--function", "absent"), "no function absent ran in k.lprof; those that did: Loop.run, load"),
         (("k.lprof", "k.lprof"), "name one line profile; --diff compares two"),
         (("--diff", "k.lprof"), "name two line profiles"),
+        (("--diff", "k.lprof", "k.lprof", "--function", "absent"), "no function absent ran in either"),
+        (("--diff", "k.lprof", "k.lprof", "--html", "page.html"), "take --html and --by without it"),
+        (("script.py.lprof", "--html", "page.html", "--json"), "a page shows all processes"),
         (("--diff", "k.lprof", "text.lprof"), "text.lprof is not a line profile"),
         (("k.lprof", "--html", "nowhere/page.html"), "there is no folder nowhere"),
     ],
@@ -127,6 +130,8 @@ def test_the_source_may_be_gone_or_edited(workshop: Run, folder: Path, tmp_path:
     os.utime(tmp_path / "k.lprof", (1, 1))
     edited = workshop("lines", tmp_path / "k.lprof")
     assert "was saved after k.lprof was written" in edited.stderr
+    (tmp_path / "script.py").write_text(SCRIPT + "break\n")  # which can be parsed, but not be compiled
+    assert "time.sleep(0.004)" in workshop("lines", tmp_path / "k.lprof").stdout
     (tmp_path / "script.py").unlink()
     assert "the source of" in workshop("lines", tmp_path / "k.lprof").stderr
     ours = workshop("lines", tmp_path / "script.py.lprof")

@@ -126,6 +126,17 @@ def test_noise_is_marked_where_there_are_several_runs(tmp_path: Path) -> None:
     assert real == {"time.sleep(0.001)", "image = load(item)"}
 
 
+def test_what_was_split_off_is_subtracted_run_by_run(tmp_path: Path) -> None:
+    """The function that was split off takes another time in each run, and its caller has nothing of its own."""
+    runs = []
+    for ms in (1000, 1200, 1200, 1300, 1200):
+        slower = {"main": NEW["main"] | {15: ms}, "step": {8: ms - 20, 9: 20}, "load": NEW["load"]}
+        runs.append(profile(tmp_path, AFTER, slower))
+    change = line_change.between([profile(tmp_path, BEFORE, OLD)], runs)
+    rows = [row for each in change.functions for row in each.rows if row.after and row.after.text == "step(image)"]
+    assert [row.after_s for row in rows] == [pytest.approx(0.0, abs=1e-9)]
+
+
 def test_one_run_says_nothing_of_noise(change: LineChange) -> None:
     assert not change.several_runs
     assert not any(row.is_noise for each in change.functions for row in each.rows)

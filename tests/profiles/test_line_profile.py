@@ -98,6 +98,6 @@ def test_a_file_that_is_no_line_profile(content: bytes | None, tmp_path: Path) -
     path = tmp_path / "x.lprof"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(WorkshopError, match="kernprof -lv") as caught:
+    with pytest.raises(WorkshopError, match="make one with workshop record lines") as caught:
         line_profile.read(path)
     assert "\n" not in str(caught.value)

@@ -5,11 +5,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from workshop.profiles import line_profile
+from workshop.profiles import line_change, line_profile, line_tables
 from workshop.profiles.line_profile import Function, LineProfile
 
 ITEMS, EPOCHS, BATCH, SLEEP_S = 16, 2, 4, 0.02
@@ -224,6 +225,78 @@ def test_other_folders_of_ones_own(folder: Path, tmp_path: Path) -> None:
     record(folder, "--own", ".", "--", "scripts/main.py", str(folder))
     found = [{each.name for each in line_profile.read(path).functions} for path in sorted(folder.glob("main*.lprof"))]
     assert found == [{"<module>", "in_a_thread", "twice"}, {"<module>"}], "the second one has a number"
+
+
+ODD = """\
+\x0c
+import os, subprocess, sys
+text = \'\'\'one
+two\'\'\'
+
+
+def counted(who):
+    return who
+
+
+one_line = lambda v: v + \\
+    counted(1)
+if os.fork() == 0:
+    counted("child")
+    os._exit(0)
+os.wait()
+one_line(2)
+print(text)
+"""
+
+
+def test_odd_sources_and_processes(folder: Path) -> None:
+    """A form feed ends no line, a process that ends by `os._exit` is counted, a link leads to the script."""
+    (folder / "real").mkdir()
+    (folder / "real" / "odd.py").write_bytes(b"\xef\xbb\xbf" + ODD.encode())
+    (folder / "link.py").symlink_to(folder / "real" / "odd.py")
+    assert "2 processes" in record(folder, "--", "link.py")
+    profile = line_profile.read(folder / "link.py.lprof")
+    assert profile.recorded
+    assert sorted(profile.recorded.processes) == ["main", "process 2"]
+    assert hits(profile.functions, "counted") == [2]
+    function = profile.find(folder / "link.py", "counted")
+    assert function
+    assert not line_profile.why_stale(profile, function, folder / "real" / "odd.py"), "with a byte order mark, too"
+    texts = {row.first: row.text for table in line_tables.tables(profile)["all processes"] for row in table.rows}
+    assert texts[8] == "return who"
+    change = line_change.between([profile], [profile])
+    assert {row.kind for each in change.functions for row in each.rows} == {"same"}
+    assert change.before_s == pytest.approx(sum(each.seconds for each in profile.functions))
+
+
+def test_a_module_with_a_config_that_is_python(folder: Path) -> None:
+    (folder / "configs").mkdir()
+    (folder / "configs" / "c.py").write_text("")
+    record(folder, "--", "-m", "script", "dict()", "configs/c.py")
+    check(line_profile.read(folder / "script.lprof"))
+
+
+def test_a_process_that_outlives_the_run_ends_in_peace(folder: Path) -> None:
+    (folder / "late.py").write_text(
+        "import time\n\ndef wait():\n    time.sleep(2)\n\nwait()\nprint('late', flush=True)\n"
+    )
+    (folder / "first.py").write_text(
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, 'late.py'], stdout=open('late.txt', 'w'), stderr=subprocess.STDOUT)\n"
+    )
+    record(folder, "--", "first.py")
+    time.sleep(3)
+    assert (folder / "late.txt").read_text() == "late\n"
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "def broken(:", "raise SystemExit(3)"])
+def test_a_script_that_fails_says_what_it_says_otherwise(code: str, folder: Path) -> None:
+    (folder / "fails.py").write_text(f"import beside\nif beside.twice(1):\n    {code}\n")
+    plain = subprocess.run([sys.executable, "fails.py"], cwd=folder, capture_output=True, text=True)
+    line = [sys.executable, "-m", "workshop", "record", "lines", "--", "fails.py"]
+    counted = subprocess.run(line, cwd=folder, capture_output=True, text=True)
+    assert counted.stderr.startswith(plain.stderr)
+    assert counted.returncode == (2 if "broken" in code else plain.returncode)
 
 
 @pytest.mark.parametrize(

@@ -82,22 +82,21 @@ def _print_rows(lines: list[Line]) -> None:
     widths = [max(map(len, column)) for column in zip(*(cells[:-1] for _, cells in lines), strict=True)]
     for style, (*figures, source) in lines:
         beside = [f"{cell:>{width}}" for cell, width in zip(figures, widths, strict=True)]
-        text = Text("  ".join([*beside, source]).rstrip(), style)
+        text = Text("  ".join([*beside, " ".join(source.split())]).rstrip(), style)
         text.truncate(out.width, overflow="ellipsis")
         out.print(text)
 
 
-def print_change(change: LineChange, name: str | None, everything: bool) -> None:
+def print_change(change: LineChange, everything: bool) -> None:
     """Print what got faster and what slower, function by function and line by line."""
     out = console()
     out.print(Text(f"\n{_compared(change)}"))
-    functions = [each for each in change.functions if name is None or each.is_called(name)]
-    largest = max((abs(each.seconds) for each in functions), default=0.0)
+    largest = max((abs(each.seconds) for each in change.functions), default=0.0)
     hidden = 0
-    for each in functions:
-        if everything or name or abs(each.seconds) >= LEAST_SHARE * largest:
+    for each in change.functions:
+        if everything or abs(each.seconds) >= LEAST_SHARE * largest:
             out.print(_change_heading(each))
-            _print_rows(_changed_rows(each, largest, everything or name is not None))
+            _print_rows(_changed_rows(each, largest, everything))
         else:
             hidden += 1
     if hidden:

@@ -46,15 +46,18 @@ def lines(
         raise typer.BadParameter("is process", param_hint="--by")
     if diff:
         if html or by:
-            raise WorkshopError("--diff compares whole runs, as a table or with --json")
+            raise WorkshopError("--diff compares whole runs: take --html and --by without it")
         if not files or len(files) != 2:
             raise WorkshopError("name two line profiles, or two folders of them: workshop lines --diff BEFORE AFTER")
         change = line_change.between(*(_read_runs(path) for path in files))
+        change = change.of(function) if function else change
         if as_json:
             print_json(**change.as_dict())
         else:
-            line_text.print_change(change, function, everything)
+            line_text.print_change(change, everything or function is not None)
         return
+    if html and (by or as_json):
+        raise WorkshopError("a page shows all processes: take --by and --json without --html")
     if files and len(files) > 1:
         raise WorkshopError("name one line profile; --diff compares two")
     profile = line_profile.read(files[0] if files else _newest())

@@ -51,7 +51,8 @@ def record_lines(
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
-    say(f"{found.functions} functions in {processes}, {found.seconds:.0f} s, are in {found.path}")
+    functions = f"{found.functions} function{'s' * (found.functions != 1)}"
+    say(f"The lines of {functions} in {processes}, {found.seconds:.0f} s, are in {found.path}")
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
     say("Look at them:")

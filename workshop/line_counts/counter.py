@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 import uuid
+import warnings
+from contextlib import suppress
 from importlib.util import decode_source
 from inspect import CO_OPTIMIZED, signature
-from multiprocessing import util
 from pathlib import Path
 from types import CellType, CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 from line_profiler import LineProfiler
 
@@ -58,8 +59,9 @@ class LineCounter:
         self._begin()
         atexit.register(self._write)
         os.register_at_fork(after_in_child=self._begin)
-        # Its processes end without atexit, and begin by forgetting what was to be done in the end.
-        util.register_after_fork(self, LineCounter._write_in_the_end)
+        self._write_before_exit()
+        # This counter has a thread of its own, of which Python 3.12 would warn wherever the script forks.
+        warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
         after_import("torch.utils.data._utils.signal_handling", self._write_when_terminated)
 
     def count(self, code: CodeType, path: str, source: bytes) -> CodeType:
@@ -139,10 +141,10 @@ class LineCounter:
             if lines:
                 seconds = time.monotonic() - self.began_s
                 version = list(sys.version_info[:2])
-                ProcessCounts(os.getpid(), _name(), seconds, stats.unit, lines, self.sources, version).write(self.path)
-
-    def _write_in_the_end(self) -> None:
-        util.Finalize(None, self._write, exitpriority=-100)
+                sources = dict(self.sources)  # other threads may be importing
+                counts = ProcessCounts(os.getpid(), _name(), seconds, stats.unit, lines, sources, version)
+                with suppress(OSError):  # the disk is full, or the run is over for whoever recorded it
+                    counts.write(self.path)
 
     def _write_when_terminated(self, signal_handling: Any) -> None:
         """Write also in DataLoader workers that are terminated in the end, as those that persist are."""
@@ -150,18 +152,28 @@ class LineCounter:
 
         def set_handlers_and_ours() -> None:
             set_handlers()
-            signal.signal(signal.SIGTERM, self._write_and_exit)
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # as torch does, but with what was counted
 
         signal_handling._set_worker_signal_handlers = set_handlers_and_ours
 
-    def _write_and_exit(self, number: int, frame: FrameType | None) -> None:
-        self._write()
-        os._exit(0)  # as torch does
+    def _write_before_exit(self) -> None:
+        """Write also where a process ends by `os._exit`, as forked ones do."""
+        exit_at_once = os._exit
+
+        def write_and_exit(status: int) -> NoReturn:
+            try:
+                self._write()
+            finally:
+                exit_at_once(status)
+
+        os._exit = write_and_exit
 
     def _write_and_die(self, number: int, frame: FrameType | None) -> None:
-        self._write()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        try:
+            self._write()
+        finally:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
 
 def _name() -> str:

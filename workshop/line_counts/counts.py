@@ -49,7 +49,7 @@ class ProcessCounts:
     def write(self, path: Path) -> None:
         """Write the counts to a file, which nobody ever reads by half."""
         partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        partial.write_text(json.dumps(vars(self)), encoding="utf-8")
         partial.rename(path)
 
     @property

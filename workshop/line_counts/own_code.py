@@ -6,13 +6,14 @@ compiles it by itself. But whatever is run as a script may also be a folder or a
 `runpy.run_path`, by which multiprocessing loads the script in processes that it spawns.
 """
 
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_loader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 INSTALLED = ("site-packages", "dist-packages")
@@ -35,6 +36,7 @@ class OwnCode:
     def __init__(self, roots: Sequence[str], count: Count) -> None:
         self.roots = [Path(root).resolve() for root in roots]
         self.count = count
+        self.main = vars(sys.modules["__main__"])
         self.not_own = (WORKSHOP, Path(sysconfig.get_path("stdlib")).resolve())
 
     def watch(self) -> None:
@@ -64,37 +66,56 @@ class OwnCode:
         """Return what finds the code of a script, as a path hook does; an ImportError leaves the path to the others."""
         if not (path.endswith(".py") and Path(path).is_file() and self.is_own(path)):
             raise ImportError
-        return _ScriptFinder(str(Path(path).absolute()), self.count)
+        return _ScriptFinder(path, self)
 
 
 class _ScriptFinder:
     """Finds a script, where Python looks for `__main__` in it."""
 
-    def __init__(self, path: str, count: Count) -> None:
-        self.path, self.count = path, count
+    def __init__(self, path: str, own_code: OwnCode) -> None:
+        self.path, self.own_code = path, own_code
 
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name != "__main__":
-            return None
-        return spec_from_loader(name, _ScriptLoader(self.path, self.count))
+        return spec_from_loader(name, _ScriptLoader(self.path, self.own_code)) if name == "__main__" else None
 
 
 class _ScriptLoader(SourceFileLoader):
     """Loads a script so that it finds everything as it would if Python had run it by itself."""
 
-    def __init__(self, path: str, count: Count) -> None:
+    def __init__(self, path: str, own_code: OwnCode) -> None:
         super().__init__("__main__", path)
-        self.count = count
+        self.own_code = own_code
 
     def get_code(self, name: str) -> CodeType:
         """Return code that runs the script, once runpy has made its namespace."""
-        return compile("__loader__.run(globals())", "<workshop record lines>", "exec")
+        return compile("__loader__.run(globals())", BETWEEN, "exec")
 
     def run(self, namespace: dict[str, Any]) -> None:
         """Run the script in a namespace."""
-        if namespace["__name__"] == "__main__" and sys.path and Path(sys.path[0]).absolute() == Path(self.path):
-            sys.path[0] = str(Path(self.path).resolve().parent)
-        loader = SourceFileLoader("__main__", self.path)  # as Python has it, which nothing of this hangs on
-        namespace |= {"__spec__": None, "__loader__": loader, "__file__": self.path, "__cached__": None}
-        source = self.get_data(self.path)
-        exec(self.count(self.source_to_code(source, self.path), self.path, source), namespace)
+        path = self.path
+        if namespace is self.own_code.main:  # it is what Python was started with
+            path = os.path.join(os.getcwd(), path)
+            sys.path[:1] = [] if sys.flags.safe_path else [str(Path(path).resolve().parent)]
+            if sys.excepthook is sys.__excepthook__:
+                sys.excepthook = _show_without_loader
+        loader = SourceFileLoader("__main__", path)  # as Python has it, which nothing of this hangs on
+        namespace |= {
+            "__spec__": None,
+            "__loader__": loader,
+            "__file__": path,
+            "__cached__": None,
+            "__package__": None,
+        }
+        source = self.get_data(path)
+        exec(self.own_code.count(self.source_to_code(source, path), path, source), namespace)
+
+
+BETWEEN = "<workshop record lines>"
+"""The name of the code between runpy and a script."""
+
+
+def _show_without_loader(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an exception as Python does, without the frames that have led to the script."""
+    while trace and trace.tb_frame.f_code.co_filename.startswith(("<frozen ", BETWEEN, __file__)):
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)

@@ -8,7 +8,7 @@ from pathlib import Path
 from workshop import html_page
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import LineTable, tables
-from workshop.profiles.statements import Row
+from workshop.profiles.statements import Row, lines_of
 
 LEAST_HEAT = 0.001
 """A line with a smaller share of the hottest function's time is not coloured, nor is such a function listed first."""
@@ -89,7 +89,7 @@ def _listing(
     whole: bool = False,
 ) -> str:
     """The lines of some functions of one file; or all of its lines."""
-    source = (profile.source(found[0].function.file) or "").splitlines()
+    source = lines_of(profile.source(found[0].function.file) or "")
     rows = {row.first: row for table in reversed(found) for row in table.rows}
     heads = {table.function.first_line: anchors.get(table.function, "") for table in reversed(found)}
     last = max([len(source), *(row.last for row in rows.values())])

@@ -4,7 +4,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mean, variance
 from typing import Any
@@ -15,6 +15,7 @@ from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import source_of
 from workshop.profiles.statements import Row, Source
 
+NO_SOURCE = Source(None)
 NO_ROW = Row(0, 0, "", 0, 0.0, 0.0)
 
 ERROR_RATE = 0.05
@@ -101,6 +102,17 @@ class LineChange:
         """The time in all functions after."""
         return sum(each.after_s for each in self.functions)
 
+    def of(self, name: str) -> "LineChange":
+        """Return the change of one function, by a name that it has or had.
+
+        Raises:
+            WorkshopError: there is no such function.
+        """
+        functions = [each for each in self.functions if each.is_called(name)]
+        if not functions:
+            raise WorkshopError(f"no function {name} ran in either; see --diff without --function")
+        return replace(self, functions=functions)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the change as plain values."""
         return {
@@ -129,18 +141,23 @@ def _as_dict(row: RowChange) -> dict[str, Any]:
     return {"kind": row.kind, **sides, "before_s": row.before_s, "after_s": row.after_s, "is_noise": row.is_noise}
 
 
-@dataclass
+@dataclass(eq=False)
 class _Timed:
-    """A statement that ran, with its time in each run."""
+    """A row of a function, with its time in each run."""
 
     function: Function
     row: Row
+    statement: int
+    """The first line of the statement that the row is in. A lambda or a function in one line has rows of its own, in a
+    statement that has one as well."""
     seconds: list[float] = field(default_factory=list)
 
     @property
-    def is_lambda(self) -> bool:
-        """Whether this is in a lambda, which shares its line with the function that it is in."""
-        return self.function.name.endswith("<lambda>")
+    def role(self) -> tuple[str, int, int]:
+        """What tells the rows of one statement apart: what they are in, how deep, and where."""
+        name = self.function.name.rpartition(".")[2]
+        kind = name if name in ("<module>", "<lambda>") else "function"
+        return kind, self.function.name.count("."), self.row.first - self.statement
 
 
 Pair = tuple[str, _Timed | None, _Timed | None]
@@ -164,9 +181,10 @@ class _Runs:
         self.timed: dict[Place, _Timed] = {}
         for number, profile in enumerate(profiles):
             for function in profile.functions:
-                for row in self.sources[function.file].rows(function) if function.lines else ():
+                source = self.sources.get(function.file) or NO_SOURCE
+                for row in source.rows(function):
                     place = str(function.file), function.first_line, function.name, row.first
-                    timed = self.timed.setdefault(place, _Timed(function, row))
+                    timed = self.timed.setdefault(place, _Timed(function, row, source.beginning(row.first)))
                     timed.seconds += [0.0] * (number - len(timed.seconds)) + [row.seconds]
         for timed in self.timed.values():
             timed.seconds += [0.0] * (self.count - len(timed.seconds))
@@ -196,17 +214,22 @@ def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
 
 
 def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
-    """Yield each statement that ran with the one that it is after, and how it was found."""
+    """Yield each row with the one that it is after, and how it was found."""
     files = _same_files(sorted(old.sources), sorted(new.sources))
     found = {file: match(old.sources[file], new.sources[other]) for file, other in files.items()}
-    after = {(each.function.file, each.row.first, each.is_lambda): each for each in new.timed.values()}
+    after: dict[tuple[Path, int], list[_Timed]] = defaultdict(list)
+    for other in new.timed.values():
+        after[other.function.file, other.statement].append(other)
     for one in old.timed.values():
-        known = found.get(one.function.file, {}).get(one.row.first)
-        place = known and (files[one.function.file], known.first, one.is_lambda)
-        other = after.pop(place, None) if place else None
-        yield (known.kind, one, other) if known and other else ("deleted", one, None)
-    for other in after.values():
-        yield "added", None, other
+        known = found.get(one.function.file, {}).get(one.statement)
+        candidates = after[files[one.function.file], known.first] if known else []
+        same = next((each for each in candidates if each.role == one.role), None)
+        if same:
+            candidates.remove(same)
+        yield (known.kind, one, same) if known and same else ("deleted", one, None)
+    for left in after.values():
+        for other in left:
+            yield "added", None, other
 
 
 def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
@@ -259,22 +282,28 @@ def _function_change(pairs: Sequence[Pair], rows: int) -> FunctionChange:
     return FunctionChange(before, after, changes)
 
 
-def _own_times(timed: _Timed | None, inside: Mapping[int, float]) -> list[float]:
-    """The times of a statement in each run, without those of functions that were split off; none if there is none."""
-    return [max(0.0, each - inside.get(timed.row.first, 0.0)) for each in timed.seconds] if timed else []
+def _own_times(timed: _Timed | None, inside: Mapping[_Timed, list[float]]) -> list[float]:
+    """The times of a row in each run, without those of functions that were split off; none if there is no row."""
+    if timed is None:
+        return []
+    others = inside.get(timed, [0.0] * len(timed.seconds))
+    return [max(0.0, own - other) for own, other in zip(timed.seconds, others, strict=True)]
 
 
-def _calls_inside(timed: Sequence[_Timed], functions: Sequence[Function]) -> dict[int, float]:
-    """Return the time that the line of a call has for another of these functions, by the line's number.
+def _calls_inside(timed: Sequence[_Timed], functions: Sequence[Function]) -> dict[_Timed, list[float]]:
+    """Return the time that the row of a call has, in each run, for another of these functions.
 
     A function that was split from another one counts by itself, and the line that calls it counts it again.
     """
-    found: dict[int, float] = {}
+    found: dict[_Timed, list[float]] = {}
     for function in functions if len(functions) > 1 else ():
+        rows = [each.seconds for each in timed if each.function == function]
+        together = [sum(of_run) for of_run in zip(*rows, strict=True)]
         call = re.compile(rf"\b{re.escape(function.name.rpartition('.')[2])}\(")
         callers = [each for each in timed if each.function != function and call.search(each.row.text)]
-        if len(callers) == 1 and callers[0].row.seconds >= function.seconds:
-            found[callers[0].row.first] = found.get(callers[0].row.first, 0.0) + function.seconds
+        if len(callers) == 1 and sum(callers[0].seconds) >= sum(together):
+            known = found.get(callers[0], [0.0] * len(together))
+            found[callers[0]] = [one + other for one, other in zip(known, together, strict=True)]
     return found
 
 

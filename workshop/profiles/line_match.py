@@ -102,7 +102,7 @@ def _owners(source: Source) -> dict[int, str]:
             visit(child, inside)
 
     if source.statements:
-        visit(ast.parse("\n".join(source.lines)), "")
+        visit(ast.parse(source.text_of_file), "")
     return owner
 
 

@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import decode_source
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -89,10 +90,7 @@ class LineProfile:
         """Return the source of a file: as it ran, or else as it is now; None if it is gone."""
         if self.recorded and (kept := self.recorded.sources.get(str(file))) is not None:
             return kept
-        try:
-            return file.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return None
+        return source_now(file)
 
 
 @dataclass(frozen=True)
@@ -127,19 +125,21 @@ def read(path: Path) -> LineProfile:
     """
     try:
         stats = _Stats(io.BytesIO(path.read_bytes())).load()
+        if not isinstance(stats, LineStats):
+            raise pickle.UnpicklingError("it holds something else")
         functions = functions_of(stats.timings, stats.unit, path.parent)
         kept = getattr(stats, "workshop", None)
         if kept:
             processes = {name: functions_of(timings, stats.unit) for name, timings in kept.pop("processes").items()}
-            kept = Recorded(processes=processes, **kept)
+            kept = Recorded(processes=processes, **kept | {"python": tuple(kept["python"])})
         return LineProfile(path, functions, kept)
     except FileNotFoundError:
-        raise WorkshopError(f"there is no line profile {path}; run kernprof -lv with your script") from None
+        raise WorkshopError(f"there is no line profile {path}; make one with workshop record lines") from None
     except IsADirectoryError:
         raise WorkshopError(f"{path} is a folder; name a line profile in it") from None
     except Exception as error:  # a damaged pickle may raise anything
         reason = str(error) or type(error).__name__
-        raise WorkshopError(f"{path} is not a line profile ({reason}); run kernprof -lv once more") from error
+        raise WorkshopError(f"{path} is not a line profile ({reason}); make one with workshop record lines") from error
 
 
 def write(path: Path, together: Timings, unit: float, recorded: Mapping[str, Any]) -> None:
@@ -181,7 +181,7 @@ def why_stale(profile: LineProfile, function: Function, script: Path, ran_s: flo
     """
     name = profile.path.name
     if profile.recorded:
-        same = profile.source(function.file) == script.read_text(encoding="utf-8", errors="replace")
+        same = profile.source(function.file) == source_now(script)
         return None if same else f"{script.name} was edited since {name} was recorded"
     saved, written = script.stat().st_mtime, profile.path.stat().st_mtime
     if saved > written:
@@ -197,6 +197,18 @@ def why_stale(profile: LineProfile, function: Function, script: Path, ran_s: flo
         if line.number not in numbers:
             return f"line {line.number} of {script.name} is not the line that ran for {name}"
     return None
+
+
+def source_now(file: Path) -> str | None:
+    """Return the source of a file, decoded as Python does; None if it is gone."""
+    try:
+        content = file.read_bytes()
+    except OSError:
+        return None
+    try:
+        return decode_source(content)
+    except (SyntaxError, UnicodeDecodeError):
+        return content.decode(errors="replace")
 
 
 def same_file(one: Path, other: Path) -> bool:

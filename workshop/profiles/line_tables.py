@@ -59,8 +59,7 @@ def _tables(
 
 def source_of(profile: LineProfile, file: Path) -> Source:
     """Return a file of a profile, cut into statements."""
-    same_python = profile.recorded is None or tuple(profile.recorded.python) == sys.version_info[:2]
-    return Source(profile.source(file), same_python)
+    return Source(profile.source(file), profile.recorded.python if profile.recorded else sys.version_info[:2])
 
 
 def notes(profile: LineProfile) -> list[str]:

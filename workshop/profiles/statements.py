@@ -2,6 +2,7 @@
 
 import ast
 import io
+import re
 import sys
 import tokenize
 from collections import Counter
@@ -27,8 +28,8 @@ class Statement:
     comes_back: bool
     """Whether Python comes back to it, as to the head of a loop, whose hits tell the turns."""
     loops: bool
-    """Whether a comprehension in it comes to some of its lines again and again, as since Python 3.12; before, it was a
-    function of its own. The hits are those of the first line then."""
+    """Whether there is a comprehension in it. Since Python 3.12, this is no function of its own: it comes to its lines
+    again and again, and the hits are those of the first line."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +52,19 @@ class Source:
     """A source, cut into statements.
 
     Args:
-        text: the source; None if it is gone, or what is not Python has no statements, and each line is by itself.
-        python: whether it ran in this version of Python, whose bytecode then tells how often a line occurs in it.
+        text: the source; None if it is gone. What is not Python has no statements, and each line is by itself.
+        python: the version of Python that it ran in. If it is this one, the bytecode tells how often a line occurs.
     """
 
-    def __init__(self, text: str | None, same_python: bool = True) -> None:
-        self.lines = (text or "").splitlines()
-        self._text, self._same_python = text or "", same_python
+    def __init__(self, text: str | None, python: tuple[int, ...] = sys.version_info[:2]) -> None:
+        self.lines = lines_of(text or "")
+        self.text_of_file, self.python = text or "", python
 
     @cached_property
     def statements(self) -> Mapping[int, Statement]:
         """The statement of each line that belongs to one."""
         try:
-            tree = ast.parse(self._text)
+            tree = ast.parse(self.text_of_file)
         except (SyntaxError, ValueError):
             return {}
         return {
@@ -71,6 +72,10 @@ class Source:
             for statement in _joined(sorted(_statements(tree, self.lines), key=lambda each: each.first))
             for number in range(statement.first, statement.last + 1)
         }
+
+    def beginning(self, number: int) -> int:
+        """Return the first line of the statement that a line is in."""
+        return self.statements[number].first if number in self.statements else number
 
     def rows(self, function: Function) -> list[Row]:
         """Return the counts of each statement of a function that ran, in the order of the file."""
@@ -107,7 +112,7 @@ class Source:
         statement = self.statements.get(lines[0].number)
         if len(lines) == 1 or statement is None or statement.comes_back:
             return max(line.hits for line in lines)
-        if statement.loops:
+        if statement.loops and self.python >= (3, 12):
             return lines[0].hits
         occurs = self._occurrences.get((function.name, function.first_line), Counter[int]())
         least = min(occurs.get(line.number, 1) for line in lines)
@@ -116,9 +121,12 @@ class Source:
     @cached_property
     def _occurrences(self) -> Mapping[tuple[str, int], Counter[int]]:
         """How often each line occurs in the bytecode of each function, by its name and first line."""
-        if not self._same_python:
+        if self.python != sys.version_info[:2]:
             return {}
-        codes = [compile(self._text, "", "exec", dont_inherit=True)]
+        try:
+            codes = [compile(self.text_of_file, "", "exec", dont_inherit=True)]
+        except (SyntaxError, ValueError):
+            return {}
         for code in codes:  # which grows on the way
             codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         return {
@@ -127,6 +135,11 @@ class Source:
             )
             for code in codes
         }
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a source, as Python counts them: a form feed does not end one."""
+    return re.split(r"\r\n|\r|\n", text)
 
 
 def _statements(tree: ast.AST, lines: Sequence[str]) -> Iterator[Statement]:
@@ -155,7 +168,7 @@ def _end_of_head(node: Any, body: Sequence[Any], lines: Sequence[str]) -> int:
 
 def _statement(node: ast.AST, first: int, last: int | None, comes_back: bool = False) -> Statement:
     loops = any(isinstance(each, ast.ListComp | ast.SetComp | ast.DictComp) for each in ast.walk(node))
-    return Statement(first, last or first, comes_back, loops and sys.version_info >= (3, 12))
+    return Statement(first, last or first, comes_back, loops)
 
 
 def _joined(statements: list[Statement]) -> Iterator[Statement]:

@@ -51,11 +51,9 @@ def record(command: list[str], output: str = "", only: Sequence[str] = (), own: 
         WorkshopError: there is no such command, or no line of one's own code ran.
         OSError: the folder of the output cannot be written.
     """
-    script = next((each for each in command if each.endswith(".py") and Path(each).is_file()), None)
-    name = Path(script).name if script else _module(command) or "lines"
+    name, root = _what_runs(command)
     path = output_path(output or "./", f"{name}.lprof")
-    root = Path(script).parent.resolve() if script else Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="workshop-lines-") as folder:
+    with tempfile.TemporaryDirectory(prefix="workshop-lines-", ignore_cleanup_errors=True) as folder:
         run = CountedRun(folder, [str(each.resolve()) for each in (root, *own)], list(only))
         environment = os.environ | {LINES_VARIABLE: run.as_json()} | probe_environment()
         process = subprocess.Popen(as_command(command), env=environment)
@@ -68,15 +66,19 @@ def record(command: list[str], output: str = "", only: Sequence[str] = (), own: 
             raise stopped
         raise WorkshopError(_why_nothing(command, root, only, exit_code))
     warnings = [f"{file} was edited during the run; its later version is left out" for file in _drop_edited(found)]
-    _write(path, command, found)
+    processes = _write(path, command, found)
     functions = {key for each in found for key in each.timings}
-    return RecordedLines(path, len(found), len(functions), _seconds(found), exit_code, stopped, warnings)
+    return RecordedLines(path, processes, len(functions), _seconds(found), exit_code, stopped, warnings)
 
 
-def _module(command: Sequence[str]) -> str:
-    """The name of the module that a command runs by -m; empty if there is none."""
-    flag = command.index("-m") + 1 if "-m" in command else len(command)
-    return command[flag] if flag < len(command) else ""
+def _what_runs(command: Sequence[str]) -> tuple[str, Path]:
+    """The name of the script or module that a command runs, and the folder of the person's own code."""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        if word == "-m" and following:
+            return following, Path.cwd()
+        if word.endswith(".py") and Path(word).is_file():
+            return Path(word).name, Path(word).resolve().parent  # where a link leads, as on Python's own path
+    return "lines", Path.cwd()
 
 
 def _drop_edited(found: Iterable[ProcessCounts]) -> set[str]:
@@ -95,10 +97,12 @@ def _seconds(found: Iterable[ProcessCounts]) -> float:
     return max(each.seconds for each in found)
 
 
-def _write(path: Path, command: Sequence[str], found: Sequence[ProcessCounts]) -> None:
+def _write(path: Path, command: Sequence[str], found: Sequence[ProcessCounts]) -> int:
+    """Write the profile, and return the number of processes that are told apart in it."""
     processes = defaultdict(list)
-    for each in found:
-        processes[each.name].append(each.timings)
+    for number, each in enumerate(found, start=1):
+        is_another = each.name == "main" and "main" in processes  # such as one that the script has started by os.fork
+        processes[f"process {number}" if is_another else each.name].append(each.timings)
     recorded = {
         "command": tuple(command),
         "sources": {file: source for each in reversed(found) for file, source in each.sources.items()},
@@ -107,6 +111,7 @@ def _write(path: Path, command: Sequence[str], found: Sequence[ProcessCounts]) -
         "python": tuple(found[0].python),
     }
     line_profile.write(path, _sum(each.timings for each in found), found[0].unit, recorded)
+    return len(processes)
 
 
 def _sum(timings: Iterable[Timings]) -> Timings:
@@ -126,4 +131,4 @@ def _why_nothing(command: Sequence[str], root: Path, only: Sequence[str], exit_c
     if exit_code:
         return f"{what} ended with exit code {exit_code} before a line of its own code ran; nothing was recorded"
     functions = f" of {', '.join(only)}" if only else ""
-    return f"{what} ran no line{functions} of a file below {root}; nothing was recorded"
+    return f"{what} ran no line{functions} of a file below {root} whose name ends in .py; nothing was recorded"
