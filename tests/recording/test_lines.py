@@ -216,6 +216,7 @@ def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
     assert hits(profile.functions, "main"), "the training process, too"
 
 
+@pytest.mark.slow
 def test_other_folders_of_ones_own(folder: Path, tmp_path: Path) -> None:
     (folder / "scripts").mkdir()
     (folder / "scripts" / "main.py").write_text(
@@ -269,6 +270,7 @@ def test_odd_sources_and_processes(folder: Path) -> None:
     assert change.before_s == pytest.approx(sum(each.seconds for each in profile.functions))
 
 
+@pytest.mark.slow
 def test_a_module_with_a_config_that_is_python(folder: Path) -> None:
     (folder / "configs").mkdir()
     (folder / "configs" / "c.py").write_text("")
@@ -276,6 +278,7 @@ def test_a_module_with_a_config_that_is_python(folder: Path) -> None:
     check(line_profile.read(folder / "script.lprof"))
 
 
+@pytest.mark.slow
 def test_a_process_that_outlives_the_run_ends_in_peace(folder: Path) -> None:
     (folder / "late.py").write_text(
         "import time\n\ndef wait():\n    time.sleep(2)\n\nwait()\nprint('late', flush=True)\n"
@@ -289,6 +292,7 @@ def test_a_process_that_outlives_the_run_ends_in_peace(folder: Path) -> None:
     assert (folder / "late.txt").read_text() == "late\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["1 / 0", "def broken(:", "raise SystemExit(3)"])
 def test_a_script_that_fails_says_what_it_says_otherwise(code: str, folder: Path) -> None:
     (folder / "fails.py").write_text(f"import beside\nif beside.twice(1):\n    {code}\n")
