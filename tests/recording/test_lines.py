@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from script_runs import press_ctrl_c, started
 
 from workshop.profiles import line_change, line_profile, line_tables
 from workshop.profiles.line_profile import Function, LineProfile
@@ -195,22 +195,14 @@ def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
             "for batch in loader:", "for batch in loader:\n            print('batch', flush=True)"
         )
     )
-    line = [sys.executable, "-m", "workshop", "record", "lines", "--", "endless.py", "dict(num_workers=1)"]
-    process = subprocess.Popen(
-        line,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert process.stdout
-    for _ in range(6):
-        assert process.stdout.readline() == "batch\n"
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
+    command = ("-m", "workshop", "record", "lines", "--", "endless.py", "dict(num_workers=1)")
+    with started(folder, *command, ready="batch") as process:
+        assert process.stdout
+        for _ in range(6):
+            assert process.stdout.readline() == "batch\n"
+        press_ctrl_c(process)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
     profile = line_profile.read(folder / "endless.py.lprof")
     assert hits(profile.functions, "Slow.__getitem__")[0] >= 6 * BATCH
     assert hits(profile.functions, "main"), "the training process, too"

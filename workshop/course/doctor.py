@@ -171,9 +171,7 @@ def check_terminal() -> CheckResult:
     if not sys.stdout.isatty():
         return CheckResult("terminal", "ok", "none here")
     columns = shutil.get_terminal_size().columns
-    remedy = (
-        f"kernprof's table has {KERNPROF_COLUMNS}: make the window wider, or add | cut -c -{columns} to the command"
-    )
+    remedy = f"kernprof's table has {KERNPROF_COLUMNS}: make the window wider, or see it by workshop lines"
     return _warn_if(columns < KERNPROF_COLUMNS, "terminal", f"{columns} columns", remedy)
 
 
