@@ -86,7 +86,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     from machine import machine
 
-    print(f"{machine()}\n\n| time goes into | kernprof / plain | ours / plain | ours / kernprof | all lines / kernprof |")
+    print(f"{machine()}\n")
+    print("| time goes into | kernprof / plain | ours / plain | ours / kernprof | all lines / kernprof |")
     print("|---|---|---|---|---|")
     for name, body in SCRIPTS.items():
         with tempfile.TemporaryDirectory() as folder:

@@ -27,10 +27,10 @@ from workshop.line_counts.counts import SUFFIX, CountedRun, ProcessCounts
 from workshop.line_counts.own_code import OwnCode
 from workshop.probe.after_import import after_import
 
-WRITE_EVERY_S = 0.5
+WRITE_EVERY_S = 1.0
 """The time between two writings of what has been counted; a process that is killed loses no more than this."""
 
-MOST_OF_TIME = 0.02
+MOST_OF_TIME = 0.01
 """The largest share of the time that writing may take."""
 
 MONITORING: Any = getattr(sys, "monitoring", None)
@@ -124,6 +124,7 @@ class LineCounter:
         self.profiler.enable()
 
     def _keep_writing(self) -> None:
+        sys.settrace(None)  # its own lines are not counted, and need not be looked at
         path, pause_s = self.path, WRITE_EVERY_S
         while True:
             time.sleep(pause_s)
