@@ -66,7 +66,7 @@ def profile(folder: Path, source: str, times: Times, noise_ms: float = 0.0) -> L
         name: 1 + source.splitlines().index(line)
         for name in times
         for line in source.splitlines()
-        if f"def {name}(" in line
+        if f"def {name.rpartition('.')[2]}(" in line
     }
     together = {
         (str(file), first[name], name): [(number, 10, round((ms + noise_ms) * 1e6)) for number, ms in lines.items()]
@@ -77,7 +77,7 @@ def profile(folder: Path, source: str, times: Times, noise_ms: float = 0.0) -> L
         "command": ("script.py",),
         "sources": {str(file): source},
         "processes": {"main": together},
-        "seconds": sum(times["main"].values()) / 1e3,
+        "seconds": max(sum(lines.values()) for lines in times.values()) / 1e3,
         "python": (3, 11),
     }
     line_profile.write(path, together, 1e-9, recorded)
@@ -124,6 +124,15 @@ def test_noise_is_marked_where_there_are_several_runs(tmp_path: Path) -> None:
     changed = line_change.between(old, [profile(tmp_path, AFTER, NEW, noise) for noise in NOISE])
     real = {(row.after or row.before).text for each in changed.functions for row in each.rows if not row.is_noise}  # type: ignore[union-attr]
     assert real == {"time.sleep(0.001)", "image = load(item)"}
+
+
+def test_a_loop_that_became_a_method_is_found_again(tmp_path: Path) -> None:
+    body = BEFORE[BEFORE.index("def main") :].replace("def main():", "def run(self):").replace("\n", "\n    ").rstrip()
+    source = BEFORE[: BEFORE.index("def main")] + f"class Trainer:\n    {body}\n"
+    times = {"load": OLD["load"], "Trainer.run": {n + 1: ms for n, ms in OLD["main"].items()}}
+    found = line_change.between([profile(tmp_path, BEFORE, OLD)], [profile(tmp_path, source, times)])
+    assert {each.title: round(each.seconds, 6) for each in found.functions} == {"load": 0.0, "main -> Trainer.run": 0.0}
+    assert {row.kind for each in found.functions for row in each.rows} == {"same"}
 
 
 def test_what_was_split_off_is_subtracted_run_by_run(tmp_path: Path) -> None:

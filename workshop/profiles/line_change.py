@@ -153,18 +153,19 @@ class _Timed:
     seconds: list[float] = field(default_factory=list)
 
     @property
-    def role(self) -> tuple[str, int, int]:
-        """What tells the rows of one statement apart: what they are in, how deep, and where."""
+    def place(self) -> tuple[str, int]:
+        """What tells the rows of one statement apart: the kind of function that they are in, and the line."""
         name = self.function.name.rpartition(".")[2]
-        kind = name if name in ("<module>", "<lambda>") else "function"
-        return kind, self.function.name.count("."), self.row.first - self.statement
+        return name if name in ("<module>", "<lambda>") else "function", self.row.first - self.statement
+
+    def is_like(self, other: "_Timed") -> tuple[bool, bool]:
+        """Return whether both are in functions of the same name, and in functions that are as deep inside others."""
+        one, two = self.function.name, other.function.name
+        return one == two, one.count(".") == two.count(".")
 
 
 Pair = tuple[str, _Timed | None, _Timed | None]
 """How a statement was found again, and what it was and is."""
-
-Place = tuple[str, int, str, int]
-"""File, first line and name of a function, and the first line of a statement in it."""
 
 
 class _Runs:
@@ -178,13 +179,13 @@ class _Runs:
             if changed := [file for file in files if profile.source(file) != profiles[0].source(file)]:
                 one, other = profiles[0].path, profile.path
                 raise WorkshopError(f"{one} and {other} are not runs of the same {changed[0].name}")
-        self.timed: dict[Place, _Timed] = {}
+        self.timed: dict[tuple[str, int, str, int], _Timed] = {}
         for number, profile in enumerate(profiles):
             for function in profile.functions:
                 source = self.sources.get(function.file) or NO_SOURCE
                 for row in source.rows(function):
-                    place = str(function.file), function.first_line, function.name, row.first
-                    timed = self.timed.setdefault(place, _Timed(function, row, source.beginning(row.first)))
+                    key = str(function.file), function.first_line, function.name, row.first
+                    timed = self.timed.setdefault(key, _Timed(function, row, source.beginning(row.first)))
                     timed.seconds += [0.0] * (number - len(timed.seconds)) + [row.seconds]
         for timed in self.timed.values():
             timed.seconds += [0.0] * (self.count - len(timed.seconds))
@@ -223,9 +224,10 @@ def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
     for one in old.timed.values():
         known = found.get(one.function.file, {}).get(one.statement)
         candidates = after[files[one.function.file], known.first] if known else []
-        same = next((each for each in candidates if each.role == one.role), None)
+        candidates = [each for each in candidates if each.place == one.place]
+        same = max(candidates, key=one.is_like, default=None)
         if same:
-            candidates.remove(same)
+            after[same.function.file, same.statement].remove(same)
         yield (known.kind, one, same) if known and same else ("deleted", one, None)
     for left in after.values():
         for other in left:
