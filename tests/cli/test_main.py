@@ -38,7 +38,7 @@ def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
     assert commands == {
         "The course": set("list show hint diff solution start reset check watch doctor data".split()),
         "Instruments, for any training script": set(
-            "measure compare monitor py-spy-report flamegraph trace torchrun record".split()
+            "measure compare monitor lines py-spy-report flamegraph trace torchrun record".split()
         ),
         "For authors of parts": {"dev"},
     }

@@ -1,16 +1,16 @@
 """The instrument that reads line profiles: `workshop lines`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli import line_text
 from workshop.cli.options import INSTRUMENTS, JsonOption
 from workshop.cli.output import filled, print_json, say, write_file
 from workshop.errors import WorkshopError
-from workshop.profiles import line_change, line_profile, line_tables
-from workshop.profiles.line_profile import LineProfile
+
+if TYPE_CHECKING:
+    from workshop.profiles.line_profile import LineProfile
 
 RECORD = "workshop record lines -- train.py configs/example_config.py"
 
@@ -42,6 +42,9 @@ def lines(
     that of the function. A statement over several lines is one row. With --diff, name two profiles, or two folders with
     several runs each, which tell a change from noise.
     """
+    from workshop.cli import line_text
+    from workshop.profiles import line_change, line_profile, line_tables
+
     if by not in (None, "process"):
         raise typer.BadParameter("is process", param_hint="--by")
     if diff:
@@ -82,8 +85,10 @@ def _newest() -> Path:
     return found[-1]
 
 
-def _read_runs(path: Path) -> list[LineProfile]:
+def _read_runs(path: Path) -> "list[LineProfile]":
     """Read one profile, or all in a folder."""
+    from workshop.profiles import line_profile
+
     if not path.is_dir():
         return [line_profile.read(path)]
     if not (found := sorted(path.glob("*.lprof"))):

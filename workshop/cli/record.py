@@ -35,7 +35,7 @@ def record_lines(
         typer.Option("--own", help="Another folder of your own code; may come again.", show_default=False),
     ] = None,
 ) -> None:
-    """Count how often each line of your own code runs, and how long it takes.
+    """Count how often each line of your code runs, and how long.
 
     No decorator is needed, and DataLoader workers and ranks are counted, too.
 

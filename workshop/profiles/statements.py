@@ -139,7 +139,8 @@ class Source:
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a source, as Python counts them: a form feed does not end one."""
-    return re.split(r"\r\n|\r|\n", text)
+    lines = re.split(r"\r\n|\r|\n", text)
+    return lines if lines[-1] else lines[:-1]
 
 
 def _statements(tree: ast.AST, lines: Sequence[str]) -> Iterator[Statement]:
