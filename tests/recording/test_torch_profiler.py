@@ -37,7 +37,9 @@ for _ in range(6):
     time.sleep(0.1 * dist.get_rank())
     model(torch.ones(4, 8)).sum().backward()
     optimizer.step()
+dist.barrier()  # a rank that ends while another one computes is now and then aborted by torch
 dist.destroy_process_group()
+time.sleep(0.5)
 """
 
 INFERENCE = "import torch; torch.nn.Linear(8, 2)(torch.ones(4, 8))"
