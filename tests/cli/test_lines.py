@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pexpect
 import pytest
 from conftest import Run
 
@@ -48,10 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_hot_functions_come_first_in_80_columns(folder: Path) -> None:
-    pexpect = pytest.importorskip("pexpect")
     command = f"{sys.executable} -m workshop lines script.py.lprof --all"
     shown = pexpect.run(command, cwd=str(folder), env=os.environ | {"TERM": "xterm"}, dimensions=(40, 80)).decode()
-    plain = __import__("re").sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r", "")
     assert max(map(len, plain.splitlines())) <= 80
     assert "…" in plain
     assert plain.index("script.py, outside of functions") < plain.index("Loop.run") < plain.index("load  script.py:4")

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser
 
 from workshop import listing
 from workshop.profiles import line_profile
+from workshop.profiles.line_tables import tables
 
 SCRIPT = """\
 import time
@@ -43,7 +44,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
         line = [sys.executable, "-m", "workshop", "record", "lines", "--", f"{name}.py"]
         subprocess.run(line, cwd=folder, check=True, capture_output=True)
         profile = line_profile.read(folder / f"{name}.py.lprof")
-        (folder / f"{name}.html").write_text(listing.page(profile))
+        (folder / f"{name}.html").write_text(listing.page(profile, tables(profile, by_process=name == "script")))
     return folder
 
 

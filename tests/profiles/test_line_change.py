@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
 from workshop.profiles import line_change, line_profile
@@ -80,7 +81,7 @@ def profile(folder: Path, source: str, times: Times, noise_ms: float = 0.0) -> L
         "seconds": max(sum(lines.values()) for lines in times.values()) / 1e3,
         "python": (3, 11),
     }
-    line_profile.write(path, together, 1e-9, recorded)
+    line_profile.write(path, LineStats(together, 1e-9), recorded)
     return line_profile.read(path)
 
 

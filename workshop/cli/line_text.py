@@ -52,7 +52,7 @@ def seconds(value: float) -> str:
 def _run(profile: LineProfile) -> str:
     if not profile.recorded:
         return ""
-    count = len(profile.recorded.processes)
+    count = len(profile.processes)
     return f": {profile.recorded.seconds:.1f} s, {count} process{'es' * (count > 1)}"
 
 

@@ -64,11 +64,12 @@ def lines(
     if files and len(files) > 1:
         raise WorkshopError("name one line profile; --diff compares two")
     profile = line_profile.read(files[0] if files else _newest())
-    tables = line_tables.tables(profile, by == "process", function)
+    apart = len(profile.processes) > 1 if html else by == "process"
+    tables = line_tables.tables(profile, together=bool(html) or not apart, by_process=apart, name=function)
     if html:
         from workshop import listing
 
-        write_file(html, listing.page(profile, function))
+        write_file(html, listing.page(profile, tables, whole=function is None))
         print(f"{html} shows {profile.path}. Open it in a browser.")
     elif as_json:
         print_json(**line_tables.as_dict(profile, tables))

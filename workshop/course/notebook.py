@@ -49,7 +49,7 @@ def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
     if found.hottest is None:
         why = "it never ran, or DataLoader workers ran it, which !workshop record lines counts as well"
         return _sentence(f"{function} has 0 hits in {path.name}: {why}")
-    return Picture(listing.fragment(profile, line_tables.tables(profile, name=found.name)[line_tables.TOGETHER][0]))
+    return Picture(listing.fragment(line_tables.tables(profile, name=found.name)[line_tables.TOGETHER][0]))
 
 
 def phases(part: str) -> Picture:

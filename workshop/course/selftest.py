@@ -119,13 +119,14 @@ def _silence(part: Part, script: Path) -> Trial:
 
 
 def _profile(part: Part, how: str, script: Path, data: Path) -> None:
-    """Profile a script as a participant does: by kernprof, py-spy or torch.profiler."""
+    """Profile a script as a participant does: by kernprof, or by a recorder."""
     start = [script.name]
     if part.ranks > 1:  # only the solution trains on several
         script.write_bytes(part.solution.read_bytes())
         start = [*WORKSHOP, "torchrun", f"--nproc_per_node={part.ranks}", script.name, "--device", "cpu"]
     recorder = {
         "": ["kernprof", "-l"],
+        "lines": ["workshop", "record", "lines", "--"],
         "py-spy": ["workshop", "record", "py-spy", "--", sys.executable],
         "py-spy --idle": ["workshop", "record", "py-spy", "--idle", "--", sys.executable],
         "torch": ["workshop", "record", "torch", "--wait", "0", "--warmup", "1", "--"],  # the script makes three steps

@@ -23,9 +23,10 @@ from typing import Any, NoReturn
 
 from line_profiler import LineProfiler
 
-from workshop.line_counts.counts import SUFFIX, CountedRun, ProcessCounts
+from workshop.line_counts.counts import SUFFIX, ProcessCounts
 from workshop.line_counts.own_code import OwnCode
 from workshop.probe.after_import import after_import
+from workshop.probe.settings import CountedRun
 
 WRITE_EVERY_S = 1.0
 """The time between two writings of what has been counted; a process that is killed loses no more than this."""
@@ -75,7 +76,7 @@ class LineCounter:
         code = code.replace(co_consts=tuple(inside))
         if not self._is_wanted(code):
             return code
-        function = FunctionType(code, {}, closure=tuple(CellType() for _ in code.co_freevars))
+        function = _function(code)
         self.profiler.add_function(function)
         code = function.__code__
         self.codes.append(code)
@@ -95,7 +96,7 @@ class LineCounter:
             self.profiler.disable()
         self.profiler = LineProfiler()
         for code in self.codes:
-            self.profiler.add_function(FunctionType(code, {}, closure=tuple(CellType() for _ in code.co_freevars)))
+            self.profiler.add_function(_function(code))
         self.began_s, self.writing = time.monotonic(), threading.RLock()
         self.path = Path(self.run.folder, f"{time.time_ns()}-{uuid.uuid4().hex}{SUFFIX}")
         self.profiler.enable()
@@ -143,7 +144,7 @@ class LineCounter:
                 seconds = time.monotonic() - self.began_s
                 version = list(sys.version_info[:2])
                 sources = dict(self.sources)  # other threads may be importing
-                counts = ProcessCounts(os.getpid(), _name(), seconds, stats.unit, lines, sources, version)
+                counts = ProcessCounts(_name(), seconds, stats.unit, lines, sources, version)
                 with suppress(OSError):  # the disk is full, or the run is over for whoever recorded it
                     counts.write(self.path)
 
@@ -175,6 +176,11 @@ class LineCounter:
         finally:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+
+def _function(code: CodeType) -> FunctionType:
+    """Return a function of this code, which is never called: line_profiler asks for one."""
+    return FunctionType(code, {}, closure=tuple(CellType() for _ in code.co_freevars))
 
 
 def _name() -> str:

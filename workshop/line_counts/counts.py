@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+from line_profiler import LineStats
 
 SUFFIX = ".counts"
 """The end of the names of the files that `ProcessCounts` are written to."""
@@ -13,26 +15,9 @@ Timings = Mapping[tuple[str, int, str], list[tuple[int, int, int]]]
 
 
 @dataclass(frozen=True)
-class CountedRun:
-    """What the processes of a run are told."""
-
-    folder: str
-    """The folder that the counts are written to."""
-    roots: list[str]
-    """The folders of the code whose lines are counted."""
-    only: list[str]
-    """The names of the functions to be counted, qualified or not; empty for all."""
-
-    def as_json(self) -> str:
-        """Return the value of the environment variable."""
-        return json.dumps(asdict(self))
-
-
-@dataclass(frozen=True)
 class ProcessCounts:
     """The counts of one process."""
 
-    pid: int
     name: str
     """The name of the process: "main", "worker 0", "rank 1", or what multiprocessing calls it."""
     seconds: float
@@ -53,11 +38,12 @@ class ProcessCounts:
         partial.rename(path)
 
     @property
-    def timings(self) -> Timings:
+    def stats(self) -> LineStats:
         """The counts as line_profiler has them."""
-        return {
+        timings = {
             (file, first, name): [(n, hits, time) for n, hits, time in lines] for file, first, name, lines in self.lines
         }
+        return LineStats(timings, self.unit)
 
 
 def read(folder: Path) -> Iterator[ProcessCounts]:

@@ -7,27 +7,22 @@ from pathlib import Path
 
 from workshop import html_page
 from workshop.profiles.line_profile import Function, LineProfile
-from workshop.profiles.line_tables import LineTable, tables
-from workshop.profiles.statements import Row, lines_of
+from workshop.profiles.line_tables import LineTable
+from workshop.profiles.statements import Row
 
 LEAST_HEAT = 0.001
 """A line with a smaller share of the hottest function's time is not coloured, nor is such a function listed first."""
 
 
-def page(profile: LineProfile, name: str | None = None) -> str:
-    """Return a page that shows the source of a profile: of all processes together, and of each by itself.
+def page(profile: LineProfile, groups: Mapping[str, Sequence[LineTable]], whole: bool = True) -> str:
+    """Return a page that shows the source of a profile, with one group of tables at a time.
 
     Args:
         profile: the profile.
-        name: the name of a function to be shown alone; None for all, and the whole source.
-
-    Raises:
-        WorkshopError: there is no such function.
+        groups: the tables of all processes together, which are shown first, and of each by itself.
+        whole: whether the first group has the whole files; else only the functions that have a table are shown.
     """
-    groups = tables(profile, name=name)
     recorded = profile.recorded
-    if recorded and len(recorded.processes) > 1:
-        groups |= tables(profile, by_process=True, name=name)
     shown = [(process, found) for process, found in groups.items() if found]
     choices = "".join(
         f'<input type="radio" name="process" class="process" id="p{number}"{" checked" * (number == 0)}>'
@@ -36,25 +31,29 @@ def page(profile: LineProfile, name: str | None = None) -> str:
     )
     sections = []
     for number, (_, found) in enumerate(shown):
-        process = _process(profile, found, number, whole=number == 0 and name is None)
+        process = _process(found, number, whole=whole and number == 0)
         sections.append(f'<section class="process" id="s{number}">{process}</section>')
     return html_page.fill(
         __package__,
         title=profile.path.name,
         summary=escape(" ".join(recorded.command) + f": {recorded.seconds:.1f} s" if recorded else str(profile.path)),
+        listing=_style(),
         choices=" ".join(f"#p{number}:checked ~ #s{number} {{ display: block; }}" for number in range(len(shown))),
         processes=choices + "".join(sections),
     )
 
 
-def fragment(profile: LineProfile, table: LineTable) -> str:
+def fragment(table: LineTable) -> str:
     """Return the source of one function as HTML for a notebook."""
-    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    only_listing = "\n".join(line for line in style.splitlines() if line.startswith((":root", ".listing")))
-    return f"<style>{only_listing}</style>{_listing(profile, [table], LEAST_HEAT * table.function.seconds, {})}"
+    return f"<style>{_style()}</style>{_listing([table], LEAST_HEAT * table.function.seconds, {})}"
 
 
-def _process(profile: LineProfile, found: Sequence[LineTable], number: int, whole: bool) -> str:
+def _style() -> str:
+    """The style of a listing, which does not hang on the page around it."""
+    return files(__package__).joinpath("listing.css").read_text(encoding="utf-8")
+
+
+def _process(found: Sequence[LineTable], number: int, whole: bool) -> str:
     """List the functions that ran in a process, and the files with their lines, the hottest first."""
     least_s = LEAST_HEAT * found[0].function.seconds
     entries = [
@@ -75,21 +74,20 @@ def _process(profile: LineProfile, found: Sequence[LineTable], number: int, whol
     for table in found:
         of_files.setdefault(table.function.file, []).append(table)
     listings = "".join(
-        f"<h2>{escape(str(file))}</h2>{_listing(profile, tables_of, least_s, anchors, whole)}"
+        f"<h2>{escape(str(file))}</h2>{_listing(tables_of, least_s, anchors, whole)}"
         for file, tables_of in of_files.items()
     )
     return functions + listings
 
 
 def _listing(
-    profile: LineProfile,
     found: Sequence[LineTable],
     least_s: float,
     anchors: Mapping[Function, str],
     whole: bool = False,
 ) -> str:
     """The lines of some functions of one file; or all of its lines."""
-    source = lines_of(profile.source(found[0].function.file) or "")
+    source = found[0].source.lines
     rows = {row.first: row for table in reversed(found) for row in table.rows}
     heads = {table.function.first_line: anchors.get(table.function, "") for table in reversed(found)}
     last = max([len(source), *(row.last for row in rows.values())])

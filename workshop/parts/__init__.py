@@ -47,7 +47,8 @@ class Part:
     """The function in whose line profile the answer is looked up."""
 
     recorded: str = ""
-    """The recorder whose recording the answer is looked up in: "py-spy", "py-spy --idle" or "torch"."""
+    """The recorder whose recording the answer is looked up in: "lines", "py-spy", "py-spy --idle" or "torch"; empty for
+    kernprof."""
 
     right: str = ""
     """The right answer for the untouched script, or the source of the line; by it the workshop proves itself."""

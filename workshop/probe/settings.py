@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 PROBE_VARIABLE = "WORKSHOP_PROBE"
 PROFILER_VARIABLE = "WORKSHOP_TORCH_PROFILER"
-NVTX_VARIABLE = "WORKSHOP_NVTX"
-"""The environment variables: of a `ProbeConfig`, of `ProfilerOptions`, and one that asks for NVTX ranges."""
-
 LINES_VARIABLE = "WORKSHOP_LINES"
-"""The environment variable that has the lines counted by `workshop.line_counts`, which reads it."""
+NVTX_VARIABLE = "WORKSHOP_NVTX"
+"""The environment variables: of a `ProbeConfig`, of `ProfilerOptions`, of a `CountedRun`, and one that asks for NVTX
+ranges."""
 
 
 @dataclass(frozen=True)
@@ -99,3 +98,15 @@ class ProfilerReport:
     rank: int
     steps: int
     cycles: int
+
+
+@dataclass(frozen=True)
+class CountedRun:
+    """What the processes of a run are told whose lines are counted."""
+
+    folder: str
+    """The folder that the counts are written to."""
+    roots: tuple[str, ...]
+    """The folders of the code whose lines are counted."""
+    only: tuple[str, ...] = ()
+    """The names of the functions to be counted, qualified or not; empty for all."""

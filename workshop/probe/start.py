@@ -27,7 +27,9 @@ def start() -> None:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
         after_import("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).hooks.install())
     if LINES_VARIABLE in os.environ:
-        import_module("workshop.line_counts.start")  # it needs more than the standard library and torch
+        # It needs more than the standard library and torch, and is no part of the probe.
+        counter = import_module("workshop.line_counts.counter")
+        counter.LineCounter(wire.decode(os.environ[LINES_VARIABLE])).start()
 
 
 def _watch(config: ProbeConfig) -> None:

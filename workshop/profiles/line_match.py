@@ -70,7 +70,8 @@ def match(before: Source, after: Source) -> dict[int, Match]:
         _align(old[name], new[other], same, gaps)
     units, new_units = ([unit for each in functions.values() for unit in each] for functions in (old, new))
     moved = dict(_moved(units, new_units, same))
-    left = [(_without(gap, moved.keys()), _without(new_gap, moved.values())) for gap, new_gap in gaps]
+    to = set(moved.values())
+    left = [(_without(gap, moved.keys()), _without(new_gap, to)) for gap, new_gap in gaps]
     changed = [pair for gap, new_gap in left for pair in _changed(gap, new_gap)]
     kinds = {"same": same.items(), "moved": moved.items(), "changed": changed}
     return {one.first: Match(other.first, kind) for kind, pairs in kinds.items() for one, other in pairs}
@@ -101,8 +102,7 @@ def _owners(source: Source) -> dict[int, str]:
                     inside += ".<locals>"
             visit(child, inside)
 
-    if source.statements:
-        visit(ast.parse(source.text_of_file), "")
+    visit(source.tree, "")
     return owner
 
 

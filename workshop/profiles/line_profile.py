@@ -79,6 +79,11 @@ class LineProfile:
     recorded: "Recorded | None" = None
     """What only `workshop record lines` knows; None for a profile of kernprof."""
 
+    @property
+    def processes(self) -> Mapping[str, tuple[Function, ...]]:
+        """The functions of each process, by its name; empty where they are not told apart, as by kernprof."""
+        return self.recorded.processes if self.recorded else {}
+
     def find(self, script: Path, name: str) -> Function | None:
         """Return the function of a script with this name, qualified or not; None if the profile does not contain it."""
         for function in self.functions:
@@ -142,18 +147,16 @@ def read(path: Path) -> LineProfile:
         raise WorkshopError(f"{path} is not a line profile ({reason}); make one with workshop record lines") from error
 
 
-def write(path: Path, together: Timings, unit: float, recorded: Mapping[str, Any]) -> None:
+def write(path: Path, together: LineStats, recorded: Mapping[str, Any]) -> None:
     """Write a line profile that line_profiler reads as well.
 
     Args:
         path: the file.
         together: the counts of all processes.
-        unit: the seconds in a unit of the times.
         recorded: the fields of `Recorded` as plain values; `processes` has the `Timings` of each.
     """
-    stats = LineStats(together, unit)
-    stats.workshop = dict(recorded)  # type: ignore[attr-defined]
-    stats.to_file(path)
+    together.workshop = dict(recorded)  # type: ignore[attr-defined]
+    together.to_file(path)
 
 
 def functions_of(timings: Timings, unit: float, folder: Path = Path()) -> tuple[Function, ...]:
@@ -223,9 +226,14 @@ def codes(script: Path) -> list[CodeType]:
         WorkshopError: the script does not parse.
     """
     try:
-        found = [compile(script.read_bytes(), str(script), "exec")]
+        return with_inner(compile(script.read_bytes(), str(script), "exec"))
     except (SyntaxError, ValueError) as error:
         raise WorkshopError(f"{script.name} cannot be read as Python: {error}") from error
-    for code in found:  # which grows on the way
-        found += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def with_inner(code: CodeType) -> list[CodeType]:
+    """Return a code object and those of all functions in it."""
+    found = [code]
+    for each in found:  # which grows on the way
+        found += [constant for constant in each.co_consts if isinstance(constant, CodeType)]
     return found

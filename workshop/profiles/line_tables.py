@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,41 +20,41 @@ class LineTable:
 
     function: Function
     rows: list[Row]
+    source: Source
+    """The file that the function is in."""
 
 
-def tables(profile: LineProfile, by_process: bool = False, name: str | None = None) -> dict[str, list[LineTable]]:
+def tables(
+    profile: LineProfile, *, together: bool = True, by_process: bool = False, name: str | None = None
+) -> dict[str, list[LineTable]]:
     """Return the tables of all processes together, or of each, by its name; the function with most time comes first.
 
     Args:
         profile: the profile.
-        by_process: whether the processes are told apart.
+        together: whether all processes together are a group, called `TOGETHER`.
+        by_process: whether each process is a group.
         name: the name of a function, qualified or not; None for all that ran.
 
     Raises:
         WorkshopError: there is no such function, or processes cannot be told apart.
     """
-    groups: Mapping[str, tuple[Function, ...]] = {TOGETHER: profile.functions}
+    groups: dict[str, tuple[Function, ...]] = {TOGETHER: profile.functions} if together else {}
     if by_process:
-        if not profile.recorded:
+        if not profile.processes:
             raise WorkshopError(f"{profile.path} does not tell processes apart: kernprof made it, not `record lines`")
-        groups = profile.recorded.processes
-    sources: dict[Path, Source] = {}
-    found = {group: _tables(profile, functions, name, sources) for group, functions in groups.items()}
+        groups |= profile.processes
+    source = cache(partial(source_of, profile))
+    found = {
+        group: [
+            LineTable(function, source(function.file).rows(function), source(function.file))
+            for function in sorted(functions, key=lambda each: each.seconds, reverse=True)
+            if function.lines and (name is None or function.is_called(name))
+        ]
+        for group, functions in groups.items()
+    }
     if name and not any(found.values()):
         known = ", ".join(sorted({each.name for each in profile.functions if each.lines})) or "none"
         raise WorkshopError(f"no function {name} ran in {profile.path}; those that did: {known}")
-    return found
-
-
-def _tables(
-    profile: LineProfile, functions: tuple[Function, ...], name: str | None, sources: dict[Path, Source]
-) -> list[LineTable]:
-    found = []
-    for function in sorted(functions, key=lambda each: each.seconds, reverse=True):
-        if function.lines and (name is None or function.is_called(name)):
-            if function.file not in sources:
-                sources[function.file] = source_of(profile, function.file)
-            found.append(LineTable(function, sources[function.file].rows(function)))
     return found
 
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from types import CodeType
 from typing import Any
 
-from workshop.profiles.line_profile import Function, Line
+from workshop.profiles.line_profile import Function, Line, with_inner
 
 _NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
@@ -58,18 +57,22 @@ class Source:
 
     def __init__(self, text: str | None, python: tuple[int, ...] = sys.version_info[:2]) -> None:
         self.lines = lines_of(text or "")
-        self.text_of_file, self.python = text or "", python
+        self._text, self.python = text or "", python
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree; an empty one of what is not Python."""
+        try:
+            return ast.parse(self._text)
+        except (SyntaxError, ValueError):
+            return ast.Module([], [])
 
     @cached_property
     def statements(self) -> Mapping[int, Statement]:
         """The statement of each line that belongs to one."""
-        try:
-            tree = ast.parse(self.text_of_file)
-        except (SyntaxError, ValueError):
-            return {}
         return {
             number: statement
-            for statement in _joined(sorted(_statements(tree, self.lines), key=lambda each: each.first))
+            for statement in _joined(sorted(_statements(self.tree, self.lines), key=lambda each: each.first))
             for number in range(statement.first, statement.last + 1)
         }
 
@@ -124,11 +127,9 @@ class Source:
         if self.python != sys.version_info[:2]:
             return {}
         try:
-            codes = [compile(self.text_of_file, "", "exec", dont_inherit=True)]
+            codes = with_inner(compile(self._text, "", "exec", dont_inherit=True))
         except (SyntaxError, ValueError):
             return {}
-        for code in codes:  # which grows on the way
-            codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         return {
             (code.co_qualname, code.co_firstlineno): Counter(
                 number for number, _ in groupby(number for _, _, number in code.co_lines()) if number is not None

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from line_profiler import LineStats
+
 from workshop.errors import WorkshopError
 from workshop.line_counts import counts
-from workshop.line_counts.counts import CountedRun, ProcessCounts, Timings
-from workshop.probe.settings import LINES_VARIABLE
+from workshop.line_counts.counts import ProcessCounts
+from workshop.probe import wire
+from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.processes.process_tree import wait_for_end
 from workshop.processes.script import probe_environment
 from workshop.profiles import line_profile
@@ -54,8 +57,8 @@ def record(command: list[str], output: str = "", only: Sequence[str] = (), own: 
     name, root = _what_runs(command)
     path = output_path(output or "./", f"{name}.lprof")
     with tempfile.TemporaryDirectory(prefix="workshop-lines-", ignore_cleanup_errors=True) as folder:
-        run = CountedRun(folder, [str(each.resolve()) for each in (root, *own)], list(only))
-        environment = os.environ | {LINES_VARIABLE: run.as_json()} | probe_environment()
+        run = CountedRun(folder, tuple(str(each.resolve()) for each in (root, *own)), tuple(only))
+        environment = os.environ | {LINES_VARIABLE: wire.encode(run)} | probe_environment()
         process = subprocess.Popen(as_command(command), env=environment)
         stopped = wait_for_end(process, process.terminate)
         found = list(counts.read(Path(folder)))
@@ -66,9 +69,18 @@ def record(command: list[str], output: str = "", only: Sequence[str] = (), own: 
             raise stopped
         raise WorkshopError(_why_nothing(command, root, only, exit_code))
     warnings = [f"{file} was edited during the run; its later version is left out" for file in _drop_edited(found)]
-    processes = _write(path, command, found)
-    functions = {key for each in found for key in each.timings}
-    return RecordedLines(path, processes, len(functions), _seconds(found), exit_code, stopped, warnings)
+    together = LineStats.from_stats_objects(*(each.stats for each in found))
+    seconds = max(each.seconds for each in found)
+    processes = _by_process(found)
+    recorded = {
+        "command": tuple(command),
+        "sources": {file: source for each in reversed(found) for file, source in each.sources.items()},
+        "processes": {name: stats.timings for name, stats in processes.items()},
+        "seconds": seconds,
+        "python": tuple(found[0].python),
+    }
+    line_profile.write(path, together, recorded)
+    return RecordedLines(path, len(processes), len(together.timings), seconds, exit_code, stopped, warnings)
 
 
 def _what_runs(command: Sequence[str]) -> tuple[str, Path]:
@@ -93,37 +105,13 @@ def _drop_edited(found: Iterable[ProcessCounts]) -> set[str]:
     return edited
 
 
-def _seconds(found: Iterable[ProcessCounts]) -> float:
-    return max(each.seconds for each in found)
-
-
-def _write(path: Path, command: Sequence[str], found: Sequence[ProcessCounts]) -> int:
-    """Write the profile, and return the number of processes that are told apart in it."""
-    processes = defaultdict(list)
+def _by_process(found: Sequence[ProcessCounts]) -> dict[str, LineStats]:
+    """Add up the counts of the processes of the same name, such as the first worker of each epoch."""
+    groups: dict[str, list[LineStats]] = defaultdict(list)
     for number, each in enumerate(found, start=1):
-        is_another = each.name == "main" and "main" in processes  # such as one that the script has started by os.fork
-        processes[f"process {number}" if is_another else each.name].append(each.timings)
-    recorded = {
-        "command": tuple(command),
-        "sources": {file: source for each in reversed(found) for file, source in each.sources.items()},
-        "processes": {name: _sum(timings) for name, timings in processes.items()},
-        "seconds": _seconds(found),
-        "python": tuple(found[0].python),
-    }
-    line_profile.write(path, _sum(each.timings for each in found), found[0].unit, recorded)
-    return len(processes)
-
-
-def _sum(timings: Iterable[Timings]) -> Timings:
-    """Add up the hits and the time of each line."""
-    together: dict[tuple[str, int, str], dict[int, tuple[int, int]]] = defaultdict(dict)
-    for each in timings:
-        for function, lines in each.items():
-            known = together[function]
-            for number, hits, time in lines:
-                old_hits, old_time = known.get(number, (0, 0))
-                known[number] = old_hits + hits, old_time + time
-    return {function: [(number, *known[number]) for number in sorted(known)] for function, known in together.items()}
+        is_another = each.name == "main" and "main" in groups  # such as one that the script has started by os.fork
+        groups[f"process {number}" if is_another else each.name].append(each.stats)
+    return {name: LineStats.from_stats_objects(*stats) for name, stats in groups.items()}
 
 
 def _why_nothing(command: Sequence[str], root: Path, only: Sequence[str], exit_code: int) -> str:

@@ -17,7 +17,8 @@ def judge_profiled(question: Question) -> Verdict:
     """Ask for the line in which the part's function spends its time."""
     script, name = question.script, question.part.profiled
     path = newest_profile(script)
-    run_again = f"kernprof -lv {question.command}"
+    of_all = f"workshop record lines -- {question.command}"
+    run_again = of_all if question.part.recorded else f"kernprof -lv {question.command}"
     if path is None:
         return question.not_yet(f"there is no {script.name}.lprof here", run_again)
     profile = line_profile.read(path)
@@ -25,16 +26,13 @@ def judge_profiled(question: Question) -> Verdict:
     if function is None:
         others = {each.file.resolve() for each in profile.functions} - {script.resolve()}
         of = f"; it was taken of {min(others)}" if others else ""
-        hint = f"count the lines of all functions: workshop record lines -- {question.command}"
-        return question.not_yet(f"{path.name} does not cover {name} of {script}{of}", hint)
+        return question.not_yet(f"{path.name} does not cover {name} of {script}{of}", of_all)
     main = profile.find(script, "main")
     if stale := line_profile.why_stale(profile, function, script, ran_s=main.seconds if main else 0.0):
         return question.not_yet(f"the profile is stale: {stale}", run_again)
     if function.hottest is None:
-        return question.not_yet(
-            f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it",
-            f"count in all processes: workshop record lines -- {question.command}",
-        )
+        never = f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it"
+        return question.not_yet(never, of_all)
     return _judge_line(question, function, "did not run in")
 
 
