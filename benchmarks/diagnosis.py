@@ -2,10 +2,9 @@
 
     python benchmarks/diagnosis.py --json diagnosis.json
 
-`slow/` holds training scripts of all styles. Each has one planted fault, named in `slow/planted.toml`: its cause, and a
-piece of the text of its line. `slow/mended/` holds its twin, which does the same work without it, and `slow/healthy/`
-holds scripts without one. Each is measured as `workshop measure` does; the twin's steps are timed likewise. Whatever
-else the machine does meanwhile is in the figures.
+The scripts are those of `corpus.py`, each with one planted fault, and those in `slow/healthy/`, without one. Each is
+measured as `workshop measure` does; the twin's steps are timed likewise. Whatever else the machine does meanwhile is in
+the figures.
 """
 
 import argparse
@@ -13,19 +12,17 @@ import json
 import os
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from corpus import SLOW, Planted, planted
 from machine import machine
 
 from workshop.diagnosis.causes import findings
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measuring import measure
-
-CORPUS = Path(__file__).parent / "slow"
 
 WITHIN = 1.3
 NOISE = 1.05
@@ -68,13 +65,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Try `workshop measure` on scripts with a planted fault.")
     parser.add_argument("--only", nargs="*", help="some of the scripts, by their names", metavar="NAME")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement (default: %(default)s)")
-    parser.add_argument("--corpus", type=Path, default=CORPUS, help="(default: %(default)s)")
+    parser.add_argument("--corpus", type=Path, help="a folder with a planted.toml (default: slow/ and part 11)")
     parser.add_argument("--json", type=Path, help="write what was found here, too")
     args = parser.parse_args()
 
     print(f"{machine()}\n\n| script | planted | first finding | stated | reached |\n|---|---|---|---|---|")
     tried = []
-    for each in try_all(args.corpus.absolute(), args.seconds, args.only):
+    for each in try_all(args.corpus, args.seconds, args.only):
         first = f"{each.found[0]['cause']}, line {each.found[0]['line']}" if each.found else "none"
         mark = "" if each.named or not (each.cause or each.found) else " **wrong**"
         print(f"| {each.name} | {each.cause} | {first}{mark} | {each.gain:.2f} | {each.reached:.2f} |", flush=True)
@@ -84,32 +81,28 @@ def main() -> None:
     summarize(tried)
 
 
-def try_all(corpus: Path, seconds: float, only: list[str] | None) -> Iterator[Tried]:
+def try_all(corpus: Path | None, seconds: float, only: list[str] | None) -> Iterator[Tried]:
     """Try the scripts with a fault, then the healthy ones."""
-    planted = tomllib.loads((corpus / "planted.toml").read_text())
-    for name in sorted(planted):
-        if not only or name in only:
-            yield try_slow(corpus, name, planted[name], seconds)
-    for path in sorted((corpus / "healthy").glob("*.py")):
+    for each in planted(corpus):
+        if not only or each.name in only:
+            yield try_slow(each, seconds)
+    for path in sorted(((corpus or SLOW).absolute() / "healthy").glob("*.py")):
         if not only or path.stem in only:
             found, _ = measured(path, seconds)
             gain = found[0].gain if found else 1.0
             yield Tried(path.stem, "", False, False, gain, 1.0, [each.as_dict() for each in found])
 
 
-def try_slow(corpus: Path, name: str, planted: dict[str, str], seconds: float) -> Tried:
+def try_slow(slow: Planted, seconds: float) -> Tried:
     """Measure a script and its twin."""
-    script = corpus / f"{name}.py"
-    found, slow_ms = measured(script, seconds)
-    _, mended_ms = measured(corpus / "mended" / f"{name}.py", seconds, headroom=False)
-    texts = script.read_text().splitlines()
-    lines = [number for number, text in enumerate(texts, start=1) if planted["line"] and planted["line"] in text]
+    found, slow_ms = measured(slow.script, seconds)
+    _, mended_ms = measured(slow.mended, seconds, headroom=False)
     first = found[0] if found else None
     return Tried(
-        name,
-        planted["cause"],
-        right_line=bool(first and first.file == str(script) and first.line in lines),
-        right_cause=bool(first and first.cause == planted["cause"]),
+        slow.name,
+        slow.cause,
+        right_line=bool(first and first.file == str(slow.script) and first.line in slow.lines),
+        right_cause=bool(first and first.cause == slow.cause),
         gain=first.gain if first else 1.0,
         reached=slow_ms / mended_ms,
         found=[each.as_dict() for each in found],

@@ -20,12 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from diagnosis import CORPUS
+from corpus import planted
 from machine import machine
 
 from workshop.profiles import stacks
@@ -47,26 +46,22 @@ def main() -> None:
     parser.add_argument("diagnosis", type=Path, help="what benchmarks/diagnosis.py has found")
     parser.add_argument("--only", nargs="*", help="some of the scripts, by their names", metavar="NAME")
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement (default: %(default)s)")
-    parser.add_argument("--corpus", type=Path, default=CORPUS, help="(default: %(default)s)")
+    parser.add_argument("--corpus", type=Path, help="a folder with a planted.toml (default: slow/ and part 11)")
     args = parser.parse_args()
 
     found = {each["name"]: each["found"] for each in json.loads(args.diagnosis.read_text())}
-    planted = tomllib.loads((args.corpus / "planted.toml").read_text())
-    names = [name for name in sorted(planted) if planted[name]["line"] and (not args.only or name in args.only)]
-    names = [name for name in names if name in found]
+    tried = [each for each in planted(args.corpus) if each.name in found and (not args.only or each.name in args.only)]
     columns = ("workshop measure", *TOOLS)
     print(f"{machine()}\n\n| script | planted line | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
     right = collections.Counter[str]()
-    for name in names:
-        script = (args.corpus / f"{name}.py").absolute()
-        texts = script.read_text().splitlines()
-        line = next(number for number, text in enumerate(texts, start=1) if planted[name]["line"] in text)
-        first = {"workshop measure": found[name][0]["line"] if found[name] else None}
-        first |= {tool: run(script, args.seconds) for tool, run in TOOLS.items()}
-        right.update(tool for tool, named in first.items() if named == line)
-        cells = (f"**{named}**" if named == line else str(named or "none") for named in first.values())
-        print(f"| {name} | {line} | {' | '.join(cells)} |", flush=True)
-    print(f"| right of {len(names)} | | {' | '.join(str(right[tool]) for tool in columns)} |")
+    for each in tried:
+        lines, findings = each.lines, found[each.name]
+        first = {"workshop measure": findings[0]["line"] if findings else None}
+        first |= {tool: run(each.script, args.seconds) for tool, run in TOOLS.items()}
+        right.update(tool for tool, named in first.items() if named in lines)
+        cells = (f"**{named}**" if named in lines else str(named or "none") for named in first.values())
+        print(f"| {each.name} | {', '.join(map(str, lines))} | {' | '.join(cells)} |", flush=True)
+    print(f"| right of {len(tried)} | | {' | '.join(str(right[tool]) for tool in columns)} |")
 
 
 def py_spy(script: Path, seconds: float, *options: str) -> int | None:

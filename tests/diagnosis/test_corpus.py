@@ -1,4 +1,4 @@
-"""The corpus of slow scripts is complete; `benchmarks/diagnosis.py` tries them."""
+"""The corpus of slow scripts is complete; `benchmarks/diagnosis.py` tries them, and part 11 hands some of them out."""
 
 import difflib
 import tomllib
@@ -6,24 +6,54 @@ from pathlib import Path
 
 import pytest
 
-CORPUS = Path(__file__).parents[2] / "benchmarks" / "slow"
-PLANTED = tomllib.loads((CORPUS / "planted.toml").read_text())
+from workshop.parts import find_part
+from workshop.parts.case import find_case, names
+
+SLOW = Path(__file__).parents[2] / "benchmarks" / "slow"
+PLANTED = tomllib.loads((SLOW / "planted.toml").read_text())
+CASES = {name: find_case(find_part("part11"), name) for name in names(find_part("part11"))}
 
 MOST_CHANGED = 24
 """A twin differs in no more lines: it does the same work."""
 
 
+def changed(slow: Path, mended: Path) -> int:
+    both = (path.read_text().splitlines() for path in (slow, mended))
+    lines = [line for line in difflib.unified_diff(*both, n=0, lineterm="") if line[:3] not in ("---", "+++")]
+    return sum(line[0] in "+-" for line in lines)
+
+
 def test_each_script_has_its_fault_and_its_twin() -> None:
-    assert len(PLANTED) >= 40
-    assert len(list((CORPUS / "healthy").glob("*.py"))) >= 15
-    for folder in (CORPUS, CORPUS / "mended"):
+    assert len(PLANTED) + len(CASES) >= 40
+    assert len(list((SLOW / "healthy").glob("*.py"))) >= 15
+    for folder in (SLOW, SLOW / "mended"):
         assert {path.stem for path in folder.glob("*.py")} == PLANTED.keys()
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_line_is_one_line_and_is_mended(name: str) -> None:
-    slow, mended = (folder.joinpath(f"{name}.py").read_text().splitlines() for folder in (CORPUS, CORPUS / "mended"))
-    assert sum(PLANTED[name]["line"] in line for line in slow) == 1
+    script = SLOW / f"{name}.py"
+    assert sum(PLANTED[name]["line"] in line for line in script.read_text().splitlines()) == 1
     assert PLANTED[name]["why"].endswith(".")
-    changed = [line for line in difflib.unified_diff(slow, mended, n=0, lineterm="") if line[:3] not in ("---", "+++")]
-    assert 0 < sum(line[0] in "+-" for line in changed) <= MOST_CHANGED
+    assert 0 < changed(script, SLOW / "mended" / script.name) <= MOST_CHANGED
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_has_all_it_needs(name: str) -> None:
+    case = CASES[name]
+    source = case.untouched.read_text()
+    assert 55 <= len(source.splitlines()) <= 150
+    assert len(case.hints) == 3
+    assert all(len(hint) > 40 for hint in case.hints)
+    assert len(case.explanation) > 200
+    assert case.cause in case.causes
+    assert case.steps
+    assert all(piece in source for piece in case.lines)
+    assert 1 not in case.right_lines(case.untouched)
+    assert not any(line.lstrip().startswith("#") and "---" not in line for line in source.splitlines())
+    assert 0 < changed(case.untouched, case.solution) <= MOST_CHANGED
+
+
+def test_the_cases_are_many_and_of_all_causes() -> None:
+    assert len(CASES) >= 24
+    assert {case.cause for case in CASES.values()} == set(find_part("part11").causes)

@@ -9,12 +9,14 @@ import typer
 
 from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
-from workshop.cli.output import ask, given, print_json, progress_line, say
+from workshop.cli.output import ask, filled, given, print_json, progress_line, say
+from workshop.course import cases
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.parts import Part, all_parts
+from workshop.parts.case import Case, names
 from workshop.pets.layout import DEFAULT_DATA
 
 app = typer.Typer()
@@ -63,12 +65,13 @@ def check(
     if every and (part or answer or recording):
         raise typer.BadParameter("goes with no part, answer or recording", param_hint="--all")
     todo = []
-    for each in all_parts() if every else [named_or_next(part, state_beside(script))]:
+    state = state_beside(script)
+    for each in [cases.given(part, state) for part in all_parts()] if every else [named_or_next(part, state)]:
         own = script or Path(each.script)
-        if every and each.own_script:
+        if every and (each.own_script or names(each)):
             own = own.with_name(each.script)
-            if not own.is_file():
-                say(f"{each.name} is left out: there is no {own}; workshop start {each.name} puts it there")
+            if not own.is_file() or not each.own_script:
+                say(f"{each.name} is left out: its script is not here; workshop start {each.name} puts it here")
                 continue
         todo.append((each, existing(own, each)))
     state = State(todo[0][1].parent)
@@ -85,7 +88,7 @@ def check(
         found = {"verdicts": [v.as_dict() for v in verdicts]} if every else verdicts[0].as_dict()
         print_json(**found, next_part=following and following.name)
     elif verdicts[-1].outcome.exit_code == 0:
-        print(f"\n{verdicts[-1].subject} is finished. {what_comes_next(following)}")
+        _print_end(todo[-1][0], following, state)
     raise typer.Exit(max(verdict.outcome.exit_code for verdict in verdicts))
 
 
@@ -120,13 +123,16 @@ def watch(
         else:
             print_verdict(verdict)
             if verdict.outcome.exit_code == 0:
-                print(f"\n{found.name} is finished. {what_comes_next(next_part(state, after=found))}")
+                _print_end(found, next_part(state, after=found), state)
         say(f"watching {script}; Ctrl-C ends it")
 
 
 @dev_app.command()
 def selftest(
     part: PartArgument = None,
+    script: Annotated[
+        str | None, typer.Option(help="Of part11: one of its scripts, such as whale_calls.", show_default=False)
+    ] = None,
     cheats: Annotated[bool, typer.Option(help="Try the cheats, too.")] = True,
     data: DataOption = DEFAULT_DATA,
 ) -> None:
@@ -135,16 +141,26 @@ def selftest(
     Example: workshop dev selftest part3
 
     A part must fail before it is done and pass with its solution or the right answer, and every cheat must be refused.
-    Without a name, every part is tried, which takes ten to twenty minutes. Exit code 1: it is not so.
+    Without a name, every part is tried: ten to twenty minutes, and an hour for part 11. Exit code 1: it is not so.
     """
     from workshop.course.selftest import run
 
     failed = False
-    for result in run(data, part, cheats):
+    for result in run(data, part, cheats, script):
         failed |= result.passed is False
         mark = {True: "ok  ", False: "FAIL", None: "-   "}[result.passed]
         print(f"{mark}  {result.what}: {result.found}", flush=True)
     raise typer.Exit(int(failed))
+
+
+def _print_end(part: Part, following: Part | None, state: State) -> None:
+    """Print that a part is finished, or a script of it, what there is to learn from it, and what comes next."""
+    if isinstance(part, Case):
+        print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
+        print(f"{cases.how_many(cases.solved(part, state))}.", end=" ")
+    else:
+        print(f"\n{part.name} is finished.", end=" ")
+    print(what_comes_next(following, after=part))
 
 
 def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: State) -> Callable[[str], str] | None:

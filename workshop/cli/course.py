@@ -8,10 +8,11 @@ import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
 from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
-from workshop.course import progress
+from workshop.course import cases, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
-from workshop.parts import Part, all_parts, find_part
+from workshop.parts import Part, all_parts
+from workshop.parts.case import Case, names
 
 app = typer.Typer()
 
@@ -34,7 +35,8 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
     for each in parts:
         best = f"{each.best_ratio:.1f} times as fast at best" if each.best_ratio else ""
         hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
-        rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, hints])), ""))
+        solved = cases.how_many(each.solved) if each.solved else ""
+        rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
     print_rows(rows)
     print(what_comes_next(following))
 
@@ -81,10 +83,11 @@ def diff(
 
     Example: workshop diff part3 part5
     """
-    found, state = find_part(part), state_beside(script)
-    right = progress.solution(state, find_part(other or part), yes)
+    state = state_beside(script)
+    found = progress.named_or_next(part, state)
+    right = progress.solution(state, progress.named_or_next(other or part, state), yes)
     left = progress.solution(state, found, yes) if other else existing(script or Path(found.script), found)
-    print_diff(progress.difference(left, right))
+    print_diff(progress.difference(left, right, found))
 
 
 @app.command(rich_help_panel=COURSE)
@@ -100,32 +103,49 @@ def solution(
 
     What it changes is shown against the script that the part begins with. With --write it is put in the place of yours.
     """
-    found = find_part(part)
-    source = progress.solution(state_beside(script), found, yes)
+    state = state_beside(script)
+    found = progress.named_or_next(part, state)
+    source = progress.solution(state, found, yes)
     if write:
-        _replace(script or Path(found.script), source, f"now the solution of {source.stem}")
+        _replace(script or Path(found.script), source, f"now the solution of {found.name}")
         return
-    print_diff(progress.difference(found.original_script, source))
+    print_diff(progress.difference(found.beginning, source, found))
     print(f"\nThe whole script is {source}")
     print(f"To put it in the place of yours, which is kept:\n\n{commands(f'workshop solution {found.name} --write')}")
 
 
 @app.command(rich_help_panel=COURSE)
-def start(part: PartArgument = None, script: PartScriptOption = None) -> None:
+def start(
+    part: PartArgument = None,
+    script: PartScriptOption = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=1, help="Of part11: get the scripts in the order of this seed.", show_default=False),
+    ] = None,
+) -> None:
     """Put the script of a part here, for you to edit.
 
-    Without a name, that of the part to do next.
+    Without a name, that of the part to do next. Part 11 has another script for everybody; once yours is
+    solved, this gets you the next one.
 
     Example: workshop start part9
     """
-    found = progress.named_or_next(part, state_beside(script))
-    script = script or Path(found.script)
+    state = state_beside(script)
+    found = progress.named_or_next(part, state)
+    if seed is not None and not names(found):
+        raise typer.BadParameter(f"{found.name} has the same script for everybody", param_hint="--seed")
+    given = cases.give(found, state, seed) if names(found) else found
+    if given is None:
+        print(f"You have solved all the scripts of {found.name}. Now measure a script of your own:")
+        print(f"\n{commands('workshop measure SCRIPT')}")
+        return
+    script = script or Path(given.script)
     if script.exists():
         print(f"{script} is here already. To put the original in its place, and keep yours:")
-        print(f"\n{commands(f'workshop reset {found.name}')}")
+        print(f"\n{commands(f'workshop reset {given.name}')}")
     else:
-        replace_script(script, found.untouched)
-        print(f"{script} is here. What to do with it:\n\n{commands(f'workshop show {found.name}')}")
+        replace_script(script, given.untouched)
+        print(f"{script} is here. What to do with it:\n\n{commands(f'workshop show {given.name}')}")
 
 
 @app.command(rich_help_panel=COURSE)
@@ -136,7 +156,8 @@ def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
 
     Example: workshop reset part9
     """
-    found = find_part(part) if part else all_parts()[0]
+    found = progress.named_or_next(part or all_parts()[0].name, state_beside(script))
+    cases.require_script(found)
     _replace(script or Path(found.script), found.untouched, "the original again")
 
 
@@ -145,8 +166,10 @@ def state_beside(script: Path | None) -> State:
     return State((script or DEFAULT_SCRIPT).absolute().parent)
 
 
-def what_comes_next(part: Part | None) -> str:
-    """Return a line that says which part comes next."""
+def what_comes_next(part: Part | None, after: Part | None = None) -> str:
+    """Return a line that says which part comes next, or which script of a part with many."""
+    if isinstance(after, Case):
+        return f"There is another script:\n\n{commands(f'workshop start {after.name}')}"
     if part is None:
         return f"That was the last part. Now measure a script of your own:\n\n{commands('workshop measure SCRIPT')}"
     return f"Next is {part.name}, {part.title}:\n\n{commands(f'workshop show {part.name}')}"

@@ -24,6 +24,9 @@ from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
 from workshop.processes.script import Say, ScriptError
 
+BUDGET_S = 50.0
+"""The time for a check, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
+
 MORE_ITEMS = (0, 2, 4)
 """An epoch of a check has so many items more than the part says; a script cannot know how many."""
 
@@ -101,7 +104,7 @@ def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> 
 
 
 def _judge_change(part: Part, contest: Contest, say: Say, on_cpu: bool) -> Verdict:
-    if any(is_same_code(contest.candidate, start) for start in (part.untouched, contest.original)):
+    if any(is_same_code(contest.candidate, start) for start in (part.untouched, part.beginning)):
         nothing = f"{contest.candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
         return Verdict(part.name, Outcome.NOT_YET, (nothing,), next=f"workshop show {part.name}")
     if part.ranks > 1:
@@ -117,17 +120,20 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
     """Return how a part has a script run beside its original, with a config if the script takes one."""
     on_device = ["--device", device] if device else []
     original = part.original_script
+    names = {part.solution: "the mended script", part.untouched: "the untouched script"}
     contest = Contest(
         subject=part.name,
         original=original,
         candidate=script,
-        original_name="the untouched script" if original == part.untouched else original.name,
+        original_name=names.get(original, original.name),
         target=part.target,
         command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
         epoch_steps=part.steps,
         random_states=bool(part.own_script),
         recomputable=True,
-        solution=part.solution,
+        solution=None if original == part.solution else part.solution,
+        budget_s=BUDGET_S,
+        environment={"PYTHONUNBUFFERED": "1"},
     )
     if part.own_script:
         return contest
@@ -144,7 +150,7 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
     return replace(
         contest,
         command=command,
-        environment={OFFLINE_VARIABLE: "1"},
+        environment={**contest.environment, OFFLINE_VARIABLE: "1"},
         photos=data / "stand-in" / BASE_FOLDER / "images",
         epoch_steps=-(-items // config.batch_size),
         items=items,

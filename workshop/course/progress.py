@@ -7,10 +7,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from workshop.course import cases
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, all_parts, find_part
+from workshop.parts.case import Case, names
 
 EDITED = "done (script edited since)"
 
@@ -26,19 +28,23 @@ class Progress:
     best_ratio: float | None
     """How many times as fast as the original the script has been at best."""
     hints_seen: int
+    solved: dict[str, float]
+    """Of a part with many scripts: the minutes that each of them took until it was solved."""
 
 
 def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
     """Keep how a check ended, whether the part was ever done and with which script, and the best speed."""
     known: dict[str, Any] = state.get("parts", part.name) or {}
     known |= {"last": verdict.outcome.value, "at": datetime.now().isoformat(timespec="seconds")}
-    if not part.changes or source != part.original_script.read_bytes():
+    if not part.changes or source != part.beginning.read_bytes():
         known["tried"] = True
     if verdict.speed:
         known["speed"] = asdict(verdict.speed)
     if verdict.outcome is Outcome.DONE:
         known |= {"done": True, "script": fingerprint(source)}
-        if verdict.speed:
+        if isinstance(part, Case):
+            cases.solve(known, part)
+        elif verdict.speed:
             known["best_ratio"] = round(max(verdict.speed.ratio, known.get("best_ratio", 0.0)), 3)
     state.put(known, "parts", part.name)
 
@@ -46,14 +52,16 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
 def progress(state: State, script: Path) -> list[Progress]:
     """Return the progress in every part, in order; a script of a part's own is looked for beside the script."""
     found = []
-    for part in all_parts():
+    for part in (cases.given(part, state) for part in all_parts()):
         own = script.with_name(part.script) if part.own_script else script
         now = fingerprint(own.read_bytes()) if own.is_file() else None
         known = state.get("parts", part.name) or {}
         text = known.get("last", "open").replace(Outcome.BROKEN.value, "crashed")
         if known.get("done"):
-            text = "done" if known.get("script") == now or not part.changes else EDITED
-        found.append(Progress(part.name, part.title, text, known.get("best_ratio"), known.get("hints", 0)))
+            text = "done" if known.get("script") == now or not part.changes or known.get("solved") else EDITED
+        hints, solved = known.get("hints", 0), cases.solved(part, state)
+        title = f"{part.title}: {part.script}" if isinstance(part, Case) else part.title
+        found.append(Progress(part.name, title, text, known.get("best_ratio"), hints, solved))
     return found
 
 
@@ -79,14 +87,16 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
             again = "Change something" if part.changes else "Look again"
             return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
         return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
+    if known.get("read") and names(part) and not isinstance(cases.given(part, state), Case):
+        return f"{named}: get the script that it is about.", f"workshop start {part.name}"
     if known.get("read"):
         return f"{named}: once you have done what it asks, have it checked.", f"workshop check {part.name}"
     return f"Next is {named}. Read what it is about.", f"workshop show {part.name}"
 
 
 def named_or_next(name: str | None, state: State) -> Part:
-    """Return the part of that name; without a name the next one to do, or the last of all."""
-    return find_part(name) if name else next_part(state) or all_parts()[-1]
+    """Return the part of that name, as the participant has it; without a name the next one, or the last of all."""
+    return cases.given(find_part(name) if name else next_part(state) or all_parts()[-1], state)
 
 
 def next_hint(state: State, part: Part) -> tuple[int, str]:
@@ -102,6 +112,7 @@ def solution(state: State, part: Part, yes: bool) -> Path:
     Raises:
         WorkshopError: the part was not tried, or it asks a question and has no script to show.
     """
+    cases.require_script(part)
     if not part.changes:
         raise WorkshopError(f"{part.name} asks a question, there is no script to show; try workshop hint {part.name}")
     if not (yes or state.get("parts", part.name, "tried")):
@@ -111,11 +122,12 @@ def solution(state: State, part: Part, yes: bool) -> Path:
     return part.solution
 
 
-def difference(left: Path, right: Path) -> list[str]:
-    """Return what changes from one script to another, as `diff -u` prints it."""
+def difference(left: Path, right: Path, *of: Part) -> list[str]:
+    """Return what changes from one script to another, as `diff -u` prints it; they may be those of a case."""
     before, after = (path.read_text(encoding="utf-8").splitlines() for path in (left, right))
-    names = {left: left.name} | {part.solution: f"solutions/{part.name}.py" for part in all_parts()}
-    names |= {part.untouched: f"{part.script} as it came" for part in all_parts()}
+    names = {left: left.name}
+    for part in [*all_parts(), *of]:
+        names |= {part.solution: part.solution_name, part.untouched: f"{part.script} as it came"}
     old, new = names[left], names[right]
     return list(difflib.unified_diff(before, after, old, new, lineterm=""))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from workshop.course.cases import require_script
 from workshop.errors import WorkshopError
 from workshop.experiment import STAMP
 from workshop.parts import Part
@@ -18,6 +19,7 @@ def existing(script: Path, part: Part) -> Path:
     Raises:
         WorkshopError: it is not there; the error says how to get it.
     """
+    require_script(part)
     if script.is_file():
         return script.absolute()
     if script == Path(part.script):

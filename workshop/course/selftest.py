@@ -1,8 +1,8 @@
 """Proves that the checks of the parts are right.
 
 Each part that asks for a change fails on the untouched script and passes with its solution. Each part that asks a
-question fails with a wrong answer, without its profile and with a stale one, and passes with the right answer. Every
-cheat is refused.
+question fails with a wrong answer, without its profile and with a stale one, and passes with the right answer. Of a
+part with many scripts, this holds for each of them. Every cheat is refused.
 """
 
 import os
@@ -20,6 +20,7 @@ from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
 from workshop.judge.verdict import Outcome
 from workshop.parts import FOLDER, Part, all_parts, find_part
+from workshop.parts.case import Case, find_case, names
 from workshop.pets.download import OFFLINE_VARIABLE
 
 CHEATS = FOLDER.parents[1] / "tests" / "cheats"
@@ -41,16 +42,17 @@ class Trial:
     """None for what cannot be tried here."""
 
 
-def run(data: Path, name: str | None = None, cheats: bool = True) -> Iterator[Trial]:
+def run(data: Path, name: str | None = None, cheats: bool = True, script: str | None = None) -> Iterator[Trial]:
     """Try everything, one after the other, and yield each result.
 
     Args:
         data: the data folder.
         name: the part that is tried; None for every part.
         cheats: try the cheats, too.
+        script: of a part with many scripts, the name of the one that is tried; None for each of them.
 
     Raises:
-        WorkshopError: there is no such part.
+        WorkshopError: there is no such part, or no such script.
     """
     if cheats and not CHEATS.is_dir():
         yield Trial("cheats", f"not tried: they come with a checkout of the workshop, there is no {CHEATS}", None)
@@ -58,6 +60,10 @@ def run(data: Path, name: str | None = None, cheats: bool = True) -> Iterator[Tr
         for part in [find_part(name)] if name else all_parts():
             hints = len(part.hints)
             yield Trial(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
+            for each in names(part) if script is None else [script]:
+                yield from of_case(find_case(part, each), Path(temporary, each), data, cheats)
+            if names(part):
+                continue
             folder = Path(temporary, part.name)
             folder.mkdir()
             yield from questions(part, folder, data) if part.question else changes(part, folder, data)
@@ -100,6 +106,29 @@ def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
         yield _try(part, script, "a stale profile", Outcome.NOT_YET, data, folder, right, " is stale: ")
 
 
+def of_case(case: Case, folder: Path, data: Path, cheats: bool) -> Iterator[Trial]:
+    """Try one script of a part with many, in a folder of its own."""
+    hints = len(case.hints)
+    yield Trial(f"{_name(case)} has {HINTS} hints", f"{hints} hints", hints == HINTS)
+    folder.mkdir()
+    script = folder / case.script
+    script.write_bytes(case.untouched.read_bytes())
+    right, wrong_line = answers(case, script)
+    other = next(cause for cause in case.causes if cause != case.cause)
+    wrong_cause = right.replace(case.cause, other)
+    yield _try(case, script, "a wrong line", Outcome.NOT_YET, data, folder, wrong_line, "line 1 is not the one")
+    yield _try(case, script, "a wrong cause", Outcome.NOT_YET, data, folder, wrong_cause, f"is not {other}")
+    yield from changes(case, folder, data, right)
+    for cheat in sorted((CHEATS / case.name).glob("*.py")) if cheats else []:
+        if cheat.stem != "no_results" or case.prints or case.writes:
+            script.write_text(f"{cheat.read_text()}\n\n{case.solution.read_text()}")
+            yield _try(case, script, f"cheat {cheat.stem}", Outcome.OTHER_WORK, data, folder)
+
+
+def _name(part: Part) -> str:
+    return f"{part.name} {part.case}" if isinstance(part, Case) else part.name
+
+
 def _try(
     part: Part, script: Path, name: str, expected: Outcome, data: Path, folder: Path, answer: str = "", says: str = ""
 ) -> Trial:
@@ -108,7 +137,7 @@ def _try(
     found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
     too_noisy = expected is Outcome.NOT_YET and verdict.outcome is Outcome.UNDECIDED and verdict.speed is not None
     passed = (verdict.outcome is expected or too_noisy) and says in verdict.reasons[0]
-    return Trial(f"{part.name}, {name}", found, passed)
+    return Trial(f"{_name(part)}, {name}", found, passed)
 
 
 def _silence(part: Part, script: Path) -> Trial:
@@ -161,6 +190,9 @@ def answers(part: Part, script: Path) -> tuple[str, str]:
     if part.ranks > 1:
         struck = struck_rank(part.ranks, script.absolute().parent)
         return str(struck), str((struck + 1) % part.ranks)
+    if isinstance(part, Case):
+        line = min(part.right_lines(script) or part.right_lines(part.untouched))
+        return f"{line}:{part.cause}", f"1:{part.cause}"
     lines = [line.strip() for line in script.read_text().splitlines()]
     # An answer that is the source of a line stands for the number of that line.
     right, wrong = (str(lines.index(each) + 1) if each in lines else each for each in (part.right, part.wrong))

@@ -26,12 +26,8 @@ from workshop.probe.phases import Phase
 from workshop.processes.script import Say
 from workshop.profiles.traces.intervals import overlap, union_of
 
-BUDGET_S = 50.0
-"""The time for a check where a part is judged, from the start of the scripts to the end of the race; what follows takes
-a few seconds more."""
-
 LONG_BUDGET_S = 120.0
-"""The time for a race between two scripts of anybody's own."""
+"""The time for a race of which it is not said when it must be over."""
 
 ROOM = 1.25
 """The solution must reach the target times this on a machine, or nothing can be decided there."""
@@ -100,7 +96,7 @@ class Bench:
         self.files: list[str] = []  # that the candidate leaves behind, and the original does not
         self.replaced_clocks: set[str] = set()
         self.steps_taken: list[int] = []  # in each epoch of the candidate
-        self.deadline_s = time.monotonic()
+        self.deadline_s: float | None = None
         self.raced_s: tuple[float, float] | None = None  # the beginning and the end of the race
 
     def __enter__(self) -> Self:
@@ -122,7 +118,8 @@ class Bench:
     def start(self) -> None:
         """Start both scripts at once and let them warm up."""
         name = self.contest.original_name
-        self.deadline_s = time.monotonic() + BUDGET_S
+        if self.contest.budget_s:
+            self.deadline_s = time.monotonic() + self.contest.budget_s
         self.say(f"starting {self.contest.candidate.name} and {name}")
         self.original.begin()
         if self.steps:
@@ -234,7 +231,7 @@ class Bench:
             lambda: run(self.original),
             lambda: run(self.candidate),
             self.contest.target,
-            self.deadline_s - time.monotonic() if self.contest.solution else LONG_BUDGET_S,
+            self.deadline_s - time.monotonic() if self.deadline_s else LONG_BUDGET_S,
             on_pair,
         )
         self.raced_s = begin, time.monotonic()
@@ -273,7 +270,8 @@ class Bench:
         ratio = median(ratios)
         if max(ratios) < ROOM * min(ratios):  # else it is measured anew the next time
             contest.keep_solution_ratio(round(ratio, 3))
-        self.deadline_s += time.monotonic() - begin
+        if self.deadline_s:
+            self.deadline_s += time.monotonic() - begin
         return ratio
 
     def measure_copies(self, *notes: str) -> Verdict:

@@ -31,6 +31,9 @@ class Contest:
     """Variables for the scripts, beside those of this process."""
     photos: Path | None = None
     """The folder whose files are the data; None if reading them is of no interest."""
+    budget_s: float | None = None
+    """The time from the start of the scripts to the end of the race, for a person who waits; None for `LONG_BUDGET_S`
+    for the race alone."""
     epoch_steps: int | None = None
     """The number of optimizer steps in an epoch; None for the length of the original's first DataLoader."""
     random_states: bool = False

@@ -4,6 +4,7 @@
     part3/part.toml     the title, the hints, and what the check needs to know: see `Part`
     part5/check.py      check(bench), for a part that asks for more than the same work in less time
     part9/lattice.py    a script of the part's own, in the place of train.py
+    part11/cases/       many scripts, of which each participant gets another one: see `workshop.parts.case`
 
 Some parts ask for a change to the script; the solution is `solutions/<part>.py`. Others ask a question about it, and
 some do both. Nothing else knows of a part: a new one is a new folder, and a solution if there is something to change.
@@ -42,6 +43,9 @@ class Part:
 
     answered_by: str = ""
     """How the answer is judged: a key of `course.answers.JUDGES`."""
+
+    causes: tuple[str, ...] = ()
+    """The causes that an answer may name, for a part that asks for one."""
 
     profiled: str = ""
     """The function in whose line profile the answer is looked up."""
@@ -97,6 +101,11 @@ class Part:
         return self.solutions / f"{self.name}.py"
 
     @property
+    def solution_name(self) -> str:
+        """What the solution is called in the text of a comparison."""
+        return f"solutions/{self.name}.py"
+
+    @property
     def changes(self) -> bool:
         """Whether the part asks for a change to the script."""
         return self.solution.is_file() and self.solution != self.untouched
@@ -107,9 +116,19 @@ class Part:
         return self.script != "train.py"
 
     @property
+    def cases(self) -> Path:
+        """The folder of the scripts of which each participant gets one; there is none where all get the same."""
+        return self.folder / "cases"
+
+    @property
     def original_script(self) -> Path:
         """The script that the participant's is measured against."""
         return self.folder / self.script if self.own_script else self.solutions / f"{self.original}.py"
+
+    @property
+    def beginning(self) -> Path:
+        """The script that the part begins with."""
+        return self.original_script
 
     @property
     def untouched(self) -> Path:
@@ -128,7 +147,8 @@ def all_parts(folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> list[Part]:
     for path in folder.glob("*/part.toml"):
         values = tomllib.loads(path.read_text(encoding="utf-8"))
         values["hints"] = tuple(hint.strip() for hint in values["hints"])
-        values["arguments"] = tuple(values.get("arguments", ()))
+        for name in ("arguments", "causes"):
+            values[name] = tuple(values.get(name, ()))
         parts.append(Part(name=path.parent.name, folder=path.parent, solutions=solutions, **values))
     return sorted(parts, key=lambda part: (len(part.name), part.name))
 

@@ -1,5 +1,6 @@
 """A part's question about a script, put to the participant."""
 
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -47,14 +48,26 @@ class Question:
         Raises:
             WorkshopError: it is neither, and there is nobody to ask again.
         """
+        if choices:
+            return self.answer_like("|".join(choices), f"choose one of {', '.join(choices)}")[0]
+        return self.answer_like(r"\d+", "it takes the number of a line")[0]
+
+    def answer_like(self, pattern: str, expected: str) -> re.Match[str]:
+        """Return the participant's answer, in small letters, as a match of a pattern.
+
+        Args:
+            pattern: of the whole answer.
+            expected: what is said of an answer that does not match.
+
+        Raises:
+            WorkshopError: it does not match, and there is nobody to ask again.
+        """
         if self.ask is None:
             raise WorkshopError(f"{self.part.name} asks a question: {self.part.question}")
-        expected = f"choose one of {', '.join(choices)}" if choices else "it takes the number of a line"
         self.answered = self.ask(self.part.question).strip().lower()
-        while self.answered not in choices and (choices or not self.answered.isdecimal()):
-            again = f"{self.answered!r} is no answer to this; {expected}"
-            self.answered = self.ask(again).strip().lower()
-        return self.answered
+        while not (match := re.fullmatch(pattern, self.answered)):
+            self.answered = self.ask(f"{self.answered!r} is no answer to this; {expected}").strip().lower()
+        return match
 
     def verdict(self, outcome: Outcome, *reasons: str, next: str = "") -> Verdict:
         """Return a verdict on this part."""

@@ -1,0 +1,53 @@
+"""Slow training scripts, each with one planted fault that is known, and a twin that does the same work without it.
+
+Some lie in `slow/`, with `slow/planted.toml`; the others are the cases of part 11, which participants solve.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workshop.parts import find_part
+from workshop.parts.case import find_case, names
+
+SLOW = Path(__file__).parent / "slow"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A script with a fault."""
+
+    name: str
+    cause: str
+    pieces: tuple[str, ...]
+    """Text of the lines that are at fault."""
+    script: Path
+    mended: Path
+
+    @property
+    def lines(self) -> list[int]:
+        """The numbers of the lines that are at fault."""
+        lines = enumerate(self.script.read_text().splitlines(), start=1)
+        return [number for number, line in lines if any(piece in line for piece in self.pieces)]
+
+
+def planted(folder: Path | None = None) -> list[Planted]:
+    """Return the scripts of a folder with a `planted.toml`, or else those of `slow/` and part 11, sorted by name."""
+    found = [*in_folder(SLOW), *of_part11()] if folder is None else in_folder(folder)
+    return sorted(found, key=lambda each: each.name)
+
+
+def in_folder(folder: Path) -> Iterator[Planted]:
+    """Yield the scripts of a folder."""
+    for name, values in tomllib.loads((folder / "planted.toml").read_text()).items():
+        script = (folder / f"{name}.py").absolute()
+        yield Planted(name, values["cause"], (values["line"],), script, script.parent / "mended" / script.name)
+
+
+def of_part11() -> Iterator[Planted]:
+    """Yield the cases of part 11."""
+    part = find_part("part11")
+    for name in names(part):
+        case = find_case(part, name)
+        yield Planted(name, case.cause, case.lines, case.untouched, case.solution)

@@ -1,0 +1,5 @@
+"""Computes in bfloat16. The mended script of a case follows."""
+
+import torch
+
+torch.autocast("cpu", torch.bfloat16).__enter__()

@@ -1,0 +1,72 @@
+"""Which script of a part with many a participant was given, and how far they have come with them.
+
+The state keeps, below the part's name: the `seed`, by which the order of the scripts is drawn; the `case` that was
+given last, and since when (`began`); and, for each one that was `solved`, the minutes that it took.
+"""
+
+import random
+from datetime import datetime
+from typing import Any
+
+from workshop.course.state import State
+from workshop.errors import WorkshopError
+from workshop.parts import Part
+from workshop.parts.case import Case, find_case, in_order_of, names
+
+MOST_SEEDS = 10_000
+
+
+def given(part: Part, state: State) -> Part:
+    """Return a part as the participant has it: with the script that they were given, if it is a part with many."""
+    name = state.get("parts", part.name, "case")
+    return find_case(part, name) if name in names(part) else part
+
+
+def give(part: Part, state: State, seed: int | None = None) -> Case | None:
+    """Give the participant a script of a part with many: the one that they have, or the next once they have solved it.
+
+    Args:
+        part: the part.
+        state: where it is remembered.
+        seed: another order of the scripts; None for the one that there is, or by chance.
+
+    Returns:
+        The part with that script; None if all of them are solved.
+    """
+    known: dict[str, Any] = state.get("parts", part.name) or {}
+    seed = seed or known.get("seed") or random.randint(1, MOST_SEEDS)
+    solved = known.get("solved") or {}
+    current = known.get("case")
+    if current in names(part) and current not in solved and seed == known.get("seed"):
+        return find_case(part, current)
+    left = [name for name in in_order_of(seed, names(part)) if name not in solved]
+    if not left:
+        return None
+    kept = {key: known[key] for key in ("done", "read", "solved") if key in known}
+    began = datetime.now().isoformat(timespec="seconds")
+    state.put(kept | {"seed": seed, "case": left[0], "began": began}, "parts", part.name)
+    return find_case(part, left[0])
+
+
+def solve(known: dict[str, Any], case: Case) -> None:
+    """Note in what is known of a part that a script of it was solved, and in how many minutes."""
+    began = datetime.fromisoformat(known.get("began") or datetime.now().isoformat())
+    minutes = (datetime.now() - began).total_seconds() / 60
+    known["solved"] = {case.case: round(minutes, 1)} | (known.get("solved") or {})
+
+
+def solved(part: Part, state: State) -> dict[str, float]:
+    """Return the minutes that each of a part's scripts took until it was solved."""
+    return state.get("parts", part.name, "solved") or {}
+
+
+def how_many(minutes: dict[str, float]) -> str:
+    """Return how many scripts were solved, and in which time, in a few words."""
+    scripts = "1 script" if len(minutes) == 1 else f"{len(minutes)} scripts"
+    return f"{scripts} solved, in {sum(minutes.values()) / len(minutes):.0f} minutes{' each' * (len(minutes) > 1)}"
+
+
+def require_script(part: Part) -> None:
+    """Raise a WorkshopError for a part with many scripts of which none was given yet."""
+    if names(part) and not isinstance(part, Case):
+        raise WorkshopError(f"{part.name} gives everybody another script; get yours with workshop start {part.name}")

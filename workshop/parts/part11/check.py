@@ -1,0 +1,42 @@
+"""Part 11: the same work as the mended script, its printed results and files included, in hardly more time."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from statistics import median
+
+from workshop.judge.bench import Bench
+from workshop.judge.verdict import Outcome, Verdict, other_work
+from workshop.parts.case import Case
+
+EPOCHS = 2
+"""The number of epochs that the script as it came is timed for."""
+
+
+def check(bench: Bench, case: Case) -> Verdict:
+    """Judge the training and its time, then what else the script has to leave; and say how much faster it is now."""
+    verdict = bench.judge()
+    if verdict.outcome is not Outcome.DONE:
+        return verdict
+    if refused := other_work(bench.subject, list(left_out(bench, case))):
+        return refused
+    return replace(verdict, reasons=(*verdict.reasons, gained(bench, case)))
+
+
+def left_out(bench: Bench, case: Case) -> Iterator[str]:
+    """Yield the results that the candidate does not leave, after more than a hundred steps."""
+    printed = bench.candidate.output.text()
+    for text in case.prints:
+        if text not in printed:
+            yield f"in more than a hundred steps it has not printed {text!r}, which the script printed as it came"
+    for name in case.writes:
+        if not (bench.candidate.work_folder / name).exists():
+            yield f"in more than a hundred steps it has not written {name}, which the script wrote as it came"
+
+
+def gained(bench: Bench, case: Case) -> str:
+    """Time the script as it came, beside an epoch of the candidate, and return what was gained, in a sentence."""
+    bench.say(f"timing {case.script} as it came")
+    after_s = median(bench.candidate.epoch().seconds for _ in range(EPOCHS))
+    with bench.contest.script(case.untouched) as untouched:
+        before_s = median(untouched.epoch().seconds for _ in range(EPOCHS))
+    return f"an epoch takes {after_s:.2f} s, and {before_s:.2f} s as it came: {before_s / after_s:.1f} times as fast"
