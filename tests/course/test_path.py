@@ -14,7 +14,8 @@ from workshop.course import checks
 from workshop.course.progress import EDITED
 from workshop.course.state import State
 from workshop.experiment import ExperimentConfig
-from workshop.parts import all_parts
+from workshop.parts import all_parts, find_part
+from workshop.parts.case import names
 
 pytestmark = pytest.mark.slow
 
@@ -183,7 +184,17 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert "another one works more" in words(f"workshop check part10 --answer {1 - struck} {check}", exit_code=1)
     assert "part10 is finished. " in words(f"workshop check part10 --answer {struck} {check}")
 
+    seed = names(find_part("part11")).index("tide_levels") + 1
+    assert "tide_levels.py is here" in words(f"workshop start part11 --seed {seed}")
+    assert "tiny-operators tide_levels.py:20" in words("workshop measure tide_levels.py --seconds 5")
+    assert "the cause is not own-work" in words("workshop check part11 --answer 20:own-work", exit_code=1)
+    words("workshop solution part11 --write --yes")
+    said = words("workshop check part11 --answer 20:tiny-operators")
+    assert "as it came: " in said
+    assert "tide_levels.py is finished; 1 script solved, in" in said
+    assert "workshop start part11" in said
+
     listed = type_in("workshop list")
-    assert states(listed) == ["done", "done", EDITED, "done", EDITED, EDITED, *["done"] * 4]
+    assert states(listed) == ["done", "done", EDITED, "done", EDITED, EDITED, *["done"] * 5]
     assert len(list(clone.glob("train-*.py"))) == 4, "mine, two solutions, and the untouched one"
     assert len(list(clone.glob("lattice-*.py"))) == 1

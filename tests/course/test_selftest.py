@@ -9,6 +9,7 @@ from judge.recorded_evidence import SCRIPTS
 
 from workshop.course import selftest
 from workshop.parts import Part, all_parts
+from workshop.parts.case import names
 
 PROVEN_ELSEWHERE = SCRIPTS.keys()
 """The parts whose cheats are tried from end to end by judge/test_proof.py."""
@@ -25,7 +26,11 @@ SAID = {
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "part",
-    [pytest.param(part, id=part.name, marks=[pytest.mark.slow] * (part.name != "part4")) for part in all_parts()],
+    [
+        pytest.param(part, id=part.name, marks=[pytest.mark.slow] * (part.name != "part4"))
+        for part in all_parts()
+        if not names(part)
+    ],
 )
 def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     without_cheats = ["--no-cheats"] * (part.name in PROVEN_ELSEWHERE)
@@ -45,6 +50,26 @@ def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     if not without_cheats:
         cheats = {path.stem for path in (selftest.CHEATS / part.name).glob("*.py")} - {"variation"}
         assert {what.partition(" cheat ")[2] for what in tried if " cheat " in what} == cheats
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_script_of_part11_proves_itself(workshop: Run, data: Path) -> None:
+    done = workshop("dev", "selftest", "part11", "--script", "sensor_forecast", "--data", data)
+    assert done.returncode == 0, done.stdout
+    tried = dict(re.findall(r"^ok    (?:part11 sensor_forecast, )?([^:]*): (.*)$", done.stdout, re.M))
+    cheats = {f"cheat {path.stem}" for path in (selftest.CHEATS / "part11").glob("*.py")}
+    assert len(cheats) == 4
+    answers = {"a wrong line", "a wrong cause"}
+    assert tried.keys() >= cheats | answers | {"the untouched script", "the script with nothing gained", "its solution"}
+    assert "backward runs" in tried["cheat every_second_backward"]
+    assert "it has not written forecast.json" in tried["cheat no_results"]
+
+
+def test_a_script_of_part11_that_is_not_there(workshop: Run) -> None:
+    done = workshop("dev", "selftest", "part11", "--script", "nosuch")
+    assert done.returncode == 2
+    assert "part11 has no script 'nosuch'" in done.stderr
 
 
 def test_what_fails_is_marked_and_an_installed_package_says_that_it_has_no_cheats(
