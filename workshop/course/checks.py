@@ -19,6 +19,7 @@ from workshop.judge.contest import Contest
 from workshop.judge.ranks import RanksBench
 from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.parts import Part
+from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
@@ -135,6 +136,8 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         budget_s=BUDGET_S,
         environment={"PYTHONUNBUFFERED": "1"},
     )
+    if isinstance(part, Case) and part.storage:
+        return replace(contest, photos=Path(part.storage), wasted_time_s=part.storage_s)
     if part.own_script:
         return contest
     data = data.resolve()  # as the files will be named when they are opened

@@ -30,7 +30,8 @@ class Contest:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables for the scripts, beside those of this process."""
     photos: Path | None = None
-    """The folder whose files are the data; None if reading them is of no interest."""
+    """The folder whose files are the data, in each script's own folder if it is relative; None if reading them is of no
+    interest."""
     budget_s: float | None = None
     """The time from the start of the scripts to the end of the race, for a person who waits; None for `LONG_BUDGET_S`
     for the race alone."""

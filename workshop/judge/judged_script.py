@@ -55,7 +55,8 @@ class JudgedScript(Script):
 
     Args:
         *command: the command and the folder of the run, as for a `Script`.
-        photos: the folder whose files are the data; None if reading them is of no interest.
+        photos: the folder whose files are the data; a relative one is in the folder that the script runs in. None if
+            reading them is of no interest.
         epoch_steps: the number of optimizer steps in an epoch; None for the length of its first DataLoader.
         random_states: note the state of the CPU's random generator at each step.
         **options: the other arguments of a `Script`.
@@ -72,7 +73,7 @@ class JudgedScript(Script):
         **options: Any,
     ) -> None:
         super().__init__(*command, **options)
-        self.photos = f"{photos.resolve()}{os.sep}" if photos else None
+        self.photos = f"{(self.work_folder / photos).resolve()}{os.sep}" if photos else None
         self.epoch_steps = epoch_steps
         self.random_states = random_states
         self.epochs_in_run = 0

@@ -42,6 +42,12 @@ class Case(Part):
     writes: tuple[str, ...] = ()
     """The files that it must write in its first hundred steps, below the folder that it runs in."""
 
+    storage: str = ""
+    """The folder, below the one that it runs in, of files that stand for a slow storage."""
+
+    storage_s: float = 0.0
+    """The seconds that each read of such a file must have slept."""
+
     explanation: str = ""
     """What the fault was, how one sees it, and where one meets it; shown in the end."""
 
