@@ -35,7 +35,7 @@ class Training(NamedTuple):
 Start = Callable[..., Training]
 
 
-def train(epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool) -> None:
+def train(epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool, validates: bool) -> None:
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(ITEMS, 3, 8, 8), torch.arange(ITEMS))
     model = nn.Sequential(nn.Flatten(), nn.Dropout(dropout), nn.Linear(192, ITEMS))
@@ -56,6 +56,12 @@ def train(epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool) 
                 closure()
                 if steps_optimizer:
                     optimizer.step()
+            if validates:
+                with torch.no_grad():
+                    list(DataLoader(data, BATCH))
+                model.eval()
+                list(DataLoader(data, 2))
+                model.train()
 
 
 @pytest.fixture
@@ -69,12 +75,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
         dropout: float = 0.0,
         steps_optimizer: bool = True,
         in_closure: bool = False,
+        validates: bool = False,
         sample_step: int = 1,
     ) -> Training:
         config = ProbeConfig(str(tmp_path), 0, 0, JudgedRun(None, None, sample_step))
         keepers.append(EvidenceKeeper(config, Connection(ends[1]), EventFile(str(tmp_path))))
         keepers[-1].hooks.install()
-        return Training(Connection(ends[0]), tmp_path, pool.submit(train, epochs, dropout, steps_optimizer, in_closure))
+        future = pool.submit(train, epochs, dropout, steps_optimizer, in_closure, validates)
+        return Training(Connection(ends[0]), tmp_path, future)
 
     yield start
     for keeper in keepers:
@@ -143,6 +151,18 @@ def test_the_first_step_is_recorded_when_a_closure_takes_it(start: Start) -> Non
     assert (found.error, found.gradient_error < 1e-4, found.step_error < STEP_TOLERANCE) == (None, True, True)
     assert Ledger.of(folder).others == []
     judge.send(Proceed())
+
+
+def test_a_validation_in_each_step_begins_no_epoch(start: Start) -> None:
+    judge, folder, future = start(epochs=2, validates=True)
+    for _ in range(2):
+        while not isinstance(judge.receive(), EpochEnded):
+            pass
+        judge.receive()
+        judge.send(Proceed())
+    future.result()
+    ledger = Ledger.of(folder)
+    assert (len(ledger.steps), len(ledger.loader_starts)) == (6, 2)
 
 
 def test_a_training_that_never_steps_its_optimizer_is_cut_off(start: Start) -> None:

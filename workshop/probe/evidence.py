@@ -123,8 +123,10 @@ class EvidenceKeeper(Listener):
             self.judge.send(EpochBegan())
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
-        """Note its length, which may be that of an epoch."""
+        """Note its length, which may be that of an epoch; a validation in the midst of an epoch begins none."""
         self.begin()
+        if not torch.is_grad_enabled() or (self.root and not self.root.training):
+            return
         try:
             self.batches = len(loader)
         except TypeError:  # of an iterable dataset
