@@ -1,5 +1,7 @@
 """The line that nsys would run with, and the ranges that it would show."""
 
+import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -7,8 +9,11 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
+from workshop.errors import WorkshopError
 from workshop.probe.settings import NVTX_VARIABLE
+from workshop.processes.machine import gpus
 from workshop.processes.script import probe_environment
+from workshop.recording import nsys
 
 TRAINING = """
 import torch
@@ -34,8 +39,74 @@ def test_without_nsys_the_command_is_printed(workshop: Run, tmp_path: Path) -> N
     assert done.returncode == 2
     assert done.stderr.startswith("there is no nsys here")
     assert done.stdout.startswith("nsys profile --trace=cuda,nvtx")
-    assert {"--cuda-memory-usage=true", "--gpu-metrics-devices=all"} <= set(done.stdout.split())
+    assert {"--cuda-memory-usage=true", "--sample=none"} <= set(done.stdout.split())
+    assert ("--gpu-metrics-devices=all" in done.stdout) == bool(gpus())
     assert done.stdout.split()[-3:] == [sys.executable, "mine.py", "5"]
+
+
+FAKE_NSYS = """#!/bin/sh
+case "$1 $2" in
+"profile --help") echo "  --gpu-metrics-device=";;
+profile*) for flag; do case $flag in --output=*) echo raw > "${flag#--output=}.qdstrm";; esac; done; exit 3;;
+export*) for last; do :; done; cp "$last" "$7";;
+esac
+"""
+FAKE_IMPORTER = """#!/bin/sh
+[ -z "$BROKEN" ] || { echo "cannot read it" >&2; exit 1; }
+cp "$2" "${2%.qdstrm}.nsys-rep"
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Something that behaves as Debian's nsys 2022.4 does, which leaves a .qdstrm; it was tried by hand."""
+    folder = tmp_path / "usr"
+    for path, source in (
+        (folder / "bin" / "nsys", FAKE_NSYS),
+        (folder / "lib" / "nsight-systems" / "host-linux-x64" / "QdstrmImporter", FAKE_IMPORTER),
+    ):
+        path.parent.mkdir(parents=True)
+        path.write_text(source)
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("")
+    return folder
+
+
+def test_what_nsys_has_left_is_made_a_report_and_tables(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nsys, "gpus", lambda: ["one"])
+    line = nsys.command_line(["mine.py"], "report", "nvtx", "all", "")
+    assert "--gpu-metrics-device=all" in line, "as this nsys spells it"
+    found = nsys.record(line)
+    assert (found.exit_code, found.report, found.tables) == (3, Path("report.nsys-rep"), Path("report.sqlite"))
+    assert Path("report.sqlite").read_text() == "raw\n"
+    assert not Path("report.qdstrm").exists()
+    monkeypatch.setattr(nsys, "gpus", list)
+    line = nsys.command_line(["mine.py"], "report", "nvtx", "all", "")
+    assert "--output=report-2" in line
+    assert not any("gpu-metrics" in flag for flag in line)
+    monkeypatch.setenv("BROKEN", "1")
+    with pytest.raises(WorkshopError, match=r"cannot make a report of report-2\.qdstrm: cannot read it"):
+        nsys.record(line)
+    (installed / "lib" / "nsight-systems" / "host-linux-x64" / "QdstrmImporter").unlink()
+    with pytest.raises(WorkshopError, match="QdstrmImporter, which makes a report of that, is not installed here"):
+        nsys.record(line)
+    assert Path("report-2.qdstrm").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="there is no nsys")
+def test_a_real_run_is_recorded_and_read(workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        TRAINING.replace("for batch", "for _ in range(3):\n  for batch").replace("\n    ", "\n      ")
+    )
+    done = workshop("record", "nsys", "--", "mine.py")
+    assert done.returncode == 0, done.stderr
+    assert "workshop trace nsight_report.sqlite" in done.stderr
+    rows = json.loads(workshop("trace", "nsight_report.sqlite", "--only", "steps", "--json").stdout)["steps"]
+    assert len(rows) == 3
+    assert all(row["forward(us)"] > 0 for row in rows)
 
 
 def test_phases_are_marked_and_the_training_is_not_disturbed(run: Run, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Annotated
 
@@ -160,15 +159,13 @@ def record_torch(
 def record_nsys(
     command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="The report.")] = "nsight_report",
-    trace_libraries: Annotated[str, typer.Option("--trace", help="Libraries to record.")] = (
-        "cuda,nvtx,osrt,cudnn,cublas"
-    ),
+    trace_libraries: Annotated[str, typer.Option("--trace", help="Libraries to record.")] = "cuda,nvtx,cudnn,cublas",
     gpu_metrics: Annotated[str, typer.Option(help="Devices whose counters to sample; '' for none.")] = "all",
     run_as: Annotated[str, typer.Option(help="With sudo: who runs the command; 'me' is you.", show_default=False)] = "",
 ) -> None:
     """Record the whole machine with NVIDIA's Nsight Systems.
 
-    The phases of each step become ranges in its timeline.
+    The phases of each step become ranges in its timeline. Beside the report come its tables, for workshop trace.
 
     Example: workshop record nsys -- torchrun --nproc_per_node=4 train.py
 
@@ -180,7 +177,12 @@ def record_nsys(
     if not shutil.which("nsys"):
         print(shlex.join(line))
         raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
-    raise typer.Exit(subprocess.run(line).returncode)
+    found = nsys.record(line)
+    if found.report:
+        say(f"The report is {found.report}.")
+    if found.tables:
+        say(f"What it says of the steps and the GPU:\n\n{commands(f'workshop trace {found.tables}')}")
+    raise typer.Exit(found.exit_code)
 
 
 @app.command(context_settings=COMMAND_FOLLOWS | {"help_option_names": []}, rich_help_panel=INSTRUMENTS)

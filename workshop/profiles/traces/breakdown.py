@@ -50,9 +50,9 @@ def spans(trace: Trace, kind: str) -> Spans:
 
 
 def temporal(trace: Trace) -> list[Row]:
-    """Return how each device spent the time from its first kernel to its last; of a CPU, if there is no device."""
+    """Return how each device spent the time from its first kernel to its last; without one, a CPU by its operators."""
     if not len(trace.gpu):
-        return [{"device": "cpu"} | _cpu_shares(trace)]
+        return [{"device": "cpu"} | _cpu_shares(trace)] if trace.of("cpu_op").any() else []
     rows = []
     kind = kinds(trace)
     for device in np.unique(trace.gpu.device):
@@ -225,8 +225,8 @@ def _cpu_shares(trace: Trace) -> Row:
 def _cpu_idle(trace: Trace) -> list[Row]:
     """Return how long the training thread runs no operator: in the DataLoader, during communication, or elsewhere."""
     here = trace.on_main_thread
-    if not here.any():
-        return []
+    if not (here & trace.of("cpu_op")).any():
+        return []  # operators were not recorded, as in a report of nsys
     events = trace.events
     steps = here & trace.named(r"ProfilerStep")
     window = events.spans(steps if steps.any() else here)

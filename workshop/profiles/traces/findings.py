@@ -79,7 +79,7 @@ def _device(who: str, trace: Trace) -> list[Finding]:
 
 
 def _cpu(who: str, trace: Trace) -> list[Finding]:
-    whole_us = breakdown.temporal(trace)[0]["kernel_time(us)"]
+    whole_us = sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
     if not whole_us:
         return []
     found = []

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from workshop.profiles.traces import nsys_report
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.trace import Trace, read
 
-SUFFIXES = (".json", ".gz")
+SUFFIXES = (".json", ".gz", ".sqlite")
 WORTH_A_PROCESS = 8_000_000
 """The number of bytes in all files from which on it takes less time to start processes than to read in this one."""
 
@@ -87,7 +88,7 @@ def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
 
 def _try_to_read(path: Path) -> Trace | TraceError:
     try:
-        return read(path)
+        return nsys_report.read(path) if nsys_report.is_report(path) else read(path)
     except TraceError as error:
         return error
 

@@ -96,6 +96,9 @@ def _phases(trace: Trace) -> dict[Phase, Spans]:
     here, spans_of = trace.on_main_thread, trace.events.spans
     calls, found = trace.launches
     to_device = trace.named(r"Memcpy HtoD")[trace.on_gpu] & (found >= 0)
+    marked = here & trace.of("user_annotation")
+    if any(str(phase) in trace.names for phase in (Phase.FORWARD, Phase.BACKWARD)):  # by `workshop record nsys`
+        return {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
     times = {
         Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
         Phase.COPY: calls.spans(found[to_device]),

@@ -41,7 +41,7 @@ class PatchNet(nn.Module):
     def __init__(self, width=48):
         super().__init__()
         self.patch = nn.Conv3d(1, width, PATCH, stride=PATCH)
-        self.mixer = nn.TransformerEncoderLayer(width, 4, 2 * width, batch_first=True)
+        self.mixer = nn.TransformerEncoderLayer(width, 4, 2 * width, activation="gelu", batch_first=True)
         self.head = nn.Linear(width, ORGANS)
 
     def forward(self, x):

@@ -75,7 +75,7 @@ class Router(nn.Module):
     def __init__(self, vocabulary, width):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, width, padding_idx=0)
-        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.1, batch_first=True)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout=0.1, activation="gelu", batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(width, len(TEAMS))
 

@@ -1,0 +1,119 @@
+"""A report of nsys, with the columns of a real one (2022.4) that are read, becomes the same tables as a trace."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from workshop.profiles.traces import load
+from workshop.profiles.traces.analysis import tables
+from workshop.profiles.traces.decoding import TraceError
+from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.steps import traced_steps
+
+SCHEMA = """
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER, textId INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER,
+    nameId INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+    correlationId INTEGER, globalPid INTEGER, demangledName INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+    correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER);
+"""
+PROCESS = 281545759784960
+THREAD = PROCESS + 4219
+US = 1000
+PHASES = ["data wait", "optimizer", "forward", "backward", "optimizer"]
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Make:
+    def report(gpu: bool = True, steps: int = 3) -> Path:
+        path = tmp_path / "report.sqlite"
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(SCHEMA)
+            names = {1: "gemm", 2: "cudaLaunchKernel_v7000", 3: "cudaMemcpyAsync_v3020", 4: "forward"}
+            database.executemany("INSERT INTO StringIds VALUES (?, ?)", names.items())
+            for step in range(steps):
+                begin = step * 100 * US
+                for number, phase in enumerate(PHASES):
+                    at = begin + 20 * US * number
+                    text, number_of_text = (None, 4) if phase == "forward" else (phase, None)
+                    row = (at, at + 15 * US, 59, text, THREAD, number_of_text)
+                    database.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?)", row)
+                if gpu:
+                    calls = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, ?)"
+                    copies, kernels = 2 * step, 2 * step + 1
+                    database.execute(calls, (begin + 16 * US, begin + 17 * US, THREAD, copies, 3))
+                    database.execute(calls, (begin + 40 * US, begin + 42 * US, THREAD, kernels, 2))
+                    copied = (begin + 18 * US, begin + 28 * US, 0, 7, copies, PROCESS, 4096, 1, 0, 2)
+                    kernel = (begin + 44 * US, begin + 74 * US, 0, 7, kernels, PROCESS, 1)
+                    questions = ", ".join("?" * len(copied))
+                    database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({questions})", copied)
+                    database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?, ?, ?)", kernel)
+            database.execute("INSERT INTO NVTX_EVENTS VALUES (5, NULL, 34, 'a mark', ?, NULL)", (THREAD,))
+            database.commit()
+        return path
+
+    return report
+
+
+def test_steps_and_phases_are_those_of_the_ranges(report: Make) -> None:
+    traces = load([report(gpu=False)])
+    steps = traced_steps(traces[0])
+    assert [(step.number, step.start // US, step.end // US) for step in steps] == [
+        (0, 0, 95),
+        (1, 95, 195),
+        (2, 195, 295),
+    ]
+    for step in steps[1:]:
+        assert {str(phase): time // US for phase, time in step.phases.items()} == {
+            "data wait": 15,
+            "host-to-device copy": 0,
+            "forward": 15,
+            "backward": 15,
+            "optimizer": 30,
+            "other": 25,
+        }
+    found = tables(traces)
+    assert (found["temporal"], found["idle"]) == ([], []), "no operators are in it"
+    assert [each.part for each in findings(traces)] == ["parts 3 and 5"]
+
+
+def test_what_the_gpu_did_is_what_it_would_be_of_a_trace(report: Make) -> None:
+    found = tables(load([report()]))
+    assert found["temporal"][0]["kernel_time(us)"] == 256
+    assert found["temporal"][0]["compute_time(us)"] == 90
+    assert ("gemm", 3) in [(row["name"], row["count"]) for row in found["kernels"]]
+    [copies] = found["memory"]
+    assert (copies["name"], copies["count"], copies["bytes"]) == ("Memcpy HtoD (Pageable -> Device)", 3, 3 * 4096)
+    [launches] = found["launch"]
+    assert (launches["launches"], launches["cpu_duration(us)"], launches["max_launch_delay(us)"]) == (6, 1.5, 2)
+    assert {row["device_busy(us)"] for row in found["steps"]} == {40}
+
+
+def test_other_files(report: Make, workshop: Run, tmp_path: Path) -> None:
+    path = report()
+    assert "Steps, and what the thread" in workshop("trace", path).stdout
+    (tmp_path / "cut.sqlite").write_bytes(path.read_bytes()[:5000])
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as database:
+        database.execute("CREATE TABLE mine (id INTEGER)")
+    with closing(sqlite3.connect(tmp_path / "nothing.sqlite")) as database:
+        database.executescript(SCHEMA)
+    for name, says in (
+        ("cut.sqlite", "cut.sqlite is no report of nsys, or is damaged: "),
+        ("other.sqlite", "other.sqlite is no report of nsys: make one with nsys export"),
+        ("nothing.sqlite", "nothing.sqlite has neither NVTX ranges nor anything of a GPU"),
+    ):
+        done = workshop("trace", tmp_path / name)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert says in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    with pytest.raises(TraceError):
+        load([tmp_path / "cut.sqlite"])
