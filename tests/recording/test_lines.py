@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import Run
 from script_runs import press_ctrl_c, started
 
 from workshop.profiles import line_change, line_profile, line_tables
@@ -206,6 +207,16 @@ def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
     profile = line_profile.read(folder / "endless.py.lprof")
     assert hits(profile.functions, "Slow.__getitem__")[0] >= 6 * BATCH
     assert hits(profile.functions, "main"), "the training process, too"
+
+
+@pytest.mark.slow
+def test_after_some_seconds_it_ends_with_what_was_counted(workshop: Run, folder: Path) -> None:
+    (folder / "endless.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
+    done = workshop("record", "lines", "--seconds", "2", "--", "endless.py")
+    assert done.returncode == 0, done.stderr
+    assert (
+        sum(line.hits for each in line_profile.read(folder / "endless.py.lprof").functions for line in each.lines) > 50
+    )
 
 
 @pytest.mark.slow

@@ -124,6 +124,14 @@ def test_what_was_seen_until_a_signal_is_kept(number: int, code: int, tmp_path: 
         assert ends(process.pid)
 
 
+@pytest.mark.slow
+def test_after_some_seconds_it_ends_with_what_was_seen(workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "busy.py").write_text(BUSY + "work(60)")
+    done = workshop("record", "py-spy", "--seconds", "2", "--", sys.executable, "busy.py")
+    assert done.returncode == 0, done.stderr
+    assert recorded(tmp_path).samples > 20
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

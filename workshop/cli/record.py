@@ -11,6 +11,9 @@ from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
 from workshop.cli.output import commands, say
 from workshop.errors import WorkshopError
 
+SecondsOption = Annotated[
+    float | None, typer.Option(help="End the run after so many seconds.", min=1, show_default=False)
+]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
 
 MOSTLY_WAITING = 0.5
@@ -33,6 +36,7 @@ def record_lines(
         list[Path] | None,
         typer.Option("--own", help="Another folder of your own code; may come again.", show_default=False),
     ] = None,
+    seconds: SecondsOption = None,
 ) -> None:
     """Count how often each line of your code runs, and how long.
 
@@ -46,7 +50,7 @@ def record_lines(
     """
     from workshop.recording import lines
 
-    found = lines.record(command, output, only or (), own or ())
+    found = lines.record(command, output, only or (), own or (), seconds)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
@@ -71,6 +75,7 @@ def record_py_spy(
     idle: Annotated[bool, typer.Option("--idle", help="Threads that sleep or wait, too.")] = False,
     native: Annotated[bool, typer.Option("--native", help="Functions of C and C++, too.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Tell threads apart.")] = False,
+    seconds: SecondsOption = None,
     slurm: SlurmOption = False,
 ) -> None:
     """Look at the call stacks of any program, again and again.
@@ -86,7 +91,7 @@ def record_py_spy(
     if slurm:
         print(py_spy.slurm_job(command, output, flags))
         return
-    found = py_spy.record(command, output, flags)
+    found = py_spy.record(command, output, flags, seconds)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"

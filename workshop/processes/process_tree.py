@@ -71,15 +71,21 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-def wait_for_end(process: subprocess.Popen[bytes], terminate: Callable[[], None]) -> BaseException | None:
+def wait_for_end(
+    process: subprocess.Popen[bytes], terminate: Callable[[], None], seconds: float | None = None
+) -> BaseException | None:
     """Wait for a process, which may clean up after Ctrl-C or a signal; return the exception of that, if there was one.
 
     The terminal sends Ctrl-C to the process as well; `terminate` has to pass on a signal, which only this process got.
+    It is also called after some seconds, if they are given.
     """
     stopped: BaseException | None = None
     while process.poll() is None:
         try:
-            process.wait()
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            seconds = None
+            terminate()
         except KeyboardInterrupt as stop:
             stopped = stop
         except SystemExit as stop:

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,13 @@ class RecordedLines:
     warnings: list[str]
 
 
-def record(command: list[str], output: str = "", only: Sequence[str] = (), own: Sequence[Path] = ()) -> RecordedLines:
+def record(
+    command: list[str],
+    output: str = "",
+    only: Sequence[str] = (),
+    own: Sequence[Path] = (),
+    seconds: float | None = None,
+) -> RecordedLines:
     """Run a script, or any command that starts Python, and count the lines of the person's own code in all processes.
 
     The person's own code is what lies in the folder of the script, or in this one if the command names none.
@@ -49,6 +56,7 @@ def record(command: list[str], output: str = "", only: Sequence[str] = (), own: 
         output: as for `output_path`; empty for a file that is called like the script.
         only: the names of the functions to be counted, qualified or not; empty for all of them.
         own: other folders of the person's own code.
+        seconds: end the run after this time, as if it had come to its end; None to let it.
 
     Raises:
         WorkshopError: there is no such command, or no line of one's own code ran.
@@ -60,27 +68,29 @@ def record(command: list[str], output: str = "", only: Sequence[str] = (), own: 
         run = CountedRun(folder, tuple(str(each.resolve()) for each in (root, *own)), tuple(only))
         environment = os.environ | {LINES_VARIABLE: wire.encode(run)} | probe_environment()
         process = subprocess.Popen(as_command(command), env=environment)
-        stopped = wait_for_end(process, process.terminate)
+        begin = time.monotonic()
+        stopped = wait_for_end(process, process.terminate, seconds)
+        is_over = seconds is not None and time.monotonic() - begin >= seconds
         found = list(counts.read(Path(folder)))
     code = process.returncode
-    exit_code = 128 - code if code < 0 else code
+    exit_code = 0 if is_over else 128 - code if code < 0 else code
     if not found:
         if stopped:
             raise stopped
         raise WorkshopError(_why_nothing(command, root, only, exit_code))
     warnings = [f"{file} was edited during the run; its later version is left out" for file in _drop_edited(found)]
     together = LineStats.from_stats_objects(*(each.stats for each in found))
-    seconds = max(each.seconds for each in found)
+    ran_s = max(each.seconds for each in found)
     processes = _by_process(found)
     recorded = {
         "command": tuple(command),
         "sources": {file: source for each in reversed(found) for file, source in each.sources.items()},
         "processes": {name: stats.timings for name, stats in processes.items()},
-        "seconds": seconds,
+        "seconds": ran_s,
         "python": tuple(found[0].python),
     }
     line_profile.write(path, together, recorded)
-    return RecordedLines(path, len(processes), len(together.timings), seconds, exit_code, stopped, warnings)
+    return RecordedLines(path, len(processes), len(together.timings), ran_s, exit_code, stopped, warnings)
 
 
 def _what_runs(command: Sequence[str]) -> tuple[str, Path]:

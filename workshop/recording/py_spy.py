@@ -68,8 +68,12 @@ def recording_flags(rate: int, idle: bool, native: bool, threads: bool) -> list[
     return ["--rate", str(rate), *(flag for flag, on in chosen.items() if on)]
 
 
-def record(command: list[str], output: str = FOLDER, flags: Sequence[str] = ()) -> RecordedRun:
+def record(
+    command: list[str], output: str = FOLDER, flags: Sequence[str] = (), seconds: float | None = None
+) -> RecordedRun:
     """Run any command that starts Python under py-spy, and record all its processes; `output` as for `output_path`.
+
+    After some seconds, if they are given, the run is ended as if it had come to its end.
 
     Raises:
         WorkshopError: there is no such command, no Python in it, or py-spy may not look.
@@ -84,8 +88,9 @@ def record(command: list[str], output: str = FOLDER, flags: Sequence[str] = ()) 
     try:
         run = _Run([*flags, "--output", str(partial)], command)
         begin = time.monotonic()
-        run.wait()
-        seconds = time.monotonic() - begin
+        run.wait(seconds)
+        ran_s = time.monotonic() - begin
+        is_over = seconds is not None and ran_s >= seconds
         if not partial.stat().st_size:
             raise WorkshopError(run.why_nothing())
         described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
@@ -101,10 +106,10 @@ def record(command: list[str], output: str = FOLDER, flags: Sequence[str] = ()) 
     return RecordedRun(
         path=path,
         samples=samples,
-        seconds=seconds,
+        seconds=ran_s,
         processes=len(processes),
         most_of_a_process=max(processes.values(), default=0),
-        exit_code=run.exit_code or 0,
+        exit_code=0 if is_over else run.exit_code or 0,
         stopped=run.stopped,
         warnings=[TOO_SLOW] if "behind in sampling" in run.said else [],
     )
@@ -179,13 +184,13 @@ class _Run:
         shell = ["sh", "-c", TO_BE_KILLED, AROUND_COMMAND, MARK]
         self._line = [_py_spy(), "record", "--format", "raw", "--subprocesses", *flags, "--", *shell, *command]
 
-    def wait(self) -> None:
-        """Wait until the command has ended, and py-spy has written what it saw."""
+    def wait(self, seconds: float | None) -> None:
+        """Wait until the command has ended, or its time is over, and py-spy has written what it saw."""
         with tempfile.TemporaryDirectory() as folder:
             code, words = Path(folder, "code"), Path(folder, "words")
             process = subprocess.Popen(["sh", "-c", AROUND_PY_SPY, "sh", str(code), str(words), *self._line])
             with self.tree.watched(process.pid):
-                self.stopped = wait_for_end(process, lambda: self.tree.send_signal(signal.SIGTERM))
+                self.stopped = wait_for_end(process, lambda: self.tree.send_signal(signal.SIGTERM), seconds)
                 if process.returncode:
                     self.tree.send_signal(signal.SIGKILL)  # the command would go on unseen
                 else:
