@@ -81,12 +81,15 @@ def test_the_answer_is_a_line_and_a_cause(tmp_path: Path, data: Path) -> None:
     def says(answer: str) -> str:
         verdict = check(case, script, data, say=lambda _: None, ask=lambda _: answer)
         assert verdict.outcome is Outcome.NOT_YET, "nothing has been changed"
-        return verdict.reasons[0]
+        return "; ".join(verdict.reasons)
 
     assert says(f"{line}:own-work") == f"line {line} is the one, but the cause is not own-work"
     assert says(f"{line + 1} slow-item") == f"slow-item is the cause, but line {line + 1} is not the one"
     assert says("1, own-work") == "line 1 is not the one, and the cause is not own-work"
-    assert "nothing has been changed yet" in says(f"{line}: Slow-Item")
+    assert says(f"{line}: Slow-Item") == (
+        f"your answer is right: line {line} is the one, and the cause is slow-item; "
+        "what is left is to change whale_calls.py: nothing has been changed yet"
+    )
     script.write_text(f"\n\n{source}")
     assert "nothing has been changed yet" in says(f"{line}:slow-item"), "as it came"
     assert "nothing has been changed yet" in says(f"{line + 2}:slow-item"), "as it is now"

@@ -58,7 +58,7 @@ def test_a_script_that_ends_is_started_again_for_the_headroom(measured: Measure)
     ("loop", "notes"),
     [
         ("while True: step(elsewhere=1, kept=1)", ["Batches are loaded in another thread: "]),
-        ("while True: step(training=0)", ["No headroom: no batch came from a DataLoader with gradients switched on."]),
+        ("while True: step(training=0)", ["No headroom: the training takes no batches from a DataLoader."]),
         (
             "for _ in range(9): step()\n1 / 0",
             ["The script crashed: it ended with code 1 after 9", "No headroom: "],

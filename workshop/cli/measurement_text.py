@@ -44,7 +44,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     for note in found.notes:
         out.print(Text(f"\n{note}"))
     if found.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
-        out.print(f"\n{_gain(steps, found.headroom)}")
+        out.print(f"\n{_gain(steps, found.headroom, causes)}")
     for number, each in enumerate(causes[:MOST_FINDINGS], start=1):
         out.print(_finding(number, each))
     if not causes:
@@ -107,9 +107,11 @@ def _shortest(path: str) -> str:
     return min(path, os.path.relpath(path), key=len)
 
 
-def _gain(steps: MeasuredSteps, headroom: MeasuredSteps) -> str:
+def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding]) -> str:
     ratio = steps.ms_a_step / headroom.ms_a_step
     says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, {ratio:.2f} times as fast."
+    if any(each.measured and each.gain > ratio for each in causes):
+        return f"{says}\nThe present workers take time from the training: a trial with others gained more (see below)."
     return says if ratio < WORTH_IT else f"{says}\nNo data pipeline can gain more than that."
 
 

@@ -96,6 +96,9 @@ def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> 
             state.put(question.answered, "parts", part.name, "answer")
             answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
     if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
+        if answered and not _is_changed(part, contest.candidate):
+            todo = f"what is left is to change {contest.candidate.name}: nothing has been changed yet"
+            return Verdict(part.name, Outcome.NOT_YET, (*answered, todo), next=f"workshop check {part.name}")
         verdict = _judge_change(part, contest, question.say, on_cpu)
         verdict = replace(verdict, reasons=(*verdict.reasons, *answered))
         if part.question and state.get("parts", part.name, "answer") is None:
@@ -104,8 +107,12 @@ def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> 
     return verdict
 
 
+def _is_changed(part: Part, script: Path) -> bool:
+    return not any(is_same_code(script, start) for start in (part.untouched, part.beginning))
+
+
 def _judge_change(part: Part, contest: Contest, say: Say, on_cpu: bool) -> Verdict:
-    if any(is_same_code(contest.candidate, start) for start in (part.untouched, part.beginning)):
+    if not _is_changed(part, contest.candidate):
         nothing = f"{contest.candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
         return Verdict(part.name, Outcome.NOT_YET, (nothing,), next=f"workshop show {part.name}")
     if part.ranks > 1:

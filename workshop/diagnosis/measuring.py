@@ -144,7 +144,7 @@ def _headroom(run: StagedRun, seconds: float, wanted: bool, say: Say) -> tuple[M
     if run.interrupted:
         return None, INTERRUPTED
     if not run.batches["training"]:
-        return None, "No headroom: no batch came from a DataLoader with gradients switched on."
+        return None, "No headroom: the training takes no batches from a DataLoader."
     if not wanted:
         return None, ""
     few_steps = run.seen // 2
