@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, JsonOption
-from workshop.cli.output import print_json, progress_line, write_file
+from workshop.cli.output import print_json, progress_line, say, write_file
 from workshop.errors import WorkshopError
 
 app = typer.Typer()
@@ -54,6 +54,8 @@ def measure(
     from workshop.processes.script import ScriptError
     from workshop.report.page import page
 
+    for option in {"--save", "--against", "--html", "--seconds", "--no-headroom"}.intersection(arguments or []):
+        say(f"{option} stands behind {script}, so it goes to the script; options of this command come before it")
     before = read_saved(against) if against else None
     for path in filter(None, (html, save)):
         write_file(path, "")  # before minutes are spent on what cannot be kept
