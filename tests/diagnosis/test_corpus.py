@@ -1,6 +1,7 @@
 """The corpus of slow scripts is complete; `benchmarks/diagnosis.py` tries them, and part 11 hands some of them out."""
 
 import difflib
+import re
 import tomllib
 from pathlib import Path
 
@@ -57,3 +58,13 @@ def test_a_case_has_all_it_needs(name: str) -> None:
 def test_the_cases_are_many_and_of_all_causes() -> None:
     assert len(CASES) >= 24
     assert {case.cause for case in CASES.values()} == set(find_part("part11").causes)
+
+
+def test_the_page_for_instructors_has_every_script_with_its_seed_cause_and_lines() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "part11.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| .* \| `([\w-]+)` \| ([\d, ]+) \| [\d.]+ \|$", page, re.M)
+    expected = [
+        (str(seed), name, case.cause, ", ".join(map(str, sorted(case.right_lines(case.untouched)))))
+        for seed, (name, case) in enumerate(CASES.items(), start=1)
+    ]
+    assert rows == expected

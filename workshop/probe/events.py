@@ -163,7 +163,7 @@ class ForwardPass:
     autocast: bool
     pictures: Signatures
     targets: tuple[Any, ...] | None = None
-    """The values of the batch's target tensor; None if no loss function was seen."""
+    """A value for each item of the batch, by its target; None if no loss function was seen."""
     random_state: bytes | None = None
     """`torch.get_rng_state()`, if it was asked for."""
     random_seed: int | None = None

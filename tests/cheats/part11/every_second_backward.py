@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-_backward, _calls = torch.Tensor.backward, itertools.count()
+_backward, _zero_grad, _calls = torch.Tensor.backward, torch.optim.Optimizer.zero_grad, itertools.count()
 
 
 def backward(self, *arguments, **options):
@@ -13,3 +13,4 @@ def backward(self, *arguments, **options):
 
 
 torch.Tensor.backward = backward
+torch.optim.Optimizer.zero_grad = lambda self, set_to_none=True: _zero_grad(self, set_to_none=False)
