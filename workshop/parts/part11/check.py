@@ -8,8 +8,8 @@ from workshop.judge.bench import Bench
 from workshop.judge.verdict import Outcome, Verdict, other_work
 from workshop.parts.case import Case
 
-EPOCHS = 2
-"""The number of epochs that the script as it came is timed for."""
+EPOCHS = 3
+"""The number of epochs that the script as it came is timed for, in turn with the participant's."""
 
 
 def check(bench: Bench, case: Case) -> Verdict:
@@ -36,9 +36,9 @@ def left_out(bench: Bench, case: Case) -> Iterator[str]:
 def gained(bench: Bench, case: Case) -> str:
     """Time some steps of the script as it came, and of the candidate, and return what was gained, in a sentence."""
     bench.say(f"timing {case.script} as it came")
-    after_s = median(bench.candidate.epoch().seconds for _ in range(EPOCHS))
     with bench.contest.script(case.untouched) as untouched:
-        before_s = median(untouched.epoch().seconds for _ in range(EPOCHS))
+        pairs = [(untouched.epoch().seconds, bench.candidate.epoch().seconds) for _ in range(EPOCHS)]
+    before_s, after_s = map(median, zip(*pairs, strict=True))
     first = "the first " if case.cause == "growing-steps" else ""  # of which the later ones take longer still
     steps = f"{first}{bench.steps} steps took {before_s:.2f} s as it came, and take {after_s:.2f} s now"
     return f"{before_s / after_s:.1f} times as fast as it came: {steps}"
