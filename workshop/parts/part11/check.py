@@ -19,7 +19,7 @@ def check(bench: Bench, case: Case) -> Verdict:
         return verdict
     if refused := other_work(bench.subject, list(left_out(bench, case))):
         return refused
-    return replace(verdict, reasons=(gained(bench, case), *verdict.reasons))
+    return replace(verdict, reasons=(gained(bench, case), *verdict.reasons), next="")
 
 
 def left_out(bench: Bench, case: Case) -> Iterator[str]:
