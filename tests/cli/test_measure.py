@@ -304,7 +304,7 @@ AS_IT_IS = steps(8.0, 0.1, 0.9, 0.5, 0.3, 0.1, 0.1)
     ("synchronized", "headroom", "says"),
     [
         (None, None, NOTE),
-        (None, steps(0.0, 0.1, 0.8, 0.5, 0.3, 0.1, 0.1), "None of the known causes was found: 17% of a step"),
+        (None, steps(0.0, 0.1, 0.8, 0.5, 0.3, 0.1, 0.1), "None of the known causes was found. The largest"),
         (steps(7.6, 0.5, 0.9, 0.5, 0.3, 0.1, 0.1), None, "Phases: with a wait for the GPU after each of them."),
     ],
 )

@@ -31,6 +31,7 @@ LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
 """After this time, the last samples are no longer in the memory of a process alone."""
 
 INTERRUPTED = "Stopped by Ctrl-C: this is what was seen until then, without the headroom."
+UNTRIED = "Stopped by Ctrl-C, before other numbers of workers were tried to the end: what they would gain is not known."
 
 
 def measure(
@@ -126,7 +127,7 @@ def _with_workers(
             tried[workers] = steps
         elif run.last and run.last.failure:
             failures.append(f"With num_workers={workers}, nothing could be loaded: {run.last.failure}")
-    return tried, failures
+    return tried, [*failures, *[UNTRIED] * run.interrupted]
 
 
 def _script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:
