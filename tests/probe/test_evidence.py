@@ -16,7 +16,7 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
-from workshop.probe.evidence import EvidenceKeeper, _values
+from workshop.probe.evidence import EvidenceKeeper, _drops_items, _values
 from workshop.probe.messages import EpochBegan, EpochEnded, Proceed, Recompute
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
@@ -162,7 +162,15 @@ def test_a_validation_in_each_step_begins_no_epoch(start: Start) -> None:
         judge.send(Proceed())
     future.result()
     ledger = Ledger.of(folder)
-    assert (len(ledger.steps), len(ledger.loader_starts)) == (6, 2)
+    assert (len(ledger.steps), len(ledger.loader_starts), ledger.drops_items) == (6, 2, False)
+
+
+def test_a_loader_that_drops_some_items() -> None:
+    data = TensorDataset(torch.arange(10))
+    drops = [
+        _drops_items(DataLoader(data, batch, drop_last=drop)) for batch, drop in ((4, True), (5, True), (4, False))
+    ]
+    assert drops == [True, False, False]
 
 
 def test_a_training_that_never_steps_its_optimizer_is_cut_off(start: Start) -> None:

@@ -65,6 +65,8 @@ class Ledger:
     """The files that it wrote outside of the folders that are its own."""
     others: list[OtherOptimizer] = field(default_factory=list)
     """What the optimizers of other models did, epoch by epoch."""
+    drops_items: bool = False
+    """Whether a DataLoader leaves out some items of each epoch, others each time."""
     _groups: tuple[ParameterGroup, ...] = ()
     _loader: LoaderStarted | None = None
     _training_loaders: list[LoaderStarted] = field(default_factory=list)
@@ -116,6 +118,7 @@ class Ledger:
             case LoaderStarted():
                 self.loader_starts.append(event.t)
                 self._loader = event
+                self.drops_items |= event.drops
                 self.workers = max(self.workers, event.workers)
             case BatchCopied():
                 self.copies.append(event)

@@ -170,9 +170,9 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
     steps = len(epochs(original)[0])
     everything = targets_in(epochs(original)[0])
     is_whole = len(original.loader_starts) > 1 or sum(everything.values()) == items
-    if not is_whole or any(targets_in(epoch) != everything for epoch in epochs(original)):
+    if original.drops_items or not is_whole or any(targets_in(epoch) != everything for epoch in epochs(original)):
         yield from _check_totals(original, candidate)
-        return  # what is compared is a part of an epoch, or the items are drawn by chance
+        return  # what is compared is a part of an epoch, or the items are drawn, or left out, by chance
     if all(targets_in(epoch) == everything for epoch in epochs(candidate, steps)):
         return
     # Something is wrong. An epoch is then what the script takes for one: from one iter(loader) to the next.

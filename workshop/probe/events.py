@@ -99,6 +99,8 @@ class LoaderStarted(Event):
     workers: int
     persistent: bool = False
     """Whether its workers are kept for the next epoch."""
+    drops: bool = False
+    """Whether some items are left out of each epoch, as they do not fill a batch."""
 
 
 @dataclass(frozen=True)

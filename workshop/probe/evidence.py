@@ -72,6 +72,14 @@ class _Pass:
         return replace(self.noted, pictures=encode(self.pictures), targets=targets)
 
 
+def _drops_items(loader: DataLoader[Any]) -> bool:
+    """Return whether a DataLoader leaves out some of its items in each epoch, by chance others each time."""
+    try:
+        return bool(loader.drop_last and loader.batch_size and len(loader.sampler) % loader.batch_size)
+    except TypeError:  # of an iterable dataset
+        return False
+
+
 def _values(targets: torch.Tensor, items: int) -> tuple[Any, ...]:
     """Return one value for each item, where the first dimension of the targets is that of the items; else all values.
 
@@ -148,7 +156,7 @@ class EvidenceKeeper(Listener):
             self.batches = len(loader)
         except TypeError:  # of an iterable dataset
             self.batches = None
-        kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers}
+        kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
         self.events.write(LoaderStarted, batches=self.batches, **kept)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:

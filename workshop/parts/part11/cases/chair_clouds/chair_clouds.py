@@ -9,7 +9,7 @@ KINDS = ["chair", "stool", "table", "shelf", "sofa", "lamp"]
 
 
 class Furniture(Dataset):
-    def __init__(self, clouds=1800, points=64):
+    def __init__(self, clouds=1776, points=64):
         g = torch.Generator().manual_seed(31)
         self.kind = torch.randint(0, len(KINDS), (clouds,), generator=g)
         xyz = torch.rand(clouds, points, 3, generator=g) * 2 - 1

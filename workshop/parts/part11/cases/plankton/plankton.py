@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 N_CLASSES = 6
 
 
-def draw_plankton(root, n=360):
+def draw_plankton(root, n=352):
     rng = random.Random(3)
     for i in range(n):
         im = Image.new("L", (96, 96), 20)
