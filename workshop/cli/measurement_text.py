@@ -116,7 +116,7 @@ def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding]) 
 
 
 def _as_it_should_be(steps: MeasuredSteps) -> str:
-    largest = Phase(max(steps.phases_s, key=lambda phase: steps.phases_s[phase]))
+    largest = max(Phase, key=lambda phase: steps.phases_s.get(phase, 0.0))
     if largest not in COMPUTING:
         return (
             f"None of the known causes was found. The largest phase is {largest}, {steps.share(largest):.0%} of a step."
