@@ -126,8 +126,9 @@ def test_the_commands(workshop: Run, tmp_path: Path) -> None:
 
     solve(State(tmp_path), case)
     listed = json.loads(said("list", "--json"))["parts"][-1]
-    assert listed["title"] == "A script you have never seen: tide_levels.py"
+    assert listed["title"] == "A script you have never seen"
     assert (listed["state"], listed["best_ratio"], listed["solved"]) == ("done", None, {"tide_levels": 0.0})
     assert "1 script solved, in 0 minutes" in " ".join(said("list").split())
     following = in_order_of(number, NAMES)[1]
     assert f"{following}.py is here" in said("start", "part11")
+    assert f"A script you have never seen: {following}.py is open; 1 script solved" in " ".join(said("list").split())

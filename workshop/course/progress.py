@@ -60,7 +60,8 @@ def progress(state: State, script: Path) -> list[Progress]:
         if known.get("done"):
             text = "done" if known.get("script") == now or not part.changes or known.get("solved") else EDITED
         hints, solved = known.get("hints", 0), cases.solved(part, state)
-        title = f"{part.title}: {part.script}" if isinstance(part, Case) else part.title
+        is_open = isinstance(part, Case) and part.case not in solved
+        title = f"{part.title}: {part.script} is open" if is_open else part.title
         found.append(Progress(part.name, title, text, known.get("best_ratio"), hints, solved))
     return found
 
