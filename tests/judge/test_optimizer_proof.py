@@ -44,6 +44,7 @@ def test_a_schedule_is_followed_step_by_step() -> None:
     assert list(check_optimizer(schedule, ledger([0.1], [0.1]))) == [
         "in step 2, the optimizer's lr is 0.1, the original's 0.05"
     ]
+    assert list(check_optimizer(ledger([0.1]), schedule)) == [], "the original has not come that far"
     depends_on_chance = ledger([0.1], [0.05], adaptive=True)
     assert list(check_optimizer(depends_on_chance, ledger([0.1], [0.1]))) == []
     assert list(check_optimizer(depends_on_chance, ledger([0.3]))) == ["the optimizer's lr is 0.3, the original's 0.1"]

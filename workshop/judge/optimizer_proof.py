@@ -17,8 +17,8 @@ FEW_STEPS = 0.02
 def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the optimizers are of the same kind, with the same settings for all parameters in each step.
 
-    Settings that the original never changes are those of each step; else the steps of the first run are compared, one
-    by one, unless they depend on how the training goes.
+    The steps of the first run are compared, one by one, as far as the original has come, unless the settings depend on
+    how the training goes. Settings that the original has never changed are those of later runs, too.
     """
     ours, theirs = ([step for step in ledger.steps if step.groups] for ledger in (original, candidate))
     if not ours or not theirs:
@@ -26,7 +26,7 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
     first_runs = ([step for step in steps if not step.run_index] for steps in (ours, theirs))
     pairs = list(zip(*first_runs, strict=False))
     if all(step.groups == ours[0].groups for step in ours):
-        pairs = [(ours[0], step) for step in theirs]
+        pairs += [(ours[0], step) for step in theirs if step.run_index]
     elif original.model and original.model.adaptive:
         pairs = pairs[:1]
     for number, (one, other) in enumerate(pairs, start=1):
