@@ -68,13 +68,14 @@ def main() -> None:
     """Run the trials, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", nargs="*", help="some of the scripts, by their names", metavar="NAME")
+    parser.add_argument("--side", choices=["above", "below"], help="of what is asked (default: both)")
     parser.add_argument("--json", type=Path, help="write the trials here, too")
     args = parser.parse_args()
 
     print(f"{machine()}\n\n| script | true ratio to what is asked | verdict | measured | pairs | seconds |")
     print("|---|---|---|---|---|---|")
     trials = []
-    for trial in all_trials(args.only or names(PART)):
+    for trial in all_trials(args.only or names(PART), args.side):
         trials.append(trial)
         of_asked = MARGIN if trial.side == "above" else 1 / MARGIN
         measured = "" if trial.ratio is None else f"{trial.ratio / PART.target:.2f}"
@@ -86,13 +87,14 @@ def main() -> None:
     print(f"\n{right} of {len(trials)} right, {undecided} undecided; {max(t.seconds for t in trials):.0f} s at most")
 
 
-def all_trials(of: list[str]) -> Iterator[Trial]:
-    """Yield the trials, one after the other."""
+def all_trials(of: list[str], side: str | None) -> Iterator[Trial]:
+    """Yield the trials of one side, or of both, one after the other."""
     for name in of:
         case = find_case(PART, name)
         mended = case.solution.read_text()
-        yield tried(case, "above", mended, Outcome.DONE)
-        if "num_workers" not in mended:
+        if side != "below":
+            yield tried(case, "above", mended, Outcome.DONE)
+        if side != "above" and "num_workers" not in mended:
             yield tried(case, "below", f"{SLOWER.format(more=MARGIN**2 - 1)}\n{mended}", Outcome.NOT_YET)
 
 
