@@ -8,9 +8,9 @@ import pytest
 from judge.recorded_evidence import FOLDER, ITEMS, SCRIPTS, Recorded, record
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import Evidence, check_items, check_recomputed, not_reproducible
+from workshop.judge.proof import Evidence, check_batches, check_items, check_recomputed, not_reproducible
 from workshop.judge.verdict import Unseen
-from workshop.probe.events import LoaderStarted, TransformCall
+from workshop.probe.events import ForwardPass, LoaderStarted, Signatures, StepTaken, TransformCall
 from workshop.probe.messages import Recomputation
 
 NAMED = {
@@ -190,3 +190,16 @@ def assert_right(part: str, script: str, found: list[str]) -> None:
         assert UNSEEN[script] in found[0]
     else:
         assert found == []
+
+
+def test_inputs_of_different_sizes_are_compared_on_the_average() -> None:
+    def ledger(*lengths: int) -> Ledger:
+        empty = Signatures((0, 0), b"")
+        forwards = [ForwardPass(0.0, (4, length), "int64", "cpu", False, empty) for length in lengths]
+        return Ledger(steps=[StepTaken(0.0, 1, 1, (forward,), 1, (0.0,)) for forward in forwards])
+
+    assert list(check_batches(ledger(39, 37, 40), ledger(40, 38, 36))) == []
+    assert list(check_batches(ledger(39, 37, 40), ledger(20, 20, 20))) == [
+        "the model's inputs have 20 values on the average, the original's 39"
+    ]
+    assert list(check_batches(ledger(39, 39), ledger(40, 40))) == ["the model's input is 40, the original's 39"]

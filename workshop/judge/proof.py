@@ -5,9 +5,11 @@ the measure: a thing that its ledger does not show either is not asked of the ca
 candidate is no accusation: those sentences are of the class `Unseen`.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import mean
 
 import numpy as np
 
@@ -32,6 +34,9 @@ from workshop.judge.picture_proof import (
 from workshop.judge.verdict import Unseen
 from workshop.probe.events import StepTaken
 from workshop.probe.messages import Recomputation, Repetition
+
+LEAST_SIZE = 0.9
+"""Inputs that differ in size may be so much smaller on the average than those of the original."""
 
 LOSS_TOLERANCE = 1e-3
 """The largest relative error of a loss. float32 in another order of operations makes 1e-6, bfloat16 1e-2."""
@@ -149,7 +154,9 @@ def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
 def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that what enters the model has the same shape and type."""
     ours, theirs = (largest_batch(ledger.forwards) for ledger in (original, candidate))
-    if theirs.shape[1:] != ours.shape[1:]:
+    if len({forward.shape[1:] for forward in original.forwards}) > 1:
+        yield from _check_sizes(original, candidate)
+    elif theirs.shape[1:] != ours.shape[1:]:
         yield f"the model's input is {dimensions(theirs.shape[1:])}, the original's {dimensions(ours.shape[1:])}"
     if theirs.shape[0] != ours.shape[0]:
         yield f"batches have {theirs.shape[0]} items, the original's {ours.shape[0]}"
@@ -157,6 +164,13 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield f"the model's input is {theirs.dtype}, the original's {ours.dtype}"
     if theirs.autocast and not ours.autocast:
         yield "the model runs in lower precision (autocast), the original in full"
+
+
+def _check_sizes(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Where inputs differ in size, as padded sentences do: check that they are not smaller on the average."""
+    usual, size = (mean(math.prod(forward.shape[1:]) for forward in each.forwards) for each in (original, candidate))
+    if size < LEAST_SIZE * usual:
+        yield f"the model's inputs have {size:.0f} values on the average, the original's {usual:.0f}"
 
 
 def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str]:
