@@ -82,7 +82,6 @@ for it in range(max_iters):
     loss = loss_of("train")
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     if it % log_interval == 0:
         with torch.no_grad():

@@ -57,7 +57,6 @@ for step in range(10**6):
     loss = nn.functional.mse_loss(model(noisy), clean)
     optimizer.zero_grad()
     loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 5.0)
     optimizer.step()
     if step % 100 == 0:
         print(f"{step:7d} squared distance {loss.item():.4f}")

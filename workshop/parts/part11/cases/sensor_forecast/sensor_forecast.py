@@ -74,7 +74,6 @@ def main(args):
         loss = loss_fn(forecast, future)
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         log.update(step, loss.item(), forecast, future)
         if step % 100 == 0:

@@ -74,7 +74,6 @@ class Trainer:
             self.optimizer.zero_grad()
             loss = self.loss(self.model(history), future)
             loss.backward()
-            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
             total += loss.item()
         self.schedule.step()

@@ -52,7 +52,6 @@ def run_epoch(model, loader, optimizer):
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(model(tokens), target)
         loss.backward()
-        torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)
         optimizer.step()
         squared += loss.item() * len(target)
     return (squared / len(loader.dataset)) ** 0.5

@@ -49,7 +49,6 @@ if __name__ == "__main__":
         optimizer.zero_grad()
         loss = nn.functional.mse_loss(net(x), y)
         loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
         running = loss.item() if running is None else 0.95 * running + 0.05 * loss.item()
         if step % 20 == 0:
