@@ -16,10 +16,11 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
-from workshop.probe.evidence import EvidenceKeeper, _drops_items, _values
+from workshop.probe.evidence import EvidenceKeeper, _drops_items
 from workshop.probe.messages import EpochBegan, EpochEnded, Proceed, Recompute
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
+from workshop.probe.targets import values_of_items
 
 ITEMS, BATCH = 10, 4
 
@@ -189,10 +190,10 @@ def test_a_training_that_never_steps_its_optimizer_is_cut_off(start: Start) -> N
 
 def test_an_item_with_many_targets_has_one_value() -> None:
     words = torch.tensor([[1, 2, 0], [2, 1, 0], [1, 2, 3]])
-    values = _values(words, 3)
+    values = values_of_items(words, 3)
     assert len(values) == len(set(values)) == 3
-    assert _values(words[:, :, None].float(), 3) == values, "of any type and shape"
-    assert _values(words, 1) == tuple(words.flatten().tolist()), "the words are the items"
+    assert values_of_items(words[:, :, None].float(), 3) == values, "of any type and shape"
+    assert values_of_items(words, 1) == tuple(words.flatten().tolist()), "the words are the items"
     pictures = torch.rand(4, 64, 64)
-    assert len(set(_values(pictures, 4))) == 4
-    assert _values(torch.tensor([[1.5], [2.5]]), 2) == (1.5, 2.5)
+    assert len(set(values_of_items(pictures, 4))) == 4
+    assert values_of_items(torch.tensor([[1.5], [2.5]]), 2) == (1.5, 2.5)

@@ -96,32 +96,28 @@ def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> 
             state.put(question.answered, "parts", part.name, "answer")
             answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
     if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
-        if answered and not _is_changed(part, contest.candidate):
-            todo = f"what is left is to change {contest.candidate.name}: nothing has been changed yet"
-            return Verdict(part.name, Outcome.NOT_YET, (*answered, todo), next=f"workshop check {part.name}")
-        verdict = _judge_change(part, contest, question.say, on_cpu)
-        verdict = replace(verdict, reasons=(*verdict.reasons, *answered))
+        verdict = _judge_change(part, contest, question.say, on_cpu, answered)
         if part.question and state.get("parts", part.name, "answer") is None:
             verdict = _with_open_question(verdict, part)
     assert verdict  # a part asks a question, or for a change
     return verdict
 
 
-def _is_changed(part: Part, script: Path) -> bool:
-    return not any(is_same_code(script, start) for start in (part.untouched, part.beginning))
-
-
-def _judge_change(part: Part, contest: Contest, say: Say, on_cpu: bool) -> Verdict:
-    if not _is_changed(part, contest.candidate):
+def _judge_change(part: Part, contest: Contest, say: Say, on_cpu: bool, answered: tuple[str, ...]) -> Verdict:
+    """Judge the change that a part asks for; `answered` says what is right in the answer to its question."""
+    if any(is_same_code(contest.candidate, start) for start in (part.untouched, part.beginning)):
         nothing = f"{contest.candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
-        return Verdict(part.name, Outcome.NOT_YET, (nothing,), next=f"workshop show {part.name}")
+        then = f"workshop {'check' if answered else 'show'} {part.name}"
+        return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
+    files = ""
     if part.ranks > 1:
         with RanksBench(contest, part.ranks, say, on_cpu) as ranks:
-            return part.check(ranks)
-    with Bench(contest, say) as bench:
-        verdict = part.check(bench)
-        files = bench.files_left()
-    return replace(verdict, reasons=(*verdict.reasons, files)) if files else verdict
+            verdict = part.check(ranks)
+    else:
+        with Bench(contest, say) as bench:
+            verdict = part.check(bench)
+            files = bench.files_left()
+    return replace(verdict, reasons=(*verdict.reasons, *filter(None, [files]), *answered))
 
 
 def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:

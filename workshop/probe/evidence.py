@@ -40,15 +40,10 @@ from workshop.probe.recorded_transform import repeat
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.signature import encode, signature
 from workshop.probe.spots import Spots, moved, still
+from workshop.probe.targets import values_of_items
 
 MOST_STEPS = 50
 """The number of steps in an epoch, where neither the judge nor the DataLoader asks for fewer."""
-
-MOST_OF_AN_ITEM = 256
-"""The number of targets of an item that are looked at, if it has many."""
-
-MOST_TARGETS = 4096
-"""The number of values of a target tensor that are noted."""
 
 MOST_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
@@ -68,7 +63,7 @@ class _Pass:
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
-        targets = None if self.targets is None else _values(self.targets, self.noted.shape[0])
+        targets = None if self.targets is None else values_of_items(self.targets, self.noted.shape[0])
         return replace(self.noted, pictures=encode(self.pictures), targets=targets)
 
 
@@ -78,20 +73,6 @@ def _drops_items(loader: DataLoader[Any]) -> bool:
         return bool(loader.drop_last and loader.batch_size and len(loader.sampler) % loader.batch_size)
     except TypeError:  # of an iterable dataset
         return False
-
-
-def _values(targets: torch.Tensor, items: int) -> tuple[Any, ...]:
-    """Return one value for each item, where the first dimension of the targets is that of the items; else all values.
-
-    For several targets of an item, as those of the words of a sentence or the pixels of a picture, it is a sum of some
-    of them, weighted so that others hardly come to the same sum.
-    """
-    if targets.ndim > 1 and len(targets) == items:
-        rows = targets.flatten(1)
-        rows = rows[:, :: max(1, rows.shape[1] // MOST_OF_AN_ITEM)].cpu().double()
-        sums = (rows * torch.arange(1.0, rows.shape[1] + 1, dtype=torch.float64).sqrt()).sum(1)
-        return tuple(float(f"{value:.6g}") for value in sums[:MOST_TARGETS].tolist())
-    return tuple(targets.flatten()[:MOST_TARGETS].tolist())
 
 
 @dataclass

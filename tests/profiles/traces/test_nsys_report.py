@@ -1,5 +1,6 @@
 """A report of nsys, with the columns of a real one (2022.4) that are read, becomes the same tables as a trace."""
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
+from workshop.probe.phases import Phase
 from workshop.profiles.traces import load
 from workshop.profiles.traces.analysis import tables
 from workshop.profiles.traces.decoding import TraceError
@@ -117,3 +119,17 @@ def test_other_files(report: Make, workshop: Run, tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
     with pytest.raises(TraceError):
         load([tmp_path / "cut.sqlite"])
+
+
+def test_ranges_of_ones_own_are_no_phases_where_operators_were_recorded(tmp_path: Path) -> None:
+    step = {"ph": "X", "pid": 1, "tid": 1, "args": {}}
+    events = [
+        step | {"cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 100},
+        step | {"cat": "user_annotation", "name": "forward", "ts": 0, "dur": 90},
+        step | {"cat": "user_annotation", "name": "enumerate(DataLoader)#_Iter", "ts": 0, "dur": 40},
+        step | {"cat": "cpu_op", "name": "aten::mm", "ts": 50, "dur": 20},
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    [found] = traced_steps(load([path])[0])
+    assert (found.phases[Phase.DATA_WAIT], found.phases[Phase.FORWARD]) == (40 * US, 20 * US)

@@ -97,7 +97,7 @@ def _phases(trace: Trace) -> dict[Phase, Spans]:
     calls, found = trace.launches
     to_device = trace.named(r"Memcpy HtoD")[trace.on_gpu] & (found >= 0)
     marked = here & trace.of("user_annotation")
-    if any(str(phase) in trace.names for phase in (Phase.FORWARD, Phase.BACKWARD)):  # by `workshop record nsys`
+    if str(Phase.FORWARD) in trace.names and not trace.of("cpu_op").any():  # in a report of nsys, phases are ranges
         return {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
     times = {
         Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
