@@ -58,8 +58,9 @@ def test_a_script_of_part11_proves_itself(workshop: Run, data: Path) -> None:
     done = workshop("dev", "selftest", "part11", "--script", "sensor_forecast", "--data", data)
     assert done.returncode == 0, done.stdout
     tried = dict(re.findall(r"^ok    (?:part11 sensor_forecast, )?([^:]*): (.*)$", done.stdout, re.M))
-    cheats = {f"cheat {path.stem}" for path in (selftest.CHEATS / "part11").glob("*.py")}
-    assert len(cheats) == 4
+    # `no_wait` is for the scripts whose storage is slow; this one has none.
+    cheats = {f"cheat {path.stem}" for path in (selftest.CHEATS / "part11").glob("*.py")} - {"cheat no_wait"}
+    assert "cheat no_wait" not in tried
     answers = {"a wrong line", "a wrong cause"}
     assert tried.keys() >= cheats | answers | {"the untouched script", "the script with nothing gained", "its solution"}
     assert "backward runs" in tried["cheat every_second_backward"]
