@@ -47,12 +47,15 @@ class TraceError(WorkshopError):
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):
-    """The arguments of an event that tie it to a launch and a device; a stream may be "0x0"."""
+    """The arguments of an event that tie it to a launch, a device and what it waits for; a stream may be "0x0"."""
 
     stream: Number = -1
     correlation: Number = -1
     device: Number = -1
     bytes: Number = 0
+    bandwidth: Number = msgspec.field(default=None, name="memory bandwidth (GB/s)")
+    waits_on: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
+    waits_on_stream: Number = msgspec.field(default=-1, name="wait_on_stream")
 
 
 class TraceEvent(msgspec.Struct, gc=False):
@@ -253,6 +256,6 @@ def _as_event(values: dict[str, Any]) -> TraceEvent:
     event.ts, event.dur = (None if values.get(key) is None else float(values[key]) for key in ("ts", "dur"))
     event.pid, event.tid = (str(values.get(key)) for key in ("pid", "tid"))
     if isinstance(args, dict):
-        numbers = {key: args[key] for key in Args.__struct_fields__ if isinstance(args.get(key), int | float | str)}
-        event.args = Args(**numbers)
+        keys = zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True)
+        event.args = Args(**{name: args[key] for name, key in keys if isinstance(args.get(key), int | float | str)})
     return event

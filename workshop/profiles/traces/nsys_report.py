@@ -18,7 +18,6 @@ import numpy as np
 
 from workshop.probe.phases import Phase
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.trace import EventColumns, Trace
 
 HEADER = b"SQLite format 3\0"
@@ -84,10 +83,11 @@ def read(path: Path) -> Trace:
     numbers: list[defaultdict[Any, int]] = [defaultdict(count().__next__) for _ in range(4)]
     cats, names, processes, threads = numbers
     rows = [
-        (at, names[name], cats[cat], processes[place >> 24], threads[place], *where, start, end - start)
+        (at, names[name], cats[cat], processes[place >> 24], threads[place], *where, -1, -1, start, end - start)
         for at, (cat, name, start, end, place, *where) in enumerate(events)
     ]
-    columns: list[Ints] = list(np.array(rows, np.int64).T)
+    columns: list[Any] = list(np.array(rows, np.int64).T)
+    columns.insert(-2, np.full(len(rows), -1.0))  # the bandwidth, before the times
     return Trace(path, EventColumns(*columns), list(names), list(cats))
 
 

@@ -25,6 +25,7 @@ BEYOND_US = 2.0**53
 KERNEL = ("kernel", "Kernel")
 COPY = ("gpu_memcpy", "Memcpy")
 SET = ("gpu_memset", "Memset")
+SYNC = ("cuda_sync",)
 LAUNCH = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "privateuse1_runtime", "xpu_runtime")
 
 Mask = NDArray[np.bool_]
@@ -52,6 +53,12 @@ class EventColumns:
     """The device, or -1."""
     bytes: Ints
     """The number of bytes that were copied or set."""
+    waits_on: Ints
+    """Of a synchronisation: the correlation of the call that recorded the CUDA event which it waits for, or -1."""
+    waits_on_stream: Ints
+    """Of a synchronisation: the stream which it waits for, or -1."""
+    bandwidth: NDArray[np.float64]
+    """Of a copy or set: GB/s as the profiler wrote it, or -1."""
     ts: Ints
     """The start in ns, by the clock of the file."""
     dur: Ints
@@ -227,14 +234,17 @@ class _ColumnBuilder:
         ]
         args = [event.args for event in events]
         columns += [_integers([*map(attrgetter(name), args)], -1) for name in ("stream", "correlation")]
-        # Only events on a device name it, and bytes; these are few.
-        on_gpu = np.isin(columns[1], [number for cat, number in self.cats.items() if cat in (*KERNEL, *COPY, *SET)])
+        # Only events on a device have the others; these are few.
+        few = (*KERNEL, *COPY, *SET, *SYNC)
+        on_gpu = np.isin(columns[1], [number for cat, number in self.cats.items() if cat in few])
         args = list(compress(args, on_gpu.tolist()))
-        for name, missing in (("device", -1), ("bytes", 0)):
+        for name, missing in (("device", -1), ("bytes", 0), ("waits_on", -1), ("waits_on_stream", -1)):
             column = np.full(len(events), missing)
             column[on_gpu] = _integers([*map(attrgetter(name), args)], missing)
             columns.append(column)
-        return columns
+        bandwidth = np.full(len(events), -1.0)
+        bandwidth[on_gpu] = [_float(each.bandwidth) for each in args]
+        return [*columns, bandwidth]
 
     def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:
         if self._exact:
@@ -246,7 +256,7 @@ class _ColumnBuilder:
 
     def columns(self) -> EventColumns:
         """Return the columns of all events that were added."""
-        parts = self._parts or [[np.empty(0, np.int64)] * len(_COLUMNS)]
+        parts: list[list[Any]] = self._parts or [[np.empty(0, np.int64)] * len(_COLUMNS)]
         return EventColumns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
@@ -264,3 +274,10 @@ def _integer(value: Any, missing: int) -> int:
     except (TypeError, ValueError, OverflowError):
         return missing
     return number if -(2**63) <= number < 2**63 else missing
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return -1.0
