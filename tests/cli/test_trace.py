@@ -12,7 +12,7 @@ from made_traces import made_up
 
 from workshop.cli.trace_tables import TITLES, as_text
 from workshop.profiles.traces import findings, hta, load
-from workshop.profiles.traces.analysis import ANALYSES, tables
+from workshop.profiles.traces.tables import ANALYSES, tables
 
 
 @pytest.fixture

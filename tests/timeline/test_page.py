@@ -10,8 +10,8 @@ from made_traces import made_up, write
 from playwright.sync_api import Browser, Page
 
 from workshop.profiles.traces import load
-from workshop.profiles.traces.analysis import tables
 from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.tables import tables
 from workshop.timeline.page import page as draw
 
 INK = """() => {

@@ -50,8 +50,8 @@ def trace(
     from workshop.cli import trace_tables
     from workshop.profiles.traces import hta as compatible
     from workshop.profiles.traces import ranks
-    from workshop.profiles.traces.analysis import ANALYSES, tables
     from workshop.profiles.traces.findings import findings
+    from workshop.profiles.traces.tables import ANALYSES, tables
     from workshop.recording.torch_profiler import newest
 
     if only is not None and only not in ANALYSES:

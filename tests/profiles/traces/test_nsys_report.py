@@ -11,10 +11,10 @@ from conftest import Run
 
 from workshop.probe.phases import Phase
 from workshop.profiles.traces import load
-from workshop.profiles.traces.analysis import tables
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.findings import findings
 from workshop.profiles.traces.steps import traced_steps
+from workshop.profiles.traces.tables import tables
 
 SCHEMA = """
 CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
 from workshop.profiles.traces import Trace, TraceError, Traces, hta, read
-from workshop.profiles.traces.analysis import tables
 from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.tables import tables
 
 ODD_NAME = 'call "of" C:\\data\\x\ny'
 PIECES = [b"", b'"', b"\\", b"}", b"]", b"{", b",", b"\xff\x00", b"9" * 30]

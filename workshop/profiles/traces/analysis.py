@@ -1,6 +1,6 @@
-"""All analyses of some traces: as tables, and for notebooks as data frames and charts.
+"""The analyses of traces for notebooks: data frames and charts, as HolisticTraceAnalysis names them.
 
-Data frames and charts have the names that HolisticTraceAnalysis gave them, and need pandas and plotly.
+They need pandas and plotly.
 """
 
 from collections.abc import Callable
@@ -8,49 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workshop.profiles.traces import breakdown, findings, operators, steps
-from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.ranks import Rank, Traces, load
+from workshop.profiles.traces.tables import rows_of_all
 from workshop.profiles.traces.trace import Trace
 
 if TYPE_CHECKING:
     import pandas
 
 INSTALL = "pip install pandas plotly"
-
-ANALYSES: dict[str, Callable[[Trace], Any]] = {
-    "temporal": breakdown.temporal,
-    "idle": breakdown.idle,
-    "overlap": breakdown.comm_comp,
-    "launch": breakdown.launch_summary,
-    "kernels": breakdown.kernels,
-    "operators": operators.operators,
-    "steps": steps.step_rows,
-    "memory": breakdown.copies,
-}
-"""The analyses of a trace, by the names that `workshop trace --only` takes."""
-
-
-def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
-    """Return the rows of all analyses by name, or of one of `ANALYSES`.
-
-    The table "types" comes with the kernels, and "stragglers" with the steps of several ranks.
-    """
-    found = {name: rows_of_all(traces, analysis) for name, analysis in ANALYSES.items() if only in (None, name)}
-    if "kernels" in found:
-        found["types"] = rows_of_all(traces, breakdown.kernel_types)
-    if "steps" in found and len(traces) > 1:
-        found["stragglers"] = steps.stragglers(traces)
-    return found
-
-
-def rows_of_all(traces: dict[Rank, Trace], analysis: Callable[[Trace], Any]) -> list[Row]:
-    """Return the rows of an analysis for several traces, with the rank in front."""
-    rows = []
-    for rank, trace in traces.items():
-        found = analysis(trace)
-        rows += [{"rank": rank} | row for row in (found if isinstance(found, list) else [found])]
-    return rows
 
 
 class TraceAnalysis:
