@@ -1,15 +1,15 @@
 """What changed from one line profile to another, line by line; lines are found again though the source was edited."""
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import mean, variance
+from statistics import mean
 from typing import Any
 
 from workshop.errors import WorkshopError
+from workshop.profiles import welch
 from workshop.profiles.line_match import match
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import source_of
@@ -314,25 +314,5 @@ def _is_noise(before: Sequence[float], after: Sequence[float], rows: int) -> boo
 
     With less than two runs of each, nothing is known of the noise, and nothing is taken for it.
     """
-    if min(len(before), len(after)) < 2:
-        return False
-    errors = [variance(each) / len(each) for each in (before, after)]
-    difference = abs(mean(after) - mean(before))
-    if not sum(errors):
-        return difference == 0.0
-    freedom = sum(errors) ** 2 / (errors[0] ** 2 / (len(before) - 1) + errors[1] ** 2 / (len(after) - 1))
-    return _student_tail(difference / math.sqrt(sum(errors)), freedom) * rows > ERROR_RATE
-
-
-def _student_tail(t: float, freedom: float, parts: int = 2000) -> float:
-    """Return the probability that Student's t is further from 0 than this.
-
-    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine, which is summed by Simpson's rule.
-    """
-
-    def integral(begin: float) -> float:
-        step = (math.pi / 2 - begin) / parts
-        weights = [1, *[4, 2] * (parts // 2 - 1), 4, 1]
-        return sum(w * math.cos(begin + n * step) ** (freedom - 1) for n, w in enumerate(weights)) * step / 3
-
-    return integral(math.atan(t / math.sqrt(freedom))) / integral(0.0)
+    found = welch.difference(before, after)
+    return bool(abs(found.mean) <= found.margin(ERROR_RATE / rows))

@@ -37,15 +37,34 @@ def union_of(pairs: Iterable[tuple[int, int]]) -> Spans:
     return union(columns[:, 0], columns[:, 1])
 
 
-def overlap(one: Spans, other: Spans) -> Spans:
-    """Return the time that both cover."""
+class Meetings(NamedTuple):
+    """Pairs of an interval of one and an interval of another kind that share time: columns of equal length."""
+
+    one: Ints
+    """The row of the first one's interval."""
+    other: Ints
+    """The row of the other's interval."""
+    start: Ints
+    """When the time that they share begins, in ns."""
+    end: Ints
+
+
+def meetings(one: Spans, other: Spans) -> Meetings:
+    """Return which intervals share time; those of the first one may overlap each other, in any order."""
     # An interval of one meets those of the other that end after it starts and start before it ends.
     first = np.searchsorted(other.end, one.start, side="right")
     behind = np.searchsorted(other.start, one.end, side="left")
     count = np.maximum(behind - first, 0)
     of_one = np.repeat(np.arange(len(one.start)), count)
     of_other = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count - first, count)
-    return Spans(np.maximum(one.start[of_one], other.start[of_other]), np.minimum(one.end[of_one], other.end[of_other]))
+    start, end = np.maximum(one.start[of_one], other.start[of_other]), np.minimum(one.end[of_one], other.end[of_other])
+    return Meetings(of_one, of_other, start, end)
+
+
+def overlap(one: Spans, other: Spans) -> Spans:
+    """Return the time that both cover."""
+    found = meetings(one, other)
+    return Spans(found.start, found.end)
 
 
 def without(one: Spans, other: Spans) -> Spans:

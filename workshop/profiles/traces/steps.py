@@ -39,7 +39,7 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
 def _steps(trace: Trace) -> list[TracedStep]:
     rows = np.flatnonzero(trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
     rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
-    phases, talking, busy = _phases(trace), _communication(trace), trace.gpu.spans()
+    phases, talking, busy = phase_spans(trace), _communication(trace), trace.gpu.spans()
     found = []
     for row in rows:
         start, end = int(trace.events.ts[row]), int(trace.events.end[row])
@@ -50,6 +50,29 @@ def _steps(trace: Trace) -> list[TracedStep]:
         number = int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
         found.append(TracedStep(number, start, end, times, overlap(talking, step).length, overlap(busy, step).length))
     return found
+
+
+def phase_spans(trace: Trace) -> dict[Phase, Spans]:
+    """Return the time of each phase; time that belongs to several phases counts for the first of them."""
+    here, spans_of = trace.on_main_thread, trace.events.spans
+    calls, found = trace.launches
+    to_device = trace.named(r"Memcpy HtoD")[trace.on_gpu] & (found >= 0)
+    marked = here & trace.of("user_annotation")
+    if str(Phase.FORWARD) in trace.names and not trace.of("cpu_op").any():  # in a report of nsys, phases are ranges
+        return {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
+    times = {
+        Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
+        Phase.COPY: calls.spans(found[to_device]),
+        Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
+        Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),
+        Phase.FORWARD: spans_of(here & trace.of("cpu_op")),
+    }
+    taken = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
+    phases = {}
+    for phase, when in times.items():
+        phases[phase] = without(when, taken)
+        taken = union(np.concatenate([taken.start, when.start]), np.concatenate([taken.end, when.end]))
+    return phases
 
 
 def step_rows(trace: Trace) -> list[Row]:
@@ -89,29 +112,6 @@ def stragglers(traces: dict[Rank, Trace]) -> list[Row]:
         )
     rows.sort(key=lambda row: -row["own_work(us)"])
     return [row | {"behind(us)": row["own_work(us)"] - rows[-1]["own_work(us)"]} for row in rows]
-
-
-def _phases(trace: Trace) -> dict[Phase, Spans]:
-    """Return the time of each phase; time that belongs to several phases counts for the first of them."""
-    here, spans_of = trace.on_main_thread, trace.events.spans
-    calls, found = trace.launches
-    to_device = trace.named(r"Memcpy HtoD")[trace.on_gpu] & (found >= 0)
-    marked = here & trace.of("user_annotation")
-    if str(Phase.FORWARD) in trace.names and not trace.of("cpu_op").any():  # in a report of nsys, phases are ranges
-        return {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
-    times = {
-        Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
-        Phase.COPY: calls.spans(found[to_device]),
-        Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
-        Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),
-        Phase.FORWARD: spans_of(here & trace.of("cpu_op")),
-    }
-    taken = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
-    phases = {}
-    for phase, when in times.items():
-        phases[phase] = without(when, taken)
-        taken = union(np.concatenate([taken.start, when.start]), np.concatenate([taken.end, when.end]))
-    return phases
 
 
 def _communication(trace: Trace) -> Spans:
