@@ -3,13 +3,16 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
 from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
 from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.profiles.traces import Traces
 
 app = typer.Typer()
 
@@ -34,44 +37,80 @@ def trace(
     html: Annotated[
         Path | None, typer.Option(help="Write a page with a timeline there.", metavar="FILE", show_default=False)
     ] = None,
+    diff: Annotated[
+        bool,
+        typer.Option(
+            "--diff", help="BEFORE AFTER: what changed; --only phases, operators, kernels, annotations or streams."
+        ),
+    ] = False,
 ) -> None:
     """See in traces what each device did, and what it cost.
 
     Traces of torch.profiler: computing, communicating, copying, idle, and why.
 
-    Example: workshop trace prof
+    Examples: workshop trace prof; workshop trace --diff before after
 
     Reads what torch.profiler exports, also compressed; of a damaged trace, what can be read. All times are exact to the
     nanosecond. With --hta-compat they are rounded as HolisticTraceAnalysis rounds them, and its other errors are kept,
     too.
     """
-    from tqdm import tqdm
-
-    from workshop.cli import trace_tables
-    from workshop.profiles.traces import hta as compatible
-    from workshop.profiles.traces import ranks
-    from workshop.profiles.traces.findings import findings
-    from workshop.profiles.traces.tables import ANALYSES, tables
+    from workshop.cli.trace_files import read_traces
     from workshop.recording.torch_profiler import newest
+
+    exclude_each_other(as_json, as_csv)
+    if as_csv and only is None:
+        raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
+    if html and (only or as_json or as_csv):
+        raise typer.BadParameter("draws everything, and goes with no other choice", param_hint="--html")
+    if diff:
+        _diff(paths or [], only, hta, as_json, as_csv, html)
+        return
+    _check(only, hta, as_json)
+    paths = paths or [_newest()]
+    _print(read_traces(paths), only, hta, as_json, as_csv, html)
+    for folder in filter(Path.is_dir, paths):
+        if (newer := newest(folder)) not in paths:
+            say(f"{newer} is a newer recording than {folder}: workshop trace {newer}")
+
+
+def _diff(paths: list[Path], only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
+    from workshop.cli.trace_difference import TABLES, print_difference
+
+    if len(paths) != 2:
+        raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")
+    if only is not None and only not in TABLES:
+        raise typer.BadParameter(f"is one of {', '.join(TABLES)} with --diff", param_hint="--only")
+    if hta:
+        raise typer.BadParameter("does not go with --diff", param_hint="--hta-compat")
+    before, after = paths
+    print_difference(before, after, only, as_json, as_csv, html, terminal_width())
+
+
+def _check(only: str | None, hta: bool, as_json: bool) -> None:
+    from workshop.profiles.traces.tables import ANALYSES
 
     if only is not None and only not in ANALYSES:
         raise typer.BadParameter(f"is one of {', '.join(ANALYSES)}", param_hint="--only")
     if hta and not as_json:
         raise typer.BadParameter("goes with --json", param_hint="--hta-compat")
-    if as_csv and only is None:
-        raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
-    if html and (only or as_json or as_csv):
-        raise typer.BadParameter("draws everything, and goes with no other choice", param_hint="--html")
-    exclude_each_other(as_json, as_csv)
-    if not paths:
-        paths = [newest(Path("prof"))]
-        if not paths[0].is_dir():
-            raise WorkshopError("there is no recording here: workshop record torch -- SCRIPT makes one")
-        say(f"reading {paths[0]}, the newest recording here")
-    with tqdm(
-        total=ranks.sizes(paths), unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1
-    ) as bar:
-        traces = ranks.load(paths, bar.update)
+
+
+def _newest() -> Path:
+    from workshop.recording.torch_profiler import newest
+
+    found = newest(Path("prof"))
+    if not found.is_dir():
+        raise WorkshopError("there is no recording here: workshop record torch -- SCRIPT makes one")
+    say(f"reading {found}, the newest recording here")
+    return found
+
+
+def _print(traces: "Traces", only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
+    from workshop.cli import trace_tables
+    from workshop.profiles.traces import hta as compatible
+    from workshop.profiles.traces.findings import findings
+    from workshop.profiles.traces.tables import tables
+
     if hta:
         print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
     elif as_csv and only:
@@ -91,6 +130,3 @@ def trace(
             print(trace_tables.as_text(found, costs, len(traces) > 1, terminal_width()))
     for note in traces.notes:
         say(note)
-    for folder in filter(Path.is_dir, paths):
-        if (newer := newest(folder)) not in paths:
-            say(f"{newer} is a newer recording than {folder}: workshop trace {newer}")

@@ -1,4 +1,4 @@
-"""The difference of two means with a confidence interval, by Welch's t-test: neither sample needs the other's spread."""
+"""The difference of two means with a confidence interval, by Welch's t-test."""
 
 from typing import NamedTuple
 
@@ -42,8 +42,8 @@ def difference(before: ArrayLike, after: ArrayLike) -> Difference:
 def _error_squared(values: Floats) -> Floats:
     """Return the squared standard error of a mean.
 
-    Values that resemble the one before tell less than independent ones: a machine that is busy for a while slows several
-    steps in a row. So their number is taken as smaller by their correlation, if that is positive.
+    Values that resemble the one before tell less than independent ones: a machine that is busy for a while slows
+    several steps in a row. So their number is taken as smaller by their correlation, if that is positive.
     """
     apart = values - values.mean(axis=-1, keepdims=True)
     squares = (apart**2).sum(axis=-1)

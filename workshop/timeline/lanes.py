@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,10 @@ class Lanes:
     def longest(self, most: int) -> "Lanes":
         """Return the longest events, in the order of time."""
         rows = np.sort(np.argsort(-self.dur, kind="stable")[:most])
-        rows = rows[np.argsort(self.ts[rows], kind="stable")]
+        return self.only(rows[np.argsort(self.ts[rows], kind="stable")])
+
+    def only(self, rows: Any) -> "Lanes":
+        """Return some of the events."""
         return Lanes(self.label, *(getattr(self, each)[rows] for each in ("name", "kind", "lane", "ts", "dur")))
 
 

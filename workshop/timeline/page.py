@@ -31,6 +31,8 @@ BARS = {
 
 MOST_BARS = 24
 
+HEADING = "What it costs, of the whole time"
+
 
 def page(traces: Traces, tables: dict[str, list[Row]], findings: list[Finding]) -> str:
     """Return a page that shows traces, the tables of their analyses by name, and what costs time."""
@@ -39,7 +41,7 @@ def page(traces: Traces, tables: dict[str, list[Row]], findings: list[Finding]) 
     costs = "".join(f"<li><b>{finding.share:.0%}</b> {escape(str(finding))}</li>" for finding in findings)
     costs = costs or "<li>Nothing that costs much.</li>"
     charts = "".join(_charts(tables))
-    return html_page.fill(__package__, _timeline(traces), title=title, findings=costs, charts=charts)
+    return html_page.fill(__package__, _timeline(traces), title=title, heading=HEADING, findings=costs, charts=charts)
 
 
 def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:
@@ -85,11 +87,12 @@ def _timeline(traces: Traces) -> Row:
         for row in lanes(rank, trace):
             kept = row.longest(MOST_EVENTS // max(4 * len(traces), 1))
             left_out += len(row.ts) - len(kept.ts)
-            rows.append(_row(kept, begin, trace.names))
+            rows.append(timeline_row(kept, begin, trace.names))
     return {"kinds": KINDS, "rows": rows, "leftOut": left_out}
 
 
-def _row(row: Lanes, begin: int, names: list[str]) -> Row:
+def timeline_row(row: Lanes, begin: int, names: list[str]) -> Row:
+    """Return a row as the script of the page reads it, with times in µs since the begin."""
     known: dict[int, int] = {}
     numbers = [known.setdefault(name, len(known)) for name in row.name.tolist()]
     return {

@@ -1,4 +1,4 @@
-"""What changed between two runs, by their traces: how long a step takes, what it is made of, and what of it is noise."""
+"""What changed between two runs, by their traces: how long a step takes, what it is made of, and what is noise."""
 
 import math
 from collections.abc import Sequence
@@ -44,6 +44,11 @@ class Change:
     def presence(self) -> str:
         """Whether it is "new", "gone", or was there in "both"."""
         return "gone" if not self.after_ns else "both" if self.before_ns else "new"
+
+    @property
+    def remark(self) -> str:
+        """A word about it: "noise", "new", "gone", or none."""
+        return "noise" if self.is_noise else self.presence if self.presence != "both" else ""
 
     def row(self) -> Row:
         """Return the change as a row of a table, in µs."""

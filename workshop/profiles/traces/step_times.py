@@ -1,10 +1,9 @@
-"""What the steps of a run are made of, step by step: phases, operators, kernels, annotations and streams. Exact to the ns.
+"""What each step of a run is made of: phases, operators, kernels, annotations and streams. Exact to the ns.
 
 The ranks of a run take its steps together, so a step is one sample, however many ranks there are.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -147,7 +146,7 @@ def _operators(trace: Trace, phases: dict[Phase, Spans], windows: Spans) -> Time
 
 
 def innermost(trace: Trace) -> tuple[Ints, Spans]:
-    """Return when which operator ran on the training thread, less those that it called: its name, and disjoint times."""
+    """Return when which operator ran on the training thread, and none that it called: names, and disjoint times."""
     events = trace.events[trace.on_main_thread & trace.of("cpu_op")]
     events = events[np.lexsort((-events.dur, events.ts))]
     stack: list[tuple[int, int]] = []  # name, end

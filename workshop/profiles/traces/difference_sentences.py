@@ -1,0 +1,167 @@
+"""Says in words what changed between two runs, by their traces."""
+
+import math
+from collections.abc import Callable
+
+from workshop.probe.phases import Phase
+from workshop.profiles.traces.difference import Change, Difference
+from workshop.profiles.traces.step_times import NO_OPERATOR
+
+LEAST_SHARE = 0.01
+"""The least share of a step that is worth a word."""
+
+MOST_NAMED = 4
+"""The most changes that a sentence names; the others are summed up."""
+
+LONGEST_NAME = 60
+"""The number of characters of a name; those of kernels go on for pages."""
+
+SIGNIFICANT_DIGITS = 3
+
+NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
+TITLES = {
+    "phases": "Phases of a mean step (they sum up to it)",
+    "operators": "The thread that trains in a mean step: self time of operators, and the rest by phase (sums up to it)",
+    "kernels": "Kernels, copies and sets (time on the device for a mean step; they may overlap)",
+    "annotations": "Annotations (time in a mean step; one may contain others)",
+    "streams": "Streams of the devices (time on the device for a mean step)",
+}
+"""The titles of the tables."""
+
+OF_PHASES: dict[str, str] = {
+    Phase.DATA_WAIT: "waiting for data",
+    Phase.COPY: "copying to the device",
+    Phase.FORWARD: "in the forward pass",
+    Phase.BACKWARD: "in the backward pass",
+    Phase.OPTIMIZER: "in the optimizer",
+    Phase.OTHER: "in other code",
+}
+
+
+def sentences(difference: Difference) -> list[str]:
+    """Return what changed; the step comes first, then what it is made of, and at last what to know about the two."""
+    found = [_step(difference)]
+    names = difference.tables
+    found += _parts(difference, "Of that" if not difference.step.is_noise else "Inside it", names["phases"], _of_phase)
+    found += _parts(difference, "By operator, on the thread that trains", names["operators"], _of_operator)
+    found += _come_and_gone("operators on the thread that trains", names["operators"])
+    found += _parts(difference, "By kernel, on the device", names["kernels"], lambda name: f"in {short(name)}", False)
+    found += _come_and_gone("kernels", names["kernels"])
+    return found + _about(difference)
+
+
+def short(name: str) -> str:
+    """Return a name that fits a sentence."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def milliseconds(ns: float) -> str:
+    """Return a time in ms, without its sign and unit, to three digits, or all digits before the point."""
+    value = abs(ns) / 1e6
+    digits = next((digits for digits in range(SIGNIFICANT_DIGITS) if value >= 10 ** (2 - digits)), SIGNIFICANT_DIGITS)
+    return f"{value:,.{digits}f}"
+
+
+def _step(difference: Difference) -> str:
+    step = difference.step
+    subject = "a step" if difference.by_step else "the whole recording"
+    before, after = milliseconds(step.before_ns), milliseconds(step.after_ns)
+    if not step.is_noise:
+        says = f"{subject} takes {after} ms instead of {before} ms{_ratio(step)}"
+    else:
+        says = f"no difference beyond noise: {subject} takes {before} ms before and {after} ms after"
+    says = says[0].upper() + says[1:]
+    if math.isnan(step.margin_ns):
+        return (
+            f"{says}."
+            if not step.difference_ns
+            else f"{says}. {NO_NOISE_KNOWN.format('step' if difference.by_step else 'recording')}"
+        )
+    steps = f"{_counted(len(difference.before.duration), 'step')} against {len(difference.after.duration)}"
+    low, high = step.difference_ns - step.margin_ns, step.difference_ns + step.margin_ns
+    if not step.is_noise:
+        least, most = sorted((abs(low), abs(high)))
+        interval = f"95 % interval {milliseconds(least)} to {milliseconds(most)}"
+        return f"{says} ({_more_or_less(step.difference_ns)}, {interval}, {steps})."
+    interval = f"95 % interval of the difference {_signed(low)} to {_signed(high)} ms"
+    seen = f"{milliseconds(difference.seen_ns)} ms ({difference.seen_ns / (step.before_ns or math.inf):.1%})"
+    return f"{says} ({interval}, {steps}). A difference of {seen} would have been seen four times in five."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _ratio(change: Change) -> str:
+    if not change.before_ns or not change.after_ns:
+        return ""
+    ratio = change.before_ns / change.after_ns
+    times = max(ratio, 1 / ratio)
+    digits = f"{times:.3g}" if times < 100 else f"{times:,.0f}"
+    return f": {digits} times as {'fast' if ratio > 1 else 'long'}"
+
+
+def _signed(ns: float) -> str:
+    return f"{'-' * (ns < 0)}{milliseconds(ns)}"
+
+
+def _more_or_less(ns: float) -> str:
+    return f"{milliseconds(ns)} ms {'less' if ns < 0 else 'more'}"
+
+
+def _parts(
+    difference: Difference, begin: str, changes: list[Change], say: Callable[[str], str], sums_up: bool = True
+) -> list[str]:
+    """Return a sentence about the parts that changed by more than noise, and the sum of what it does not name."""
+    least = LEAST_SHARE * max(difference.step.before_ns, difference.step.after_ns)
+    told = [each for each in changes if not each.is_noise and abs(each.difference_ns) >= least][:MOST_NAMED]
+    if not told:
+        return []
+    parts = [f"{_more_or_less(each.difference_ns)} {say(each.name)}" for each in told]
+    rest = difference.step.difference_ns - sum(each.difference_ns for each in told)
+    if sums_up and abs(rest) >= least:
+        parts.append(f"{_more_or_less(rest)} in all the rest")
+    return [f"{begin}: {', '.join(parts)}."]
+
+
+def _of_phase(name: str) -> str:
+    return OF_PHASES[name]
+
+
+def _of_operator(name: str) -> str:
+    if name.startswith(NO_OPERATOR):
+        return f"without an operator, {_of_phase(name.removeprefix(NO_OPERATOR))}"
+    return f"in {short(name)} itself"
+
+
+def _come_and_gone(what: str, changes: list[Change]) -> list[str]:
+    found = []
+    for presence, begin in (("new", "New"), ("gone", "Gone")):
+        names = [
+            f"{short(each.name)} ({milliseconds(each.difference_ns)} ms)"
+            for each in changes
+            if each.presence == presence and not each.is_noise and not each.name.startswith(NO_OPERATOR)
+        ]
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        found += [f"{begin} {what}: {', '.join(names[:MOST_NAMED])}{more}."] if names else []
+    return found
+
+
+def _about(difference: Difference) -> list[str]:
+    """Return what to know about two runs that are not alike."""
+    before, after = difference.before, difference.after
+    found = []
+    if not difference.by_step:
+        found.append("One of the two has no steps of the profiler, so the whole recordings are compared.")
+    if before.ranks != after.ranks:
+        ranks = f"{_counted(before.ranks, 'rank')} before, {after.ranks} after"
+        found.append(f"There are {ranks}; all times are those of a mean rank.")
+    if before.on_device != after.on_device:
+        used = "after" if after.on_device else "before"
+        found.append(f"Only {used}, something ran on a device.")
+    one, other = (
+        {name for name in each.tables["operators"] if not name.startswith(NO_OPERATOR)} for each in (before, after)
+    )
+    if one and other and not one & other:
+        found.append("The two have no operator in common, as different programs do.")
+    return found

@@ -1,0 +1,88 @@
+"""Draws what changed between two runs as one HTML file, which loads nothing: both timelines on one axis of time."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from html import escape
+
+from workshop import html_page
+from workshop.probe.phases import TRACED
+from workshop.profiles.traces.breakdown import Row
+from workshop.profiles.traces.difference import Change, Difference
+from workshop.profiles.traces.difference_sentences import TITLES, milliseconds, sentences, short
+from workshop.profiles.traces.ranks import Traces
+from workshop.timeline.lanes import KINDS, lanes
+from workshop.timeline.page import MOST_EVENTS, timeline_row
+
+MOST_CHANGES = 20
+"""The number of rows that a table shows."""
+
+HEADERS = ("name", "before ms", "after ms", "change ms", "")
+
+
+def page(before: Traces, after: Traces, difference: Difference) -> str:
+    """Return a page with sentences, the phases of a mean step, tables of changes, and both timelines."""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(difference))
+    title = f"{_name(before)} → {_name(after)}: what changed"
+    charts = "".join([_phases(difference), *_tables(difference)])
+    timeline = _timeline(before, after, difference)
+    return html_page.fill(__package__, timeline, title=title, heading="What changed", findings=items, charts=charts)
+
+
+def _name(traces: Traces) -> str:
+    path = next(iter(traces.values())).path
+    return f"{path.parent.name}/{path.name}"
+
+
+def _phases(difference: Difference) -> str:
+    """Return a bar for a mean step before, and one after, whose lengths compare."""
+    changes = {change.name: change for change in difference.tables["phases"]}
+    phases = [phase for phase in TRACED if phase in changes]
+    keys = "".join(f'<span><i style="background:{phase.colour}"></i>{phase}</span>' for phase in phases)
+    longest = max(difference.step.before_ns, difference.step.after_ns) or 1.0
+    bars = ""
+    for side in ("before", "after"):
+        times = {phase: getattr(changes[phase], f"{side}_ns") for phase in phases}
+        parts = "".join(
+            f'<i style="background:{phase.colour};width:{100 * ns / longest:.3f}%" '
+            f'title="{phase}: {milliseconds(ns)} ms"></i>'
+            for phase, ns in times.items()
+        )
+        whole = milliseconds(sum(times.values()))
+        bars += f'<div class="bar"><span>{side}</span><div>{parts}</div><em>{whole} ms</em></div>'
+    return f'<section><h2>A mean step</h2><p class="keys">{keys}</p>{bars}</section>'
+
+
+def _tables(difference: Difference) -> Iterator[str]:
+    for name, changes in difference.tables.items():
+        if changes:
+            head = "".join(f"<th>{header}</th>" for header in HEADERS)
+            rows = "".join(map(_row, changes[:MOST_CHANGES]))
+            more = len(changes) - MOST_CHANGES
+            note = f'<p class="quiet">{more} more changed less, or within noise.</p>' if more > 0 else ""
+            table = f'<div class="scrolled"><table class="changes"><tr>{head}</tr>{rows}</table></div>'
+            yield f"<section><h2>{escape(TITLES[name])}</h2>{table}{note}</section>"
+
+
+def _row(change: Change) -> str:
+    cells = [f"{ns / 1e6:.3f}" for ns in (change.before_ns, change.after_ns)] + [f"{change.difference_ns / 1e6:+.3f}"]
+    known = change.margin_ns == change.margin_ns
+    interval = f' title="±{milliseconds(change.margin_ns)} ms"' if known else ""
+    return (
+        f'<tr{" class=quiet" * change.is_noise}><td title="{escape(change.name)}">{escape(short(change.name))}</td>'
+        f"{''.join(f'<td{interval}>{cell}</td>' for cell in cells)}<td>{change.remark}</td></tr>"
+    )
+
+
+def _timeline(before: Traces, after: Traces, difference: Difference) -> Row:
+    """Return the rows of both runs, with times in µs since the first step that is compared."""
+    rows, left_out = [], 0
+    runs = {"before": (before, difference.before.begins), "after": (after, difference.after.begins)}
+    most = MOST_EVENTS // (4 * sum(len(begins) for _, begins in runs.values()))
+    for side, (traces, begins) in runs.items():
+        for rank, begin in begins.items():
+            for row in lanes(rank, traces[rank]):
+                since = row.only(row.ts >= begin)
+                kept = replace(since.longest(most), label=f"{side}, {row.label}")
+                left_out += len(since.ts) - len(kept.ts)
+                rows.append(timeline_row(kept, begin, traces[rank].names))
+    return {"kinds": KINDS, "rows": rows, "leftOut": left_out}
