@@ -74,7 +74,8 @@ def trace(
 
 
 def _diff(paths: list[Path], only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
-    from workshop.cli.trace_difference import TABLES, print_difference
+    from workshop.cli.trace_difference import print_difference
+    from workshop.profiles.traces.step_times import TABLES
 
     if len(paths) != 2:
         raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")

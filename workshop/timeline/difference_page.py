@@ -1,5 +1,6 @@
 """Draws what changed between two runs as one HTML file, which loads nothing: both timelines on one axis of time."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
@@ -16,21 +17,23 @@ from workshop.timeline.page import MOST_EVENTS, timeline_row
 MOST_CHANGES = 20
 """The number of rows that a table shows."""
 
-HEADERS = ("name", "before ms", "after ms", "change ms", "")
+HEADERS = ("name", "before ms", "after ms", "change ms", "± ms", "")
 
 
 def page(before: Traces, after: Traces, difference: Difference) -> str:
     """Return a page with sentences, the phases of a mean step, tables of changes, and both timelines."""
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(difference))
-    title = f"{_name(before)} → {_name(after)}: what changed"
+    title = f"{' → '.join(_names(before, after))}: what changed"
     charts = "".join([_phases(difference), *_tables(difference)])
     timeline = _timeline(before, after, difference)
     return html_page.fill(__package__, timeline, title=title, heading="What changed", findings=items, charts=charts)
 
 
-def _name(traces: Traces) -> str:
-    path = next(iter(traces.values())).path
-    return f"{path.parent.name}/{path.name}"
+def _names(*runs: Traces) -> list[str]:
+    """Return the names of the files, or of their folders if the files have the same name, or are several."""
+    paths = [next(iter(traces.values())).path for traces in runs]
+    by_folder = max(map(len, runs)) > 1 or len({path.name for path in paths}) == 1
+    return [path.absolute().parent.name if by_folder else path.name for path in paths]
 
 
 def _phases(difference: Difference) -> str:
@@ -65,11 +68,10 @@ def _tables(difference: Difference) -> Iterator[str]:
 
 def _row(change: Change) -> str:
     cells = [f"{ns / 1e6:.3f}" for ns in (change.before_ns, change.after_ns)] + [f"{change.difference_ns / 1e6:+.3f}"]
-    known = change.margin_ns == change.margin_ns
-    interval = f' title="±{milliseconds(change.margin_ns)} ms"' if known else ""
+    cells += ["" if math.isnan(change.margin_ns) else f"{change.margin_ns / 1e6:.3f}", change.remark]
     return (
         f'<tr{" class=quiet" * change.is_noise}><td title="{escape(change.name)}">{escape(short(change.name))}</td>'
-        f"{''.join(f'<td{interval}>{cell}</td>' for cell in cells)}<td>{change.remark}</td></tr>"
+        f"{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
     )
 
 

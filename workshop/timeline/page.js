@@ -89,10 +89,12 @@ function axis(wide, high) {
     pen.fillStyle = colour("quiet");
     pen.fillText(time(at), x(at) + 3, 11);
   }
-  for (const row of data.rows.filter((each) => each.label.endsWith(": steps"))) {
+  const steps = data.rows.filter((each) => each.label.endsWith(": steps"));
+  steps.forEach((row, at) => {  // the steps of another rank, or another run, are not at the same time
+    const below = at + 1 < steps.length ? steps[at + 1].top - GAP + 6 : high;
     pen.fillStyle = colour("step");
-    for (const start of row.start) pen.fillRect(x(start), AXIS - 4, 1, high);
-  }
+    for (const start of row.start) pen.fillRect(x(start), row.top - 4, 1, below - row.top + 4);
+  });
 }
 
 function show(from, to) {

@@ -19,6 +19,9 @@ OUTSIDE = 0.05
 OVERLOOKED = 0.2
 """The probability that a difference as large as `Difference.seen_ns` is taken for noise."""
 
+LEAST_SHARE = 0.001
+"""A change that is a smaller share of a step is listed among the noise."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -79,7 +82,7 @@ class Difference:
     seen_ns: float
     """So large a difference of a step would have been seen four times in five; not a number with one step only."""
     tables: dict[str, list[Change]]
-    """What a step is made of, by the name of the table; what is noise comes last, and what changed most comes first."""
+    """What a step is made of, by the name of the table; what changed most comes first, and what is noise last."""
 
 
 def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> Difference:
@@ -98,7 +101,13 @@ def _table(before: StepTimes, after: StepTimes, table: str) -> list[Change]:
     nothing, none = np.zeros_like(before.duration), np.zeros_like(after.duration)
     times = [one.get(name, nothing) for name in names], [other.get(name, none) for name in names]
     found = _changes(names, *times, before.ranks, after.ranks)
-    return sorted(found, key=lambda change: (change.is_noise, -abs(change.difference_ns), change.name))
+    least = LEAST_SHARE * max(before.duration.mean() / before.ranks, after.duration.mean() / after.ranks)
+
+    def rank(change: Change) -> tuple[bool, float, str]:
+        size = abs(change.difference_ns)
+        return change.is_noise or size < least, -size, change.name
+
+    return sorted(found, key=rank)
 
 
 def _changes(
