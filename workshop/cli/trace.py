@@ -52,7 +52,7 @@ def trace(
     from workshop.profiles.traces import ranks
     from workshop.profiles.traces.findings import findings
     from workshop.profiles.traces.tables import ANALYSES, tables
-    from workshop.recording.torch_profiler import newest
+    from workshop.recording.output_paths import newest
 
     if only is not None and only not in ANALYSES:
         raise typer.BadParameter(f"is one of {', '.join(ANALYSES)}", param_hint="--only")
