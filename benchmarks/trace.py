@@ -1,20 +1,23 @@
-"""Loading traces and the five analyses, ours beside HolisticTraceAnalysis (on PyPI: traceinsight).
+"""The analyses of traces, each beside HolisticTraceAnalysis (on PyPI: traceinsight), and the whole command.
 
     pip install traceinsight    # here, or elsewhere: --python names the other environment's interpreter
     python benchmarks/trace.py TRACE.json.gz ...
     python benchmarks/trace.py --grow
 
-Each side loads a trace and does the five analyses in a process of its own, in turn; "whole" is the time of that process
-from its start to its end, with all that it imports. The floor is what nobody who reads JSON can go below: gunzip, and
-decoding the events into typed objects by msgspec. Without a trace, one is made up as a training run with two streams of
-a GPU would leave it: it is more regular than real ones. With `--grow`, eight made-up ranks of a growing size, ours
-alone.
+Both sides run the same lines but for the import: a process of its own loads a trace and does one analysis, in turn.
+The time is that of loading and analysing; what both import is imported before. Then `workshop trace`, which does all
+analyses, is measured from the start of its process to its end, beside a process that does the same analyses with
+traceinsight. The floor is what nobody who reads JSON can go below: gunzip, and decoding the events into typed objects
+by msgspec. Without a trace, one is made up as a training run with two streams of a GPU would leave it: it is more
+regular than real ones. With `--grow`, eight made-up ranks of a growing size, ours alone.
 """
 
 import argparse
 import gzip
 import json
+import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,34 +25,55 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from workshop.errors import WorkshopError, plain_errors
 
 RANKS = 8
 
-OURS = """
-from workshop.profiles.traces import breakdown, read
-begin = time.perf_counter()
-trace = read(Path(sys.argv[1]))
-loaded = time.perf_counter()
-for analysis in (breakdown.temporal, breakdown.idle, breakdown.comm_comp, breakdown.launches, breakdown.kernel_types,
-                 breakdown.kernels):
-    analysis(trace)
-"""
+ANALYSES = {
+    "temporal breakdown": "analysis.get_temporal_breakdown(visualize=False)",
+    "idle time": "analysis.get_idle_time_breakdown(visualize=False)",
+    "overlap": "analysis.get_comm_comp_overlap(visualize=False)",
+    "kernels": "analysis.get_gpu_kernel_breakdown(visualize=False)",
+    "kernel launches": "analysis.get_cuda_kernel_launch_stats(visualize=False)",
+    "annotations on the GPU": "analysis.get_gpu_user_annotation_breakdown(visualize=False)",
+    "annotations on the CPU": "analysis.get_gpu_user_annotation_breakdown(use_gpu_annotation=False, visualize=False)",
+    "kernels by annotation": "analysis.get_gpu_kernels_with_user_annotations(0)",
+    "kernels of operators": "analysis.get_aten_op_kernels_and_delay()",
+    "frequent sequences": "analysis.get_frequent_cuda_kernel_sequences('aten::', folder, min_pattern_len=3)",
+    "queue length": "analysis.get_queue_length_summary()",
+    "full queue": "analysis.get_time_spent_blocked_on_full_queue(analysis.get_queue_length_time_series())",
+    "bandwidth": "analysis.get_memory_bw_summary()",
+    "counters written": "analysis.generate_trace_with_counters()",
+    "stragglers": "analysis.get_potential_stragglers()",
+    "critical path": "analysis.critical_path_analysis(0, 'ProfilerStep', 0)",
+}
+"""What is compared, as both sides call it."""
+
+OURS = "from workshop.profiles.traces import TraceAnalysis"
 THEIRS = """
 import logging, warnings
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 from hta.trace_analysis import TraceAnalysis
-begin = time.perf_counter()
-analysis = TraceAnalysis(trace_files={0: sys.argv[1]}, trace_dir="")
-loaded = time.perf_counter()
-analysis.get_temporal_breakdown(visualize=False)
-analysis.get_idle_time_breakdown(visualize=False)
-analysis.get_comm_comp_overlap(visualize=False)
-analysis.get_cuda_kernel_launch_stats(visualize=False)
-analysis.get_gpu_kernel_breakdown(visualize=False)
 """
+ANALYSIS = """
+import pandas
+{importing}
+begin = time.perf_counter()
+analysis = TraceAnalysis(trace_files={{0: sys.argv[1]}}, trace_dir="")
+folder = sys.argv[2]
+raised = 0
+{calls}
+"""
+CALL = """
+try:
+    {}
+except Exception:
+    raised += 1
+"""
+
 FLOOR = """
 import gzip
 import msgspec
@@ -71,22 +95,30 @@ loaded = time.perf_counter()
 document = msgspec.json.decode(data, type=Document)
 """
 MEASURED = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
+raised = 0
 {}
-seconds = time.perf_counter() - begin
-peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-children_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-print(json.dumps(dict(seconds=seconds, peak_mb=max(peak_mb, children_mb))))
+print(json.dumps((time.perf_counter() - begin, raised)))
 """
 
 
+class Cost(NamedTuple):
+    """What a process took."""
+
+    seconds: float
+    """Without its imports, unless it is a whole process."""
+    peak_mb: float
+    raised: bool = False
+    """Whether an analysis stopped with an error."""
+
+
 def main() -> None:
-    """Measure and print a table."""
+    """Measure and print tables."""
     parser = argparse.ArgumentParser(description="Load traces and analyse them.")
     parser.add_argument("traces", type=Path, nargs="*", help="real ones; without, one is made up")
     parser.add_argument("--megabytes", type=float, default=54.0, help="of JSON made up; default 54")
-    parser.add_argument("--rounds", type=int, default=5, help="of each; default 5")
+    parser.add_argument("--rounds", type=int, default=3, help="of each; default 3")
     parser.add_argument("--python", default=sys.executable, help="of the environment that has traceinsight")
     parser.add_argument("--grow", action="store_true", help="eight ranks of growing size, ours alone")
     arguments = parser.parse_args()
@@ -95,7 +127,9 @@ def main() -> None:
             grow(Path(folder))
         else:
             for path in arguments.traces or [made_up(Path(folder), arguments.megabytes)]:
-                beside(path, arguments.rounds, arguments.python)
+                # An analysis writes beside the trace.
+                copied = path if path.parent == Path(folder) else Path(shutil.copy(path, folder))
+                beside(copied, arguments.rounds, arguments.python)
     from machine import machine  # it loads torch, whose memory would count for all sides
 
     print(f"\n{machine()}")
@@ -109,22 +143,55 @@ def made_up(folder: Path, megabytes: float) -> Path:
 
 
 def beside(path: Path, rounds: int, python: str) -> None:
-    """Ours, theirs, and the floor, in turn."""
+    """Print what each analysis takes on both sides, and what the command takes that does all of them."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         size = sum(map(len, iter(lambda: file.read(1 << 20), b"")))
-    print(f"\n{path.name}: {size / 1e6:.1f} MB of JSON")
-    sides = {"floor": (sys.executable, FLOOR), "ours": (sys.executable, OURS), "traceinsight": (python, THEIRS)}
-    found = [{side: measured(*how, path) for side, how in sides.items()} for _ in range(rounds)]
-    print(f"{'':14}{'seconds':>9}{'whole':>9}{'MB':>7}   {'seconds / ours':24}whole / ours (min to max)")
-    for side in sides:
-        seconds, whole, peak = (median(each[side][what] for each in found) for what in ("seconds", "whole", "peak_mb"))
-        ratios = [ratio([each[side][what] / each["ours"][what] for each in found]) for what in ("seconds", "whole")]
-        print(f"{side:14}{seconds:9.2f}{whole:9.2f}{peak:7.0f}   {ratios[0]:24}{ratios[1]}", flush=True)
+    floor = measured(sys.executable, FLOOR, path)
+    print(f"\n{path.name}: {size / 1e6:.1f} MB of JSON; the floor is {floor.seconds:.2f} s, {floor.peak_mb:.0f} MB")
+    print(f"{'':24}{'ours':>8}{'theirs':>9}  {'times as fast (min to max)':30}{'ours':>8}{'theirs':>9}")
+    for name, call in ANALYSES.items():
+        ours, theirs = analysis(OURS, [call]), analysis(THEIRS, [call])
+        row(name, [(measured(sys.executable, ours, path), measured(python, theirs, path)) for _ in range(rounds)])
+    command = [sys.executable, "-m", "workshop", "trace", str(path)]
+    all_of_theirs = [python, "-c", MEASURED.format(analysis(THEIRS, [*ANALYSES.values()])), str(path), str(path.parent)]
+    row("workshop trace", [(whole(command)[0], whole(all_of_theirs)[0]) for _ in range(rounds)])
 
 
-def ratio(found: list[float]) -> str:
-    """The median, and how far it scatters."""
-    return f"{median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+def analysis(importing: str, calls: list[str]) -> str:
+    """Return the lines that one side runs."""
+    return ANALYSIS.format(importing=importing, calls="".join(CALL.format(call) for call in calls))
+
+
+def row(name: str, pairs: list[tuple[Cost, Cost]]) -> None:
+    """Print a row: the medians, and how the ratios scatter."""
+    seconds = [median(side.seconds for side in sides) for sides in zip(*pairs, strict=True)]
+    peaks = [median(side.peak_mb for side in sides) for sides in zip(*pairs, strict=True)]
+    ratios = [theirs.seconds / ours.seconds for ours, theirs in pairs]
+    ratio = f"{median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
+    stops = "".join(f"  {who} stops" for who, side in zip(("ours", "theirs"), pairs[0], strict=True) if side.raised)
+    print(f"{name:24}{seconds[0]:6.2f} s{seconds[1]:7.2f} s  {ratio:30}{peaks[0]:5.0f} MB{peaks[1]:6.0f} MB{stops}")
+
+
+def measured(python: str, code: str, path: Path) -> Cost:
+    """Return what a process of its own took without its imports."""
+    cost, output = whole([python, "-c", MEASURED.format(code), str(path), str(path.parent)])
+    seconds, raised = json.loads(output.splitlines()[-1])
+    return Cost(seconds, cost.peak_mb, raised > 0)
+
+
+def whole(command: list[str]) -> tuple[Cost, str]:
+    """Return what a process took from its start to its end, and what it printed."""
+    with tempfile.TemporaryFile("w+") as output:
+        begin = time.perf_counter()
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)  # it alone tells the memory of one process
+        seconds = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        said = output.read()
+    if process.returncode:
+        raise WorkshopError((said.strip().splitlines() or ["failed"])[-1])
+    return Cost(seconds, usage.ru_maxrss / 1024), said
 
 
 def grow(folder: Path) -> None:
@@ -143,15 +210,6 @@ def grow(folder: Path) -> None:
         print(f"{size / 1e9:10.2f}{seconds:9.2f}{seconds / size * 1e9:8.2f}", flush=True)
     peak_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"\npeak memory of the largest process: {peak_mb:.0f} MB")
-
-
-def measured(python: str, code: str, path: Path) -> dict[str, float]:
-    """What a process of its own took: "seconds" without its imports, "whole" with them."""
-    begin = time.perf_counter()
-    done = subprocess.run([python, "-c", MEASURED.format(code), str(path)], capture_output=True, text=True)
-    if done.returncode:
-        raise WorkshopError((done.stderr.strip().splitlines() or ["failed"])[-1])
-    return json.loads(done.stdout.splitlines()[-1]) | {"whole": time.perf_counter() - begin}
 
 
 def write(path: Path, least_bytes: float) -> tuple[int, int]:

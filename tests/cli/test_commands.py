@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from workshop.cli.main import app
+from workshop.cli.main import MODULES, command_line
 
 PROJECT = Path(__file__).parents[2]
 TEXTS = [PROJECT / "README.md", *sorted(PROJECT.glob("docs/*.md")), *sorted(PROJECT.glob("*/README.md"))]
@@ -61,7 +61,7 @@ def check(words: list[str]) -> None:
     """Let the parser have it; nothing is run."""
     match words:
         case ["workshop", *rest]:
-            parse(typer.main.get_command(app), "workshop", rest)
+            parse(typer.main.get_command(command_line()), "workshop", rest)
         case ["kernprof", flags, *rest]:
             assert flags in ("-l", "-lv")
             check(["python", *rest])
@@ -113,6 +113,13 @@ def test_there_are_many() -> None:
     assert {where for where, _ in found} >= {"README.md", "workshop/parts/part3/README.md", NOTEBOOK.name}
 
 
+def test_the_module_of_each_command_is_known() -> None:
+    for typed in typer.main.get_command(command_line()).commands:  # type: ignore[attr-defined]
+        [module] = [module for module, names in MODULES.items() if typed in names]
+        alone = typer.main.get_command(command_line(typed)).commands  # type: ignore[attr-defined]
+        assert set(alone) == set(MODULES[module])
+
+
 def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Every command that does something, with its whole name."""
     if hasattr(command, "commands"):
@@ -122,7 +129,7 @@ def leaves(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, command
 
 
-@pytest.mark.parametrize(("name", "command"), list(leaves(typer.main.get_command(app), "workshop")))
+@pytest.mark.parametrize(("name", "command"), list(leaves(typer.main.get_command(command_line()), "workshop")))
 def test_every_help_text_has_a_short_summary_and_an_example_that_parses(name: str, command: Any) -> None:
     assert len(command.help.split("\n\n")[0]) <= 60, "a longer one is cut off in a terminal"
     [example] = re.findall(r"^ *Example: (.*)$", command.help, re.M)

@@ -21,6 +21,7 @@ from workshop.pets.layout import DEFAULT_DATA
 
 app = typer.Typer()
 dev_app = typer.Typer(no_args_is_help=True)
+app.add_typer(dev_app, name="dev", help="Prove that the workshop's own checks are right.")
 
 
 @app.command(rich_help_panel=COURSE)

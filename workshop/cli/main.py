@@ -2,16 +2,27 @@
 
 import signal
 import sys
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from workshop.cli import check, course, lines, record, recordings, runs, setup, trace
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUMENTS
 from workshop.cli.output import filled
-from workshop.course.progress import next_step
 from workshop.errors import EXIT_INTERRUPTED, plain_errors
+
+MODULES = {
+    "course": ("list", "show", "hint", "diff", "solution", "start", "reset"),
+    "check": ("check", "watch", "dev"),
+    "setup": ("doctor", "data"),
+    "runs": ("measure", "compare", "monitor"),
+    "lines": ("lines",),
+    "recordings": ("py-spy-report", "flamegraph"),
+    "trace": ("trace",),
+    "record": ("torchrun", "record"),
+}
+"""The commands of each module here. Only the module of the command that was typed is loaded, to start sooner."""
 
 
 class GroupedCommands(TyperGroup):
@@ -31,20 +42,20 @@ class GroupedCommands(TyperGroup):
                 formatter.write_dl(rows)
 
 
-app = typer.Typer(
-    cls=GroupedCommands,
-    epilog="Without a command, it says what to do next.",
-    invoke_without_command=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-for module in (course, check, setup, runs, lines, recordings, trace, record):
-    app.add_typer(module.app)
-app.add_typer(setup.data_app, name="data", help="Get the pictures: photos, or a stand-in.", rich_help_panel=COURSE)
-RECORD_HELP = "Record a run with a profiler, without an edit to it."
-app.add_typer(record.record_app, name="record", help=RECORD_HELP, rich_help_panel=INSTRUMENTS)
-app.add_typer(check.dev_app, name="dev", help="Prove that the workshop's own checks are right.")
+def command_line(typed: str = "") -> typer.Typer:
+    """Return the command line with the module of one command; with all of them if there is no such command."""
+    app = typer.Typer(
+        cls=GroupedCommands,
+        epilog="Without a command, it says what to do next.",
+        invoke_without_command=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for module in [name for name, has in MODULES.items() if typed in has] or MODULES:
+        app.add_typer(import_module(f"workshop.cli.{module}").app)
+    app.callback()(what_next)
+    return app
 
 
 def main() -> None:
@@ -55,16 +66,18 @@ def main() -> None:
             signal.signal(number, lambda received, _: sys.exit(128 + received))
     with plain_errors():
         try:
-            app(prog_name="workshop")  # also when it is run as a module
+            command_line(*sys.argv[1:2])(prog_name="workshop")  # also when it is run as a module
         except SystemExit as stop:
             if stop.code == EXIT_INTERRUPTED:  # typer ends without a word
                 raise KeyboardInterrupt from None
             raise
 
 
-@app.callback()
 def what_next(context: typer.Context) -> None:
     """A profiling workshop for PyTorch."""
     if context.invoked_subcommand is None:
-        says, command = next_step(course.state_beside(None), DEFAULT_SCRIPT)
+        from workshop.cli.course import state_beside
+        from workshop.course.progress import next_step
+
+        says, command = next_step(state_beside(None), DEFAULT_SCRIPT)
         print(f"{filled(says)}\n\n    {command}\n\nAll commands: workshop --help")

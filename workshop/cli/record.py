@@ -21,6 +21,8 @@ MOSTLY_WAITING = 0.5
 
 app = typer.Typer()
 record_app = typer.Typer(no_args_is_help=True)
+RECORD_HELP = "Record a run with a profiler, without an edit to it."
+app.add_typer(record_app, name="record", help=RECORD_HELP, rich_help_panel=INSTRUMENTS)
 
 
 @record_app.command("lines", context_settings=COMMAND_FOLLOWS)

@@ -16,6 +16,7 @@ EXIT_NOT_READY = 1
 
 app = typer.Typer()
 data_app = typer.Typer(no_args_is_help=True)
+app.add_typer(data_app, name="data", help="Get the pictures: photos, or a stand-in.", rich_help_panel=COURSE)
 
 
 @app.command(rich_help_panel=COURSE)

@@ -55,7 +55,7 @@ def trace(
     too.
     """
     from workshop.cli.trace_files import read_traces
-    from workshop.recording.torch_profiler import newest
+    from workshop.recording.output_paths import newest
 
     exclude_each_other(as_json, as_csv)
     if as_csv and only is None:
@@ -97,7 +97,7 @@ def _check(only: str | None, hta: bool, as_json: bool) -> None:
 
 
 def _newest() -> Path:
-    from workshop.recording.torch_profiler import newest
+    from workshop.recording.output_paths import newest
 
     found = newest(Path("prof"))
     if not found.is_dir():

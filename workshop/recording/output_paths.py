@@ -1,8 +1,12 @@
 """The names of recordings: no rank, no node and no later run overwrites the recording of another."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
+
+TRACES = "*.pt.trace.json.gz"
+"""The names of traces in the folder of a recording."""
 
 
 def output_path(output: str, default: str, environment: Mapping[str, str] = os.environ) -> Path:
@@ -29,4 +33,21 @@ def output_path(output: str, default: str, environment: Mapping[str, str] = os.e
     while free.exists():
         number += 1
         free = path.with_name(f"{name}-{number}{path.suffix}")
+    return free
+
+
+def newest(folder: Path) -> Path:
+    """Return the newest folder with traces: this one, or one that `free_folder` has given its name and a number."""
+    names = re.compile(re.escape(folder.name) + r"(-\d+)?")
+    found = [each for each in folder.parent.iterdir() if names.fullmatch(each.name)]
+    traces = [path for each in found for path in each.glob(TRACES)]
+    return max(traces, key=lambda path: path.stat().st_mtime).parent if traces else folder
+
+
+def free_folder(folder: Path) -> Path:
+    """Return a folder for traces: this one, or one with a number if it has the traces of another run."""
+    number, free = 1, folder
+    while any(free.glob(TRACES)):
+        number += 1
+        free = folder.with_name(f"{folder.name}-{number}")
     return free

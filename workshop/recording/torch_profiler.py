@@ -1,7 +1,6 @@
 """torch.profiler around a command: it records each process that trains, without an edit to its script."""
 
 import os
-import re
 import shlex
 import subprocess
 import tempfile
@@ -18,13 +17,11 @@ from workshop.probe.settings import PROFILER_VARIABLE, ProfilerOptions, Profiler
 from workshop.processes.process_tree import wait_for_end
 from workshop.processes.script import Say, probe_environment
 from workshop.recording.command import as_command
+from workshop.recording.output_paths import TRACES, free_folder
 from workshop.recording.slurm import job_script
 
 SETTLED_S = 2.0
 """Where no trace has come for this long, none will come."""
-
-TRACES = "*.pt.trace.json.gz"
-"""The names of the traces in their folder."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
         WorkshopError: there is no such command, the folder cannot be made, or too little was trained to be recorded.
     """
     command = as_command(command)
-    folder = _free_folder(Path(options.prof_dir))
+    folder = free_folder(Path(options.prof_dir))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -98,23 +95,6 @@ def slurm_job(command: list[str], options: ProfilerOptions) -> str:
         if value != field.default:
             flags += [flag] if value is True else [flag, ",".join(value) if isinstance(value, tuple) else str(value)]
     return job_script(["workshop", "record", "torch", *flags], command)
-
-
-def newest(folder: Path) -> Path:
-    """Return the newest folder with traces: this one, or one that `record` has given its name and a number."""
-    names = re.compile(re.escape(folder.name) + r"(-\d+)?")
-    found = [each for each in folder.parent.iterdir() if names.fullmatch(each.name)]
-    traces = [path for each in found for path in each.glob(TRACES)]
-    return max(traces, key=lambda path: path.stat().st_mtime).parent if traces else folder
-
-
-def _free_folder(folder: Path) -> Path:
-    """Return the folder, or one with a number if it has the traces of another run."""
-    number, free = 1, folder
-    while any(free.glob(TRACES)):
-        number += 1
-        free = folder.with_name(f"{folder.name}-{number}")
-    return free
 
 
 def _why_nothing(command: list[str], options: ProfilerOptions, processes: list[ProfilerReport], exit_code: int) -> str:

@@ -85,7 +85,7 @@ def test_steps_and_phases_are_those_of_the_ranges(report: Make) -> None:
         }
     found = tables(traces)
     assert (found["temporal"], found["idle"]) == ([], []), "no operators are in it"
-    assert [each.part for each in findings(traces)] == ["parts 3 and 5"]
+    assert [each.part for each in findings(traces)] == ["parts 3 to 5"]
 
 
 def test_what_the_gpu_did_is_what_it_would_be_of_a_trace(report: Make) -> None:

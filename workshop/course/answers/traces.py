@@ -8,7 +8,7 @@ from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import TRACED
 from workshop.profiles.traces import load, read
 from workshop.profiles.traces.steps import stragglers, traced_steps
-from workshop.recording.torch_profiler import TRACES
+from workshop.recording.output_paths import TRACES
 
 LEAST_BEHIND = 0.1
 """A rank is slow if it works longer than the quickest one by at least this share of a step."""

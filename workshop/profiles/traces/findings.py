@@ -1,6 +1,7 @@
 """Says in words where a training loses time by its traces, what that costs, and what to do about it."""
 
 from dataclasses import dataclass
+from statistics import median
 
 from workshop.probe.phases import Phase
 from workshop.profiles.traces import breakdown
@@ -11,6 +12,12 @@ from workshop.profiles.traces.trace import Trace
 
 LEAST_SHARE = 0.03
 """The least share of the time that is worth a sentence."""
+
+LEAST_STEPS = 5
+"""The number of steps from which on a single one can be told from the others."""
+
+LONG_STEP = 1.5
+"""A step that takes so many times as long as the median is a long one."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ def findings(traces: dict[Rank, Trace]) -> list[Finding]:
     found: list[Finding] = []
     for rank, trace in traces.items():
         who = "" if len(traces) == 1 else f"rank {rank}: "
-        found += _data_wait(who, trace)
+        found += [*_data_wait(who, trace), *_long_steps(who, trace)]
         found += _device(who, trace) if len(trace.gpu) else _cpu(who, trace)
     found += _slowest_rank(traces)
     return sorted((each for each in found if each.share >= LEAST_SHARE), key=lambda each: -each.share)
@@ -45,7 +52,20 @@ def _data_wait(who: str, trace: Trace) -> list[Finding]:
     if not whole:
         return []
     text = f"{who}the training waits for data for {waiting / whole:.0%} of its steps ({_time(waiting)}); load it faster"
-    return [Finding(waiting / whole, text, "parts 3 and 5")]
+    return [Finding(waiting / whole, text, "parts 3 to 5")]
+
+
+def _long_steps(who: str, trace: Trace) -> list[Finding]:
+    lengths = [step.end - step.start for step in traced_steps(trace)]
+    if len(lengths) < LEAST_STEPS:
+        return []
+    usual = median(lengths)
+    excess = [length - usual for length in lengths if length > LONG_STEP * usual]
+    text = (
+        f"{who}{len(excess)} of {len(lengths)} steps take more than {LONG_STEP} times as long as the median, "
+        f"{_time(usual)}; together that is {_time(sum(excess))} more. What do they do that the others do not?"
+    )
+    return [Finding(sum(excess) / sum(lengths), text, "part 11")]
 
 
 def _device(who: str, trace: Trace) -> list[Finding]:
@@ -85,7 +105,8 @@ def _cpu(who: str, trace: Trace) -> list[Finding]:
     found = []
     for row in operators(trace)[:1]:
         share = row["self_cpu(us)"] / whole_us
-        found.append(Finding(share, f"{who}{row['name']} takes {share:.0%} of the time, in {row['count']} calls"))
+        text = f"{who}{row['name']} takes {share:.0%} of the time, in {row['count']} calls; find the line that calls it"
+        found.append(Finding(share, text, "part 9"))
     shares = {row["idle_category"]: row["idle_time"] / whole_us for row in breakdown.idle(trace)}
     if share := shares.get("communication"):
         text = f"{who}for {share:.0%} of the time, the thread that trains waits for the other ranks"

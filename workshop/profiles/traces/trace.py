@@ -81,6 +81,8 @@ class EventColumns:
 
 
 _COLUMNS = tuple(EventColumns.__dataclass_fields__)
+_COUNTED = ("bytes", "bandwidth", "ts", "dur")
+"""The columns that are summed up; the others only tell events apart, and take 32 bits if that is enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ class Trace:
     @cached_property
     def thread(self) -> Ints:
         """A number for each pair of process and thread, by event."""
-        return self.events.pid * (int(self.events.tid.max(initial=0)) + 1) + self.events.tid
+        return self.events.pid.astype(np.int64) * (int(self.events.tid.max(initial=0)) + 1) + self.events.tid
 
     @cached_property
     def on_gpu(self) -> Mask:
@@ -257,7 +259,15 @@ class _ColumnBuilder:
     def columns(self) -> EventColumns:
         """Return the columns of all events that were added."""
         parts: list[list[Any]] = self._parts or [[np.empty(0, np.int64)] * len(_COLUMNS)]
-        return EventColumns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        columns = [list(column) for column in zip(*parts, strict=True)]
+        parts.clear()
+        found = {}
+        for name in _COLUMNS:  # one by one, as the blocks and the whole take twice the memory
+            found[name] = np.concatenate(columns.pop(0))
+            fits = found[name].min(initial=0) >= -(2**31) and found[name].max(initial=0) < 2**31
+            if name not in _COUNTED and fits:
+                found[name] = found[name].astype(np.int32)
+        return EventColumns(**found)
 
 
 def _integers(values: list[Any], missing: int) -> Ints:
