@@ -48,11 +48,11 @@ def trace(
 
     Traces of torch.profiler: computing, communicating, copying, idle, and why.
 
-    Examples: workshop trace prof; workshop trace --diff before after
+    Example: workshop trace prof
 
     Reads what torch.profiler exports, also compressed; of a damaged trace, what can be read. All times are exact to the
     nanosecond. With --hta-compat they are rounded as HolisticTraceAnalysis rounds them, and its other errors are kept,
-    too.
+    too. With --diff it says what changed from one run to another, and what of that is noise.
     """
     from workshop.cli.trace_files import read_traces
     from workshop.recording.output_paths import newest

@@ -96,7 +96,7 @@ class TraceAnalysis:
             found = breakdown.launches(trace)._asdict()
             columns = {name: found[name] / 1000 for name in times}
             names = [trace.names[number] for number in found["name"]]
-            tables[rank] = _data_frame({"correlation": found["correlation"]} | columns | {"name": names})
+            tables[rank] = data_frame({"correlation": found["correlation"]} | columns | {"name": names})
             if visualize:
                 _show("histogram", tables[rank], f"Rank {rank}: launches (µs)", x=times, barmode="overlay")
         return tables
@@ -122,7 +122,7 @@ class TraceAnalysis:
 
     def get_stragglers(self) -> "pandas.DataFrame":
         """Return the ranks by their own work in a step; the slowest first."""
-        return _data_frame(steps.stragglers(self.traces))
+        return data_frame(steps.stragglers(self.traces))
 
     def get_findings(self) -> list[str]:
         """Return sentences about what costs time; what costs most comes first."""
@@ -132,10 +132,15 @@ class TraceAnalysis:
         return {rank: trace for rank, trace in self.traces.items() if ranks is None or rank in ranks}
 
     def _frame(self, analysis: Callable[[Trace], Any], ranks: list[Rank] | None = None) -> "pandas.DataFrame":
-        return _data_frame(rows_of_all(self._chosen(ranks), analysis))
+        return data_frame(rows_of_all(self._chosen(ranks), analysis))
 
 
-def _data_frame(data: Any) -> "pandas.DataFrame":
+def data_frame(data: Any) -> "pandas.DataFrame":
+    """Return a data frame.
+
+    Raises:
+        TraceError: pandas is not installed.
+    """
     try:
         import pandas
     except ImportError:
@@ -147,8 +152,17 @@ def _show(chart: str, data: "pandas.DataFrame", title: str, **options: Any) -> N
     """Show one of the charts of plotly.express, unless there is nothing to draw."""
     if not len(data):
         return
+    getattr(plotly_express(), chart)(data, title=title, **options).show()
+
+
+def plotly_express() -> Any:
+    """Return the module that draws charts.
+
+    Raises:
+        TraceError: plotly is not installed.
+    """
     try:
         import plotly.express
     except ImportError:
         raise TraceError(f"pictures need plotly: {INSTALL}; or say visualize=False") from None
-    getattr(plotly.express, chart)(data, title=title, **options).show()
+    return plotly.express
