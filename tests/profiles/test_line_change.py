@@ -152,11 +152,6 @@ def test_one_run_says_nothing_of_noise(change: LineChange) -> None:
     assert not any(row.is_noise for each in change.functions for row in each.rows)
 
 
-@pytest.mark.parametrize(("t", "freedom", "p"), [(0.0, 4, 1.0), (2.776, 4, 0.05), (12.706, 1, 0.05), (3.169, 10, 0.01)])
-def test_the_tail_of_students_t(t: float, freedom: float, p: float) -> None:
-    assert line_change._student_tail(t, freedom) == pytest.approx(p, rel=1e-3)  # the values of printed tables
-
-
 def test_runs_of_different_scripts_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(WorkshopError, match=r"are not runs of the same script\.py"):
         line_change.between([profile(tmp_path, BEFORE, OLD), profile(tmp_path, AFTER, NEW)], [])

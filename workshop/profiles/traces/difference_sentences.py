@@ -18,6 +18,9 @@ LONGEST_NAME = 60
 
 SIGNIFICANT_DIGITS = 3
 
+ALL_DIGITS = 6
+"""The digits behind the point of a time in ms that is exact to the ns."""
+
 NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
 TITLES = {
     "phases": "Phases of a mean step (they sum up to it)",
@@ -56,10 +59,10 @@ def short(name: str) -> str:
 
 
 def milliseconds(ns: float) -> str:
-    """Return a time in ms, without its sign and unit, to three digits, or all digits before the point."""
+    """Return a time in ms, without its sign and unit, to three digits, and never less than all before the point."""
     value = abs(ns) / 1e6
-    digits = next((digits for digits in range(SIGNIFICANT_DIGITS) if value >= 10 ** (2 - digits)), SIGNIFICANT_DIGITS)
-    return f"{value:,.{digits}f}"
+    digits = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value)) if value else 0
+    return f"{value:,.{min(max(digits, 0), ALL_DIGITS)}f}"
 
 
 def _step(difference: Difference) -> str:

@@ -1,0 +1,87 @@
+"""What steps are made of: exact sums, whatever the trace, and which steps are compared."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_traces import a_step, event, launched, made_up, write
+
+from workshop.profiles.traces import Trace, read
+from workshop.profiles.traces.operators import operators
+from workshop.profiles.traces.step_times import NO_OPERATOR, has_steps, innermost, step_times
+from workshop.profiles.traces.steps import traced_steps
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), by_step=st.booleans())
+def test_phases_and_operators_sum_up_to_each_step(seed: int, by_step: bool, tmp_path: Path) -> None:
+    traces = {rank: read(write(tmp_path / f"{rank}.json", made_up(seed + rank))) for rank in range(2)}
+    by_step &= has_steps(traces)  # type: ignore[arg-type]
+    found = step_times(traces, by_step)  # type: ignore[arg-type]
+    for table in ("phases", "operators"):
+        assert np.array_equal(sum(found.tables[table].values()), found.duration)
+    assert all((time >= 0).all() for times in found.tables.values() for time in times.values())
+    if not by_step:
+        for table in ("kernels", "streams"):
+            launches = sum(int(time.sum()) for time in found.tables[table].values())
+            assert launches <= sum(int(trace.gpu.dur.sum()) for trace in traces.values())
+
+
+def test_phases_are_those_of_the_steps(trace: Any) -> None:
+    one = trace(*(a_step(number, 200 * number) for number in range(3)))
+    found = step_times({0: one}, True)
+    for phase, times in found.tables["phases"].items():
+        assert times.tolist() == [step.phases[phase] for step in traced_steps(one)]
+
+
+def test_self_times_are_those_of_the_operators(trace: Any) -> None:
+    one = trace(a_step(0, 0), a_step(1, 200))
+    times = step_times({0: one}, True).tables["operators"]
+    own = {row["name"]: round(row["self_cpu(us)"] * 1000) for row in operators(one)}
+    assert {name: int(time.sum()) for name, time in times.items() if not name.startswith(NO_OPERATOR)} == own
+    assert times[f"{NO_OPERATOR}data wait"].tolist() == [20_000, 20_000]
+
+
+def test_of_operators_that_overlap_the_later_one_counts(trace: Any) -> None:
+    one: Trace = trace(event("cpu_op", "a", 0, 10), event("cpu_op", "b", 5, 10), event("cpu_op", "c", 20, 0))
+    names, spans = innermost(one)
+    assert [one.names[name] for name in names] == ["a", "b"]
+    assert (spans.start.tolist(), spans.end.tolist()) == ([0, 5_000], [5_000, 15_000])
+
+
+def test_the_first_of_many_steps_is_left_out(trace: Any) -> None:
+    few, many = (trace(*(a_step(number, 200 * number) for number in range(count))) for count in (3, 4))
+    assert len(step_times({0: few}, True).duration) == 3
+    found = step_times({0: many}, True)
+    assert len(found.duration) == 3
+    assert found.begins == {0: 200_000}
+
+
+def test_a_step_of_all_ranks_is_one_sample(trace: Any) -> None:
+    ranks = {
+        0: trace(a_step(1, 0), a_step(2, 200)),
+        1: trace(a_step(2, 7000, work=110), a_step(3, 7200)),
+    }
+    found = step_times(ranks, True)  # type: ignore[arg-type]
+    assert (found.ranks, found.duration.tolist()) == (2, [210_000])
+    apart = step_times({0: ranks[0], 1: trace(a_step(8, 0), a_step(9, 200))}, True)
+    assert apart.duration.tolist() == [200_000, 200_000], "ranks that share no number share the first step"
+
+
+def test_kernels_count_for_the_step_that_launched_them(trace: Any) -> None:
+    late = launched("gemm", (50, 1), (150, 30))
+    found = step_times({0: trace(a_step(1, 0), a_step(2, 100), late)}, True)
+    assert found.tables["kernels"]["gemm"].tolist() == [30_000, 0]
+    assert found.tables["streams"] == {"device 0, stream 7": pytest.approx([30_000, 0])}
+    assert found.on_device
+
+
+def test_without_steps_the_recording_is_one(trace: Any) -> None:
+    one = trace(event("cpu_op", "aten::add", 10, 5), event("cpu_op", "aten::mul", 30, 10))
+    assert not has_steps({0: one})
+    found = step_times({0: one}, False)
+    assert found.duration.tolist() == [30_000]
+    assert found.tables["phases"] == {"forward": [15_000], "other": [15_000]}
