@@ -9,6 +9,9 @@ import pytest
 from conftest import Run
 from made_traces import a_step, event, write
 
+from workshop.cli.trace_difference import as_text
+from workshop.profiles.traces import load
+from workshop.profiles.traces.difference import compare
 from workshop.profiles.traces.step_times import TABLES
 
 
@@ -39,6 +42,13 @@ def test_words_come_first_then_tables(runs: Path, workshop: Run) -> None:
     only = workshop("trace", "--diff", "before", "after", "--only", "phases").stdout
     assert only.startswith("Phases of a mean step")
     assert "self time of operators" not in only
+
+
+def test_no_line_of_a_table_is_wider_than_a_terminal_of_80_columns(runs: Path) -> None:
+    found = compare(*(load([runs / name]) for name in ("before", "after")))
+    for table in TABLES:
+        assert max(map(len, as_text(found, table, 80).splitlines()), default=0) <= 80
+    assert "aten::longat…" in as_text(found, "operators", 80)
 
 
 def test_a_run_against_itself(runs: Path, workshop: Run) -> None:

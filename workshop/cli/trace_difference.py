@@ -40,7 +40,7 @@ def print_difference(
     elif as_json:
         print_json(before=trace_rows(traces[0]), after=trace_rows(traces[1]), **_fields(found, only))
     else:
-        print(_as_text(found, only, width))
+        print(as_text(found, only, width))
     for note in [*traces[0].notes, *traces[1].notes]:
         say(note)
 
@@ -53,7 +53,8 @@ def _fields(found: Difference, only: str | None) -> dict[str, object]:
     return {"sentences": sentences(found), **step, **tables}
 
 
-def _as_text(found: Difference, only: str | None, width: int | None) -> str:
+def as_text(found: Difference, only: str | None, width: int | None) -> str:
+    """Return the sentences, and one table below the other; tables without a row are left out."""
     texts = [] if only else [filled(sentence) for sentence in sentences(found)]
     tables = [_table(TITLES[name], found.tables[name], width) for name in TABLES if only in (None, name)]
     return "\n".join(texts) + "\n\n" * bool(texts) + "\n\n".join(filter(None, tables))

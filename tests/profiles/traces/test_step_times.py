@@ -45,11 +45,21 @@ def test_self_times_are_those_of_the_operators(trace: Any) -> None:
     assert times[f"{NO_OPERATOR}data wait"].tolist() == [20_000, 20_000]
 
 
-def test_of_operators_that_overlap_the_later_one_counts(trace: Any) -> None:
-    one: Trace = trace(event("cpu_op", "a", 0, 10), event("cpu_op", "b", 5, 10), event("cpu_op", "c", 20, 0))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=20))
+def test_of_operators_that_overlap_the_latest_runs(times: list[tuple[int, int]], trace: Any) -> None:
+    """As when each is painted over those that began before it, and a shorter one over a longer one."""
+    times.sort(key=lambda each: (each[0], -each[1]))
+    one: Trace = trace([event("cpu_op", f"op{number}", *each) for number, each in enumerate(times)])
+    painted: dict[int, str] = {}
+    for number, (start, dur) in enumerate(times):
+        painted |= dict.fromkeys(range(start, start + dur), f"op{number}")
     names, spans = innermost(one)
-    assert [one.names[name] for name in names] == ["a", "b"]
-    assert (spans.start.tolist(), spans.end.tolist()) == ([0, 5_000], [5_000, 15_000])
+    assert (spans.start[1:] >= spans.end[:-1]).all()
+    found: dict[int, str] = {}
+    for name, start, end in zip(names, spans.start // 1000, spans.end // 1000, strict=True):
+        found |= dict.fromkeys(range(start, end), one.names[name])
+    assert found == painted
 
 
 def test_the_first_of_many_steps_is_left_out(trace: Any) -> None:

@@ -24,7 +24,7 @@ ALL_DIGITS = 6
 NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
 TITLES = {
     "phases": "Phases of a mean step (they sum up to it)",
-    "operators": "The thread that trains in a mean step: self time of operators, and the rest by phase (sums up to it)",
+    "operators": "The thread that trains: operators' self time, and the rest (they sum up to it)",
     "kernels": "Kernels, copies and sets (time on the device for a mean step; they may overlap)",
     "annotations": "Annotations (time in a mean step; one may contain others)",
     "streams": "Streams of the devices (time on the device for a mean step)",

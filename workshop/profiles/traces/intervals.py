@@ -67,6 +67,19 @@ def overlap(one: Spans, other: Spans) -> Spans:
     return Spans(found.start, found.end)
 
 
+def shared(spans: Spans, windows: Spans) -> Ints:
+    """Return how much of some time is in each window, in ns; windows end in the order in which they start."""
+    found = meetings(spans, windows)
+    return sums(found.other, found.end - found.start, len(windows.start))
+
+
+def sums(group: Ints, values: Ints, groups: int) -> Ints:
+    """Return the sum of the values of each group, which is a number from 0."""
+    found = np.zeros(groups, np.int64)
+    np.add.at(found, group, values)
+    return found
+
+
 def without(one: Spans, other: Spans) -> Spans:
     """Return the time that one covers and the other does not."""
     if not len(one.start) or not len(other.start):

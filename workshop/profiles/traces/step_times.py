@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
-from workshop.profiles.traces.intervals import Ints, Spans, meetings, union, without
+from workshop.profiles.traces.intervals import Ints, Spans, meetings, shared, sums, union, without
 from workshop.profiles.traces.ranks import Rank, number_of
 from workshop.profiles.traces.steps import phase_spans, traced_steps
 from workshop.profiles.traces.trace import Trace
@@ -128,7 +128,7 @@ def _tables_of(trace: Trace, windows: Spans) -> dict[str, Times]:
 
 def _with_the_rest(phases: dict[Phase, Spans], windows: Spans, whole: Ints) -> dict[str, Ints]:
     """Return the time of each phase in each window, and the rest of the whole as other."""
-    times = {phase: _shared(when, windows) for phase, when in phases.items()}
+    times = {phase: shared(when, windows) for phase, when in phases.items()}
     times[Phase.OTHER] = whole - sum(times.values())
     return {str(phase): times[phase] for phase in TRACED}
 
@@ -139,7 +139,7 @@ def _operators(trace: Trace, phases: dict[Phase, Spans], windows: Spans) -> Time
     found = meetings(running, windows)
     lengths = found.end - found.start
     times = _grouped(trace.names, name[found.one], found.other, lengths, len(windows.start))
-    without_one = windows.end - windows.start - _sums(found.other, lengths, len(windows.start))
+    without_one = windows.end - windows.start - sums(found.other, lengths, len(windows.start))
     busy = union(*running)
     idle = _with_the_rest({phase: without(when, busy) for phase, when in phases.items()}, windows, without_one)
     return times | {f"{NO_OPERATOR}{phase}": time for phase, time in idle.items()}
@@ -149,28 +149,29 @@ def innermost(trace: Trace) -> tuple[Ints, Spans]:
     """Return when which operator ran on the training thread, and none that it called: names, and disjoint times."""
     events = trace.events[trace.on_main_thread & trace.of("cpu_op")]
     events = events[np.lexsort((-events.dur, events.ts))]
-    stack: list[tuple[int, int]] = []  # name, end
-    found: list[tuple[int, int, int]] = []  # name, start, end
-    now = 0
+    edges = np.sort(np.concatenate([events.ts, events.end]))
+    latest = _latest(np.searchsorted(edges, events.ts), np.searchsorted(edges, events.end), len(edges))
+    border = np.flatnonzero(np.diff(latest, prepend=-1))
+    running = latest[border] >= 0  # nothing runs after the last border
+    start, end = edges[border[running]], edges[border[np.flatnonzero(running) + 1]]
+    return events.name[latest[border[running]]], Spans(start, end)
 
-    def run_until(time: int) -> None:
-        nonlocal now
-        while stack and now < time:
-            name, end = stack[-1]
-            if end > now:
-                found.append((name, now, min(end, time)))
-                now = min(end, time)
-            if end <= now:
-                stack.pop()
 
-    for name, start, end in zip(events.name.tolist(), events.ts.tolist(), events.end.tolist(), strict=True):
-        run_until(start)
-        now = start
-        stack.append((name, end))
-    if stack:
-        run_until(max(end for _, end in stack))
-    columns = np.array(found, np.int64).reshape(-1, 3)
-    return columns[:, 0], Spans(columns[:, 1], columns[:, 2])
+def _latest(first: Ints, behind: Ints, cells: int) -> Ints:
+    """Return for each cell the last of the ranges of cells that cover it, or -1.
+
+    Two overlapping blocks of cells make up a range, whose length is a power of 2, and two blocks make up one that is
+    twice as long. So blocks are halved, from the longest to single cells.
+    """
+    latest = np.full(cells, -1)
+    power = np.frexp(behind - first)[1] - 1  # -1 of an empty range
+    for size in range(int(power.max(initial=-1)), -1, -1):
+        half = 1 << size
+        latest[half:] = np.maximum(latest[half:], latest[:-half])
+        here = np.flatnonzero(power == size)
+        np.maximum.at(latest, first[here], here)
+        np.maximum.at(latest, behind[here] - half, here)
+    return latest
 
 
 def _annotations(trace: Trace, windows: Spans) -> Times:
@@ -194,21 +195,9 @@ def _launched(trace: Trace, labels: list[str], label: Ints, windows: Spans) -> T
     return _grouped(labels, label[inside], window[inside], trace.gpu.dur[inside], len(windows.start))
 
 
-def _shared(spans: Spans, windows: Spans) -> Ints:
-    found = meetings(spans, windows)
-    return _sums(found.other, found.end - found.start, len(windows.start))
-
-
-def _sums(window: Ints, lengths: Ints, windows: int) -> Ints:
-    """Return the sum of lengths in each window."""
-    sums = np.zeros(windows, np.int64)
-    np.add.at(sums, window, lengths)
-    return sums
-
-
 def _grouped(labels: list[str], label: Ints, window: Ints, lengths: Ints, windows: int) -> Times:
     """Return the sum of lengths in each window by their label."""
     used, row = np.unique(label, return_inverse=True)
-    sums = np.zeros((len(used), windows), np.int64)
-    np.add.at(sums, (row, window), lengths)
-    return {labels[number]: time for number, time in zip(used.tolist(), sums, strict=True)}
+    times = np.zeros((len(used), windows), np.int64)
+    np.add.at(times, (row, window), lengths)
+    return {labels[number]: time for number, time in zip(used.tolist(), times, strict=True)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
 from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, spans
-from workshop.profiles.traces.intervals import Spans, overlap, union, without
+from workshop.profiles.traces.intervals import Spans, shared, union, without
 from workshop.profiles.traces.ranks import Rank, number_of
 from workshop.profiles.traces.trace import Trace
 
@@ -39,17 +39,15 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
 def _steps(trace: Trace) -> list[TracedStep]:
     rows = np.flatnonzero(trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
     rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
-    phases, talking, busy = phase_spans(trace), _communication(trace), trace.gpu.spans()
-    found = []
-    for row in rows:
-        start, end = int(trace.events.ts[row]), int(trace.events.end[row])
-        step = Spans(np.array([start]), np.array([end]))
-        times = {phase: overlap(when, step).length for phase, when in phases.items()}
-        times[Phase.OTHER] = end - start - sum(times.values())
-        times = {phase: times[phase] for phase in TRACED}
-        number = int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
-        found.append(TracedStep(number, start, end, times, overlap(talking, step).length, overlap(busy, step).length))
-    return found
+    steps = Spans(trace.events.ts[rows], trace.events.end[rows])
+    numbers = [int(trace.names[name].partition("#")[2].split()[0]) for name in trace.events.name[rows]]
+    phases = {phase: shared(when, steps) for phase, when in phase_spans(trace).items()}
+    phases[Phase.OTHER] = steps.end - steps.start - sum(phases.values())
+    columns = (phases[phase].tolist() for phase in TRACED)
+    times = [dict(zip(TRACED, step, strict=True)) for step in zip(*columns, strict=True)]
+    talking, busy = shared(_communication(trace), steps), shared(trace.gpu.spans(), steps)
+    fields = (numbers, steps.start.tolist(), steps.end.tolist(), times, talking.tolist(), busy.tolist())
+    return [TracedStep(*step) for step in zip(*fields, strict=True)]
 
 
 def phase_spans(trace: Trace) -> dict[Phase, Spans]:
