@@ -46,7 +46,7 @@ def test_self_times_are_those_of_the_operators(trace: Any) -> None:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=20))
+@given(times=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=20))
 def test_of_operators_that_overlap_the_latest_runs(times: list[tuple[int, int]], trace: Any) -> None:
     """As when each is painted over those that began before it, and a shorter one over a longer one."""
     times.sort(key=lambda each: (each[0], -each[1]))
@@ -77,6 +77,8 @@ def test_a_step_of_all_ranks_is_one_sample(trace: Any) -> None:
     }
     found = step_times(ranks, True)  # type: ignore[arg-type]
     assert (found.ranks, found.duration.tolist()) == (2, [210_000])
+    twice = ranks | {"1 (again)": ranks[1]}
+    assert step_times(twice, True).duration.tolist() == [210_000]  # type: ignore[arg-type]
     apart = step_times({0: ranks[0], 1: trace(a_step(8, 0), a_step(9, 200))}, True)
     assert apart.duration.tolist() == [200_000, 200_000], "ranks that share no number share the first step"
 

@@ -87,9 +87,11 @@ def _step_windows(traces: dict[Rank, Trace]) -> dict[Rank, _Windows]:
     kept = {}
     numbers: dict[int, set[int]] = defaultdict(set)
     for rank, trace in traces.items():
-        steps = traced_steps(trace)
-        kept[rank] = steps[len(steps) > ALL_KEPT :]
-        numbers[number_of(rank)] |= {step.number for step in kept[rank]}
+        steps, known = traced_steps(trace), numbers[number_of(rank)]
+        steps = [step for step in steps[len(steps) > ALL_KEPT :] if step.number not in known]
+        first = {step.number: step for step in reversed(steps)}  # a rank takes each step once
+        kept[rank] = sorted(first.values(), key=lambda step: step.start)
+        known.update(first)
     common = sorted(set.intersection(*numbers.values()))
     if not common:  # the ranks count from different numbers: the first steps belong together
         position = {rank: {n: at for at, n in enumerate(sorted(found))} for rank, found in numbers.items()}
