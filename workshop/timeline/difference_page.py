@@ -52,7 +52,8 @@ def _phases(difference: Difference) -> str:
         )
         whole = milliseconds(sum(times.values()))
         bars += f'<div class="bar"><span>{side}</span><div>{parts}</div><em>{whole} ms</em></div>'
-    return f'<section><h2>A mean step</h2><p class="keys">{keys}</p>{bars}</section>'
+    heading = "A mean step" if difference.by_step else "The whole recordings"
+    return f'<section><h2>{heading}</h2><p class="keys">{keys}</p>{bars}</section>'
 
 
 def _tables(difference: Difference) -> Iterator[str]:

@@ -109,7 +109,7 @@ def test_runs_that_are_not_alike(trace: Any) -> None:
     said = sentences(compare({0: one}, {0: bare}))
     assert said[0].startswith("The whole recording takes 0.00500 ms instead of 11.1 ms: ")
     assert "cannot be told from one recording" in said[0]
-    assert "One of the two has no steps of the profiler, so the whole recordings are compared." in said
+    assert "At least one of the two has no steps of the profiler, so the whole recordings are compared." in said
     assert "The two have no operator in common, as different programs do." in said
 
 

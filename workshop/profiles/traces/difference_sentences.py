@@ -23,13 +23,13 @@ ALL_DIGITS = 6
 
 NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
 TITLES = {
-    "phases": "Phases of a mean step (they sum up to it)",
-    "operators": "The thread that trains: operators' self time, and the rest (they sum up to it)",
-    "kernels": "Kernels, copies and sets (time on the device for a mean step; they may overlap)",
-    "annotations": "Annotations (time in a mean step; one may contain others)",
-    "streams": "Streams of the devices (time on the device for a mean step)",
+    "phases": "What the thread that trains did (it sums up to the whole)",
+    "operators": "Self time of its operators, and the rest (it sums up to the whole)",
+    "kernels": "Kernels, copies and sets: time on the device (they may overlap)",
+    "annotations": "Annotations (one may contain others)",
+    "streams": "Streams of the devices: time of what runs there",
 }
-"""The titles of the tables."""
+"""The titles of the tables; their times are those of a mean step, or of the whole recordings."""
 
 OF_PHASES: dict[str, str] = {
     Phase.DATA_WAIT: "waiting for data",
@@ -155,7 +155,7 @@ def _about(difference: Difference) -> list[str]:
     before, after = difference.before, difference.after
     found = []
     if not difference.by_step:
-        found.append("One of the two has no steps of the profiler, so the whole recordings are compared.")
+        found.append("At least one of the two has no steps of the profiler, so the whole recordings are compared.")
     if before.ranks != after.ranks:
         ranks = f"{_counted(before.ranks, 'rank')} before, {after.ranks} after"
         found.append(f"There are {ranks}; all times are those of a mean rank.")

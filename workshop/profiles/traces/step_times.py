@@ -183,8 +183,10 @@ def _annotations(trace: Trace, windows: Spans) -> Times:
 
 
 def _streams(trace: Trace, windows: Spans) -> Times:
+    """Return the time on each stream; the device is named if there are several, for each rank has one of its own."""
     places, place = np.unique(np.stack([trace.gpu.device, trace.gpu.stream]), axis=1, return_inverse=True)
-    labels = [f"device {device}, stream {stream}" for device, stream in places.T.tolist()]
+    several = len(set(places[0].tolist())) > 1
+    labels = [f"device {device}, " * several + f"stream {stream}" for device, stream in places.T.tolist()]
     return _launched(trace, labels, place.reshape(-1), windows)
 
 
