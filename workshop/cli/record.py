@@ -121,7 +121,7 @@ def record_torch(
     prof_dir: Annotated[str, typer.Option(help="The folder for the traces.")] = "prof",
     activities: Annotated[str, typer.Option(help="What to record, with commas between.")] = "cpu,cuda",
     record_shapes: Annotated[bool, typer.Option("--record-shapes", help="Shapes of operators' inputs.")] = False,
-    profile_memory: Annotated[bool, typer.Option("--profile-memory", help="Memory of tensors.")] = False,
+    profile_memory: Annotated[bool, typer.Option("--memory", "--profile-memory", help="Allocations.")] = False,
     with_stack: Annotated[bool, typer.Option("--with-stack", help="Lines of code. Slow.")] = False,
     with_flops: Annotated[bool, typer.Option("--with-flops", help="Estimates of FLOPs.")] = False,
     with_modules: Annotated[bool, typer.Option("--with-modules", help="Which module it was.")] = False,

@@ -39,12 +39,12 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
 def _steps(trace: Trace) -> list[TracedStep]:
     rows = np.flatnonzero(trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
     rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
-    phases, talking, busy = _phases(trace), _communication(trace), trace.gpu.spans()
+    when_in, talking, busy = phases(trace), _communication(trace), trace.gpu.spans()
     found = []
     for row in rows:
         start, end = int(trace.events.ts[row]), int(trace.events.end[row])
         step = Spans(np.array([start]), np.array([end]))
-        times = {phase: overlap(when, step).length for phase, when in phases.items()}
+        times = {phase: overlap(when, step).length for phase, when in when_in.items()}
         times[Phase.OTHER] = end - start - sum(times.values())
         times = {phase: times[phase] for phase in TRACED}
         number = int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
@@ -91,7 +91,7 @@ def stragglers(traces: dict[Rank, Trace]) -> list[Row]:
     return [row | {"behind(us)": row["own_work(us)"] - rows[-1]["own_work(us)"]} for row in rows]
 
 
-def _phases(trace: Trace) -> dict[Phase, Spans]:
+def phases(trace: Trace) -> dict[Phase, Spans]:
     """Return the time of each phase; time that belongs to several phases counts for the first of them."""
     here, spans_of = trace.on_main_thread, trace.events.spans
     calls, found = trace.launches
@@ -107,11 +107,11 @@ def _phases(trace: Trace) -> dict[Phase, Spans]:
         Phase.FORWARD: spans_of(here & trace.of("cpu_op")),
     }
     taken = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
-    phases = {}
+    found_phases = {}
     for phase, when in times.items():
-        phases[phase] = without(when, taken)
+        found_phases[phase] = without(when, taken)
         taken = union(np.concatenate([taken.start, when.start]), np.concatenate([taken.end, when.end]))
-    return phases
+    return found_phases
 
 
 def _communication(trace: Trace) -> Spans:
