@@ -212,6 +212,7 @@ def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> 
             for row in body:
                 if len(row[number]) > room:
                     row[number] = f"{row[number][: room - 1]}…"
+            widths[number] = min(widths[number], room)
 
 
 def short(name: str) -> str:
@@ -225,7 +226,8 @@ def short(name: str) -> str:
 
 
 def _costs(findings: list[Finding], width: int | None) -> str:
-    lines = [f"{finding.share:4.0%}  {finding}" for finding in findings]
+    shares = ["" if finding.share is None else f"{finding.share:.0%}" for finding in findings]
+    lines = [f"{share:>4}  {finding}" for share, finding in zip(shares, findings, strict=True)]
     if width:
         lines = [line for each in lines for line in textwrap.wrap(each, width, subsequent_indent=" " * 6)]
     return "\n".join(["What it costs, of the whole time", "", *lines])

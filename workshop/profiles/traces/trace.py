@@ -244,7 +244,8 @@ class _ColumnBuilder:
         events = list(compress(events, valid.tolist()))
         if events:
             args = [event.args for event in events]
-            columns = [_integers([*map(attrgetter(name), args)], -1) for name in Allocations._fields[2:-1]]
+            missing = {"address": -1, "size": 0, "allocated": 0, "reserved": 0, "device_type": -1, "device_id": -1}
+            columns = [_integers([*map(attrgetter(name), args)], absent) for name, absent in missing.items()]
             self._allocations.append([*self._numbered(events, 2), *columns, self._ns(ts[valid], events, "ts")])
 
     def allocations(self) -> Allocations:
