@@ -178,11 +178,11 @@ def record_nsys(
     """
     from workshop.recording import nsys
 
-    line = nsys.command_line(command, output, trace_libraries, gpu_metrics, run_as)
+    line, report = nsys.command_line(command, output, trace_libraries, gpu_metrics, run_as)
     if not shutil.which("nsys"):
         print(shlex.join(line))
         raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
-    found = nsys.record(line)
+    found = nsys.record(line, report)
     if found.report:
         say(f"The report is {found.report}.")
     if found.tables:
