@@ -29,7 +29,7 @@ MOST_ENDS = 1000
 """The number of brackets that are tried, from the end of the file, to find the one that closes the list of events."""
 
 GZIP = b"\x1f\x8b"
-UNDECODABLE = (msgspec.DecodeError, RecursionError)
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _EVENTS_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEHIND_EVENTS = re.compile(rb"\s*(?:,\s*(?=\")|(?=\}))")

@@ -100,8 +100,8 @@ def read(path: Path) -> Trace:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             database.text_factory = lambda text: text.decode(errors="replace")
             reader.read(path, database)
-    except sqlite3.Error as error:
-        raise TraceError(f"{path} is no report of nsys, or is damaged: {error}") from None
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a message of SQLite may quote damaged text
+        raise TraceError(f"{path} is no report of nsys, or is damaged: {' '.join(str(error).split())}") from None
     if not reader.names:
         raise TraceError(f"{path} has neither NVTX ranges nor anything of a GPU: what was recorded?")
     for step in reader.steps():
@@ -149,7 +149,7 @@ class _Reader:
         known: dict[Any, int] = {}
         while rows := cursor.fetchmany(BLOCK_ROWS):
             keys, *others = zip(*rows, strict=True)
-            known |= {key: self.names[self._words(_CATS[cat], key)] for key in set(keys) - known.keys()}
+            known |= {key: self.names[self._words(_CATS[cat], key)] for key in dict.fromkeys(keys) if key not in known}
             name = np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
             start, end, place, stream, *rest = np.array(others, np.int64)
             stream[stream == NO_STREAM] = -1
