@@ -161,7 +161,8 @@ def test_damage_is_survived(seed: int, report: Make, tmp_path: Path) -> None:
 
 def test_a_message_that_quotes_damaged_text_is_one_line(report: Make) -> None:
     path = report()
-    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE NVTX_EVENTS", b"CREATE TABLE \xfeV\nX_EVENTS"))
+    damaged = path.read_bytes().replace(b"NVTX_EVENTSNVTX_EVENTS", b"NV\n\xfe_EVENTSNVTX_EVENTS")
+    path.write_bytes(damaged.replace(b"CREATE TABLE NVTX", b"CREATE TOBLE NVTX"))
     with pytest.raises(TraceError, match=r"report\.sqlite is no report of nsys, or is damaged: ") as raised:
         read(path)
     assert "\n" not in str(raised.value)

@@ -118,17 +118,16 @@ def _peaks(who: str, trace: Trace) -> list[Finding]:
     for row in memory.peaks(trace):
         when = row["phase"] if row["step"] is None else f"{row['phase']}, step {row['step']}"
         text = f"{who}at most {_size(row['peak(bytes)'])} of memory on {row['device']} were in use at once ({when})"
+        if row["device"] == "cpu":
+            text += f", without what was allocated {memory.BEFORE}"
         here = [each for each in holders if each["device"] == row["device"]]
         before = [each for each in here if each["name"] == memory.BEFORE]
         largest = [each for each in here if each["name"] != memory.BEFORE][:1]
-        parts = [f"{_part(each)} from {memory.BEFORE}" for each in before]
-        parts += [f"{_part(each)} allocated by {each['name']} ({each['phase']})" for each in largest]
+        sources = [(each, memory.BEFORE) for each in before]
+        sources += [(each, f"{each['name']} ({each['phase']})") for each in largest]
+        parts = [f"{_size(each['bytes'])} ({each['share_pctg']:.0f} %) from {source}" for each, source in sources]
         found.append(Finding(None, f"{text}; of that {' and '.join(parts)}"))
     return found
-
-
-def _part(row: breakdown.Row) -> str:
-    return f"{_size(row['bytes'])}, {row['share_pctg']:.0f} %,"
 
 
 def _size(size: float) -> str:

@@ -1,4 +1,8 @@
-"""Memory by phase of the training: what was allocated and released, its peak, and what was alive at the peak."""
+"""Memory by phase of the training: what was allocated and released, its peak, and what was in use at the peak.
+
+The bytes in use are those that torch's allocator counts. The allocator of a CPU counts only what it allocates while it
+is recorded; that of CUDA counts everything.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
