@@ -29,6 +29,8 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId IN
     correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER,
     streamId INTEGER, correlationId INTEGER, globalPid INTEGER, syncType INTEGER, eventId INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (deviceId INTEGER, contextId INTEGER, streamId INTEGER,
+    correlationId INTEGER, globalPid INTEGER, eventId INTEGER);
 """
 PROCESS = 281545759784960
 THREAD = PROCESS + 4219
@@ -123,6 +125,29 @@ def test_synchronisations_are_those_of_torch(report: Make) -> None:
         ("Context Sync", -1, 54, 4),
     ]
     assert not set(found.index) & set(trace.gpu.index), "they take no time of the device"
+
+
+def test_a_wait_for_an_event_is_for_its_last_record(report: Make) -> None:
+    path, other = report(), PROCESS + (1 << 24)
+    waits = "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (9, 10, 0, 1, ?, ?, ?, ?, ?)"
+    records = "INSERT INTO CUPTI_ACTIVITY_KIND_CUDA_EVENT VALUES (0, 1, ?, ?, ?, ?)"
+    with closing(sqlite3.connect(path)) as database:
+        for stream, correlation, process, event in (
+            *((7, 100, PROCESS, 3), (20, 110, PROCESS, 3), (21, 105, PROCESS, 4)),
+            *((22, 130, PROCESS, 3), (23, 112, other, 3)),
+        ):
+            database.execute(records, (stream, correlation, process, event))
+        for correlation, process, kind, event in (
+            *((109, PROCESS, 1, 3), (120, PROCESS, 2, 3), (121, PROCESS, 1, 4), (122, PROCESS, 1, 5)),
+            *((123, PROCESS, 3, 3), (120, other, 1, 3), (99, PROCESS, 1, 3)),
+        ):
+            database.execute(waits, (7, correlation, process, kind, event))
+        database.commit()
+    trace = read(path)
+    found = trace.events[trace.of("cuda_sync")]
+    expected = [(100, 7), (110, 20), (105, 21), (-1, -1), (-1, -1), (112, 23), (-1, -1)]
+    assert [*zip(found.waits_on.tolist(), found.waits_on_stream.tolist(), strict=True)] == expected
+    assert {*trace.events.waits_on[~trace.of("cuda_sync")].tolist()} == {-1}
 
 
 def test_blocks_and_odd_values(report: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,8 @@ RANGES = (59, 60)
 
 COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
 MEMORY_KINDS = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed"}
+ON_EVENTS = (1, 2)
+"""The kinds of synchronisations that wait for an event."""
 SYNC_KINDS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
 
@@ -61,6 +63,10 @@ class _Table(NamedTuple):
     where: str = "end IS NOT NULL"
 
 
+_SYNCHRONISATIONS, _RECORDED_EVENTS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+_OF_AN_EVENT = ", ".join(map(_integer, ("globalPid", "contextId", "eventId", "correlationId", "streamId")))
+"""The columns that a synchronisation and the recorded CUDA event which it waits for have in common."""
+
 _COPY = " || ' ' || ".join(map(_integer, ("copyKind", "srcKind", "dstKind")))
 _ON_DEVICE = ("globalPid", "streamId", "correlationId", "deviceId")
 _TABLES = {
@@ -69,7 +75,7 @@ _TABLES = {
     "CUPTI_ACTIVITY_KIND_MEMCPY": _Table("gpu_memcpy", _COPY, *_ON_DEVICE, "bytes"),
     "CUPTI_ACTIVITY_KIND_MEMSET": _Table("gpu_memset", "'Memset (Device)'", *_ON_DEVICE, "bytes"),
     # A time of 0 stands for one that is not known.
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": _Table("cuda_sync", "syncType", *_ON_DEVICE, where="end > 0"),
+    _SYNCHRONISATIONS: _Table("cuda_sync", "syncType", *_ON_DEVICE, where="end > 0"),
     "NVTX_EVENTS": _Table(
         "user_annotation", "coalesce(text, textId)", "globalTid", where=f"end IS NOT NULL AND eventType IN {RANGES}"
     ),
@@ -108,8 +114,9 @@ def read(path: Path) -> Trace:
         reader.add(*step)
     columns = reader.columns()
     rows = len(columns["ts"])
-    missing = {name: np.broadcast_to(np.int64(-1), rows) for name in ("waits_on", "waits_on_stream")}
-    events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **missing, **columns)
+    waits_on, waits_on_stream = reader.waits(columns)
+    waits = {"waits_on": waits_on, "waits_on_stream": waits_on_stream}
+    events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **waits, **columns)
     damage = (f"{reader.lost} event{'s' * (reader.lost != 1)} of {path} could not be read",) if reader.lost else ()
     return Trace(path, events, list(reader.names), _CATS, damage=damage)
 
@@ -125,6 +132,7 @@ class _Reader:
         self._threads: defaultdict[int, int] = defaultdict(count().__next__)
         self._columns = [array("q") for _ in _COLUMNS]
         self._strings: dict[Any, Any] = {}
+        self._syncs = self._records = np.empty((0, 5), np.int64)
 
     def columns(self) -> dict[str, Ints]:
         """Return the columns by name; as long as somebody has them, none can grow."""
@@ -144,6 +152,10 @@ class _Reader:
         for cat, (name, table) in enumerate(_TABLES.items()):
             if name in there:
                 self._read_table(cat, database.execute(_query(name, table)))
+        if {_SYNCHRONISATIONS, _RECORDED_EVENTS} <= there:
+            on_events = f"SELECT {_OF_AN_EVENT} FROM {_SYNCHRONISATIONS} WHERE syncType IN {ON_EVENTS}"
+            self._syncs = _rows(database.execute(on_events))
+            self._records = _rows(database.execute(f"SELECT {_OF_AN_EVENT} FROM {_RECORDED_EVENTS}"))
 
     def _read_table(self, cat: int, cursor: sqlite3.Cursor) -> None:
         known: dict[Any, int] = {}
@@ -169,6 +181,24 @@ class _Reader:
         if cat == "cuda_sync":
             return SYNC_KINDS.get(key, "Unknown Sync")
         return str(self._strings.get(key, key))
+
+    def waits(self, columns: dict[str, Ints]) -> tuple[Ints, Ints]:
+        """Return by event which call recorded the CUDA event that it waits for, and on which stream, as correlations.
+
+        It is the last call that recorded the same event before, as correlations are numbered in the order of the calls.
+        """
+        none = np.broadcast_to(np.int64(-1), len(columns["ts"]))
+        if not len(self._syncs) or not len(self._records):
+            return none, none
+        keys = _key(_numbered(self._processes, self._syncs[:, 0] >> 24), self._syncs[:, 3])
+        by_key = np.argsort(keys, kind="stable")
+        rows = np.flatnonzero(columns["cat"] == _CATS.index("cuda_sync"))
+        key = _key(columns["pid"][rows], columns["correlation"][rows])
+        place = np.searchsorted(keys[by_key], key)
+        there = np.append(keys[by_key], -1)[place] == key
+        waits = np.full((len(none), 2), -1)
+        waits[rows[there]] = _recorded(self._syncs, self._records)[by_key[place[there]]]
+        return waits[:, 0].copy(), waits[:, 1].copy()
 
     def steps(self) -> list[Any]:
         """Return the columns of each step, which ends as torch.profiler marks it: with the optimizer, after a backward.
@@ -202,6 +232,29 @@ class _Reader:
                 steps.append(np.array([step]).T)
                 begin, backward, number = ts + dur, False, number + 1
         return steps
+
+
+def _rows(cursor: sqlite3.Cursor) -> Ints:
+    """Return rows of five integers."""
+    blocks = iter(lambda: cursor.fetchmany(BLOCK_ROWS), [])
+    return np.concatenate([np.empty((0, 5), np.int64), *(np.array(block, np.int64) for block in blocks)])
+
+
+def _recorded(syncs: Ints, records: Ints) -> Ints:
+    """Return for each synchronisation the correlation and stream of the last record of its event before it, or -1."""
+    both = np.concatenate([records, syncs])
+    is_sync = np.arange(len(both)) >= len(records)
+    order = np.lexsort((is_sync, *both.T[3::-1]))  # by process, context, event, and then by correlation
+    last = np.maximum.accumulate(np.where(is_sync[order], -1, np.arange(len(both))))
+    same_event = (both[order, :3] == both[order[last], :3]).all(axis=1) & (last >= 0)
+    found = np.full((len(both), 2), -1)
+    found[order[same_event]] = both[order[last[same_event]], 3:]
+    return found[len(records) :]
+
+
+def _key(process: Ints, correlation: Ints) -> Ints:
+    """Return a number for each pair of a process and a correlation."""
+    return process << 32 | correlation & (1 << 32) - 1
 
 
 def _numbered(numbers: defaultdict[int, int], values: Ints) -> Ints:
