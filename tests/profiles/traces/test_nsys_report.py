@@ -167,6 +167,12 @@ def test_blocks_and_odd_values(report: Make, monkeypatch: pytest.MonkeyPatch) ->
     assert ({*kernels.stream}, {*kernels.device}, {odd.names[name] for name in kernels.name}) == ({-1}, {0}, {"9"})
     assert {odd.names[name] for name in copies.name} == {"Memcpy HtoD (Unknown -> Device)"}
     assert odd.damage == (f"1 event of {path} could not be read",)
+    with closing(sqlite3.connect(path)) as database:
+        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE name != 'StringIds'").fetchall():
+            database.execute(f"DELETE FROM {table} WHERE {'correlationId != 0' if 'RUNTIME' in table else 'true'}")
+        database.commit()
+    with pytest.raises(TraceError, match="neither NVTX ranges nor anything of a GPU"):
+        read(path)
 
 
 @pytest.mark.parametrize("seed", range(20))

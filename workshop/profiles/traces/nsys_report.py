@@ -87,6 +87,8 @@ _ANNOTATION = _CATS.index("user_annotation")
 _COLUMNS = ("name", "cat", "pid", "tid", "stream", "correlation", "device", "bytes", "ts", "dur")
 """The columns of `EventColumns` that a report has."""
 _OF_A_PHASE = ("name", "pid", "tid", "ts", "dur")
+_NOT_ON_A_DEVICE = (-1, -1, -1, 0)
+"""The stream, correlation, device and bytes of an annotation."""
 
 
 def is_report(path: Path) -> bool:
@@ -108,7 +110,7 @@ def read(path: Path) -> Trace:
             reader.read(path, database)
     except (sqlite3.Error, UnicodeDecodeError) as error:  # a message of SQLite may quote damaged text
         raise TraceError(f"{path} is no report of nsys, or is damaged: {' '.join(str(error).split())}") from None
-    if not reader.names:
+    if not len(reader):
         raise TraceError(f"{path} has neither NVTX ranges nor anything of a GPU: what was recorded?")
     for step in reader.steps():
         reader.add(*step)
@@ -133,6 +135,9 @@ class _Reader:
         self._columns = [array("q") for _ in _COLUMNS]
         self._strings: dict[Any, Any] = {}
         self._syncs = self._records = np.empty((0, 5), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
 
     def columns(self) -> dict[str, Ints]:
         """Return the columns by name; as long as somebody has them, none can grow."""
@@ -183,7 +188,7 @@ class _Reader:
         return str(self._strings.get(key, key))
 
     def waits(self, columns: dict[str, Ints]) -> tuple[Ints, Ints]:
-        """Return by event which call recorded the CUDA event that it waits for, and on which stream, as correlations.
+        """Return by event the correlation of the call that recorded the CUDA event which it waits for, and its stream.
 
         It is the last call that recorded the same event before, as correlations are numbered in the order of the calls.
         """
@@ -196,9 +201,10 @@ class _Reader:
         key = _key(columns["pid"][rows], columns["correlation"][rows])
         place = np.searchsorted(keys[by_key], key)
         there = np.append(keys[by_key], -1)[place] == key
-        waits = np.full((len(none), 2), -1)
-        waits[rows[there]] = _recorded(self._syncs, self._records)[by_key[place[there]]]
-        return waits[:, 0].copy(), waits[:, 1].copy()
+        waits_on, waits_on_stream = np.full(len(none), -1), np.full(len(none), -1)
+        found = _recorded(self._syncs, self._records)[by_key[place[there]]]
+        waits_on[rows[there]], waits_on_stream[rows[there]] = found.T
+        return waits_on, waits_on_stream
 
     def steps(self) -> list[Any]:
         """Return the columns of each step, which ends as torch.profiler marks it: with the optimizer, after a backward.
@@ -217,18 +223,8 @@ class _Reader:
             begin = ts if begin is None else begin
             backward |= marked[name] == Phase.BACKWARD
             if backward and marked[name] == Phase.OPTIMIZER:
-                step = (
-                    self.names[f"ProfilerStep#{number}"],
-                    _ANNOTATION,
-                    pid,
-                    tid,
-                    -1,
-                    -1,
-                    -1,
-                    0,
-                    begin,
-                    ts + dur - begin,
-                )
+                name_of_step = self.names[f"ProfilerStep#{number}"]
+                step = (name_of_step, _ANNOTATION, pid, tid, *_NOT_ON_A_DEVICE, begin, ts + dur - begin)
                 steps.append(np.array([step]).T)
                 begin, backward, number = ts + dur, False, number + 1
         return steps
