@@ -52,6 +52,7 @@ class _MadeUp:
         self.add("Trace", "PyTorch Profiler", 1, 1, 0, self.now, {})
         if chance.random() < 0.7:
             chance.shuffle(self.events)
+        self.events += self.allocations()
         return {"schemaVersion": 1, "distributedInfo": {"rank": chance.randrange(4)}, "traceEvents": self.events}
 
     def operator(self) -> None:
@@ -89,6 +90,14 @@ class _MadeUp:
             del args["correlation"]
         self.add(cat, name, 0, stream, start, dur, args)
 
+    def allocations(self) -> list[Event]:
+        """One in three operators allocates, and what one allocates the next one releases; there is a count for each."""
+        found: list[Event] = []
+        for place in range(0, len(ops := [each for each in self.events if each.get("cat") == "cpu_op"]), 3):
+            before = [allocation(ops[place]["ts"], -(1 << place), place)] if found else []
+            found += [*before, allocation(ops[place]["ts"], 8 << place, place + 3, total=9 << place)]
+        return found
+
     def add(self, cat: str, name: str, pid: int, tid: int, ts: float, dur: float, args: Event) -> None:
         times = {"ts": self.time(ts), "dur": int(dur) if self.whole else round(dur, 3)}
         self.events.append({"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, **times, "args": dict(args)})
@@ -106,6 +115,17 @@ def write(path: Path, trace: Any) -> Path:
 def event(cat: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
     pid, tid = (0, args["stream"]) if "stream" in args else (7, 7)
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def allocation(
+    ts: float, size: int, address: int, total: int = 0, tid: int = 7, device: tuple[int, int] = (0, -1)
+) -> Event:
+    """An allocation, or a release if the size is negative, and the bytes that are in use from then on."""
+    args = {"Bytes": size, "Addr": address, "Total Allocated": total, "Total Reserved": 2 * total}
+    args |= {"Device Type": device[0], "Device Id": device[1]}
+    return {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": tid, "ts": ts} | {
+        "args": args
+    }
 
 
 def launched(name: str, call: tuple[float, float], run: tuple[float, float], stream: int = 7, **args: Any) -> list[Any]:

@@ -76,22 +76,22 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_nsys_has_left_is_made_a_report_and_tables(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nsys, "gpus", lambda: ["one"])
-    line = nsys.command_line(["mine.py"], "report", "nvtx", "all", "")
+    line, report = nsys.command_line(["mine.py"], "report", "nvtx", "all", "")
     assert "--gpu-metrics-device=all" in line, "as this nsys spells it"
-    found = nsys.record(line)
+    found = nsys.record(line, report)
     assert (found.exit_code, found.report, found.tables) == (3, Path("report.nsys-rep"), Path("report.sqlite"))
     assert Path("report.sqlite").read_text() == "raw\n"
     assert not Path("report.qdstrm").exists()
     monkeypatch.setattr(nsys, "gpus", list)
-    line = nsys.command_line(["mine.py"], "report", "nvtx", "all", "")
+    line, report = nsys.command_line(["mine.py"], "report", "nvtx", "all", "")
     assert "--output=report-2" in line
     assert not any("gpu-metrics" in flag for flag in line)
     monkeypatch.setenv("BROKEN", "1")
     with pytest.raises(WorkshopError, match=r"cannot make a report of report-2\.qdstrm: cannot read it"):
-        nsys.record(line)
+        nsys.record(line, report)
     (installed / "lib" / "nsight-systems" / "host-linux-x64" / "QdstrmImporter").unlink()
     with pytest.raises(WorkshopError, match="QdstrmImporter, which makes a report of that, is not installed here"):
-        nsys.record(line)
+        nsys.record(line, report)
     assert Path("report-2.qdstrm").exists()
 
 

@@ -123,7 +123,7 @@ def record_torch(
     prof_dir: Annotated[str, typer.Option(help="The folder for the traces.")] = "prof",
     activities: Annotated[str, typer.Option(help="What to record, with commas between.")] = "cpu,cuda",
     record_shapes: Annotated[bool, typer.Option("--record-shapes", help="Shapes of operators' inputs.")] = False,
-    profile_memory: Annotated[bool, typer.Option("--profile-memory", help="Memory of tensors.")] = False,
+    profile_memory: Annotated[bool, typer.Option("--memory", "--profile-memory", help="Allocations.")] = False,
     with_stack: Annotated[bool, typer.Option("--with-stack", help="Lines of code. Slow.")] = False,
     with_flops: Annotated[bool, typer.Option("--with-flops", help="Estimates of FLOPs.")] = False,
     with_modules: Annotated[bool, typer.Option("--with-modules", help="Which module it was.")] = False,
@@ -180,11 +180,11 @@ def record_nsys(
     """
     from workshop.recording import nsys
 
-    line = nsys.command_line(command, output, trace_libraries, gpu_metrics, run_as)
+    line, report = nsys.command_line(command, output, trace_libraries, gpu_metrics, run_as)
     if not shutil.which("nsys"):
         print(shlex.join(line))
         raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
-    found = nsys.record(line)
+    found = nsys.record(line, report)
     if found.report:
         say(f"The report is {found.report}.")
     if found.tables:

@@ -11,6 +11,8 @@ from workshop.profiles.traces.findings import Finding
 from workshop.profiles.traces.ranks import Traces
 
 NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kernels, launches and copies."
+NOTHING_OF = {"allocations": "No memory was recorded; `workshop record torch --memory -- SCRIPT` records it."}
+"""What is said in the place of one table and those that come with it."""
 
 MOST_ROWS = 10
 """The number of rows that a table shows in a terminal; JSON and CSV have all."""
@@ -37,7 +39,15 @@ def _ms(header: str, key: str) -> Column:
     return Column(header, key, ".3f", 1000)
 
 
+def _mb(header: str, key: str) -> Column:
+    """Return a column in megabytes of values in bytes."""
+    return Column(header, key, ".1f", 1e6)
+
+
 RANK, NAME, KERNEL = Column("rank", "rank"), Column("name", "name"), Column("kernel", "name")
+INNERMOST = Column("in", "allocated_in")
+SHORTENED = (NAME, KERNEL, INNERMOST)
+"""The columns that are cut where the terminal is narrow."""
 
 TITLES = {
     "temporal": "Where the time of each device goes",
@@ -49,6 +59,9 @@ TITLES = {
     "operators": "Operators by the time that they took themselves",
     "steps": "Steps, and what the thread that trains did in them (ms)",
     "memory": "Copies and sets",
+    "allocations": "Memory that each phase allocated and released",
+    "peaks": "When most memory was in use",
+    "held": "What was in use then, by the operators that allocated it",
     "stragglers": "Ranks in an average step, the slowest first",
 }
 
@@ -98,10 +111,39 @@ COLUMNS = {
         RANK,
         NAME,
         Column("count", "count"),
-        Column("MB", "bytes", ".1f", 1e6),
+        _mb("MB", "bytes"),
         _ms("ms", "time(us)"),
         Column("GB/s", "bandwidth(GB/s)", ".1f"),
         Column("hidden %", "under_computation_pctg", ".0f"),
+    ],
+    "allocations": [
+        RANK,
+        Column("device", "device"),
+        Column("phase", "phase"),
+        Column("allocations", "allocations"),
+        _mb("MB", "allocated(bytes)"),
+        Column("releases", "releases"),
+        _mb("MB", "released(bytes)"),
+        _mb("peak MB", "peak(bytes)"),
+    ],
+    "peaks": [
+        RANK,
+        Column("device", "device"),
+        _mb("MB", "peak(bytes)"),
+        _mb("reserved MB", "reserved(bytes)"),
+        Column("step", "step"),
+        Column("phase", "phase"),
+        Column("recorded %", "recorded_pctg", ".0f"),
+    ],
+    "held": [
+        RANK,
+        Column("device", "device"),
+        NAME,
+        INNERMOST,
+        Column("phase", "phase"),
+        Column("count", "count"),
+        _mb("MB", "bytes"),
+        Column("share %", "share_pctg", ".1f"),
     ],
     "stragglers": [
         RANK,
@@ -125,14 +167,14 @@ def as_text(found: dict[str, list[Row]], findings: list[Finding], several: bool,
     """
     texts = [_titled_table(name, found[name], several, width) for name in TITLES if found.get(name)]
     costs = [_costs(findings, width)] if findings else []
-    return "\n\n".join(filter(None, texts + costs)) or NOTHING
+    return "\n\n".join(filter(None, texts + costs)) or NOTHING_OF.get(next(iter(found), ""), NOTHING)
 
 
 def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
     """Return a table with its title; empty if no row says anything."""
     columns = [column for column in COLUMNS[name] if several or column is not RANK]
     columns = [column for column in columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
-    if all(column in (RANK, NAME, KERNEL) for column in columns):
+    if all(column in (RANK, *SHORTENED) for column in columns):
         return ""
     shown = _of_each_rank(rows)
     body = [[_cell(row.get(column.key), column) for column in columns] for row in shown]
@@ -165,11 +207,12 @@ def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> 
     """Cut names so that the table fits the terminal beside the figures."""
     widths = [max(len(head.header), *map(len, cells)) for head, *cells in zip(columns, *body, strict=True)]
     for number, column in enumerate(columns):
-        if column in (NAME, KERNEL):
+        if column in SHORTENED:
             room = max(width - sum(widths) + widths[number] - 2 * (len(columns) - 1), LEAST_NAME)
             for row in body:
                 if len(row[number]) > room:
                     row[number] = f"{row[number][: room - 1]}…"
+            widths[number] = min(widths[number], room)
 
 
 def short(name: str) -> str:
@@ -183,7 +226,8 @@ def short(name: str) -> str:
 
 
 def _costs(findings: list[Finding], width: int | None) -> str:
-    lines = [f"{finding.share:4.0%}  {finding}" for finding in findings]
+    shares = ["" if finding.share is None else f"{finding.share:.0%}" for finding in findings]
+    lines = [f"{share:>4}  {finding}" for share, finding in zip(shares, findings, strict=True)]
     if width:
         lines = [line for each in lines for line in textwrap.wrap(each, width, subsequent_indent=" " * 6)]
     return "\n".join(["What it costs, of the whole time", "", *lines])

@@ -36,8 +36,10 @@ class NsysRecording:
     """The report as an SQLite file, which `workshop trace` reads; None if it could not be made."""
 
 
-def command_line(command: list[str], output: str, libraries: str, gpu_metrics: str, run_as: str) -> list[str]:
-    """Return the full `nsys profile` command line that records a command.
+def command_line(
+    command: list[str], output: str, libraries: str, gpu_metrics: str, run_as: str
+) -> tuple[list[str], Path]:
+    """Return the full `nsys profile` command line that records a command, and the path of its report.
 
     Samples of the CPU are left out: they make 2 GB of ten seconds, and py-spy takes better ones.
 
@@ -54,9 +56,9 @@ def command_line(command: list[str], output: str, libraries: str, gpu_metrics: s
         OSError: the folder for the report cannot be made.
     """
     inner = as_command(command)
-    report = output_path(f"{output}.nsys-rep", "").with_suffix("")
+    report = output_path(f"{output}.nsys-rep", "")
     flags = [f"--trace={libraries}", "--cuda-memory-usage=true", "--sample=none", "--cpuctxsw=none"]
-    flags.append(f"--output={report}")
+    flags.append(f"--output={report.with_suffix('')}")
     if gpu_metrics and gpus():
         flags.append(f"{_spelling('--gpu-metrics-devices', '--gpu-metrics-device')}={gpu_metrics}")
     if run_as == "me":
@@ -64,23 +66,22 @@ def command_line(command: list[str], output: str, libraries: str, gpu_metrics: s
     if run_as:
         flags.append(f"--run-as={run_as}")
     variables = [f"{name}={value}" for name, value in (probe_environment() | {NVTX_VARIABLE: "1"}).items()]
-    return ["nsys", "profile", *flags, "env", *variables, *inner]
+    return ["nsys", "profile", *flags, "env", *variables, *inner], report
 
 
-def record(line: list[str]) -> NsysRecording:
-    """Run an `nsys profile` command line, and make of what it leaves a report, and tables of the report.
+def record(line: list[str], report: Path) -> NsysRecording:
+    """Run an `nsys profile` command line, and make of what it leaves its report, and tables of the report.
 
     Raises:
         WorkshopError: nsys has left what only its importer can read, and that is not installed, or fails.
     """
     code = subprocess.run(line).returncode
-    [stem] = [Path(flag.partition("=")[2]) for flag in line if flag.startswith("--output=")]
-    report, raw = (stem.with_name(f"{stem.name}{suffix}") for suffix in (".nsys-rep", ".qdstrm"))
+    raw = report.with_suffix(".qdstrm")
     if raw.exists() and not report.exists():
         _import(raw)
     if not report.exists():
         return NsysRecording(code, None, None)
-    tables = stem.with_name(f"{stem.name}.sqlite")
+    tables = report.with_suffix(".sqlite")
     export = ["nsys", "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(tables), str(report)]
     done = subprocess.run(export, capture_output=True)
     return NsysRecording(code, report, tables if done.returncode == 0 and tables.exists() else None)

@@ -38,7 +38,8 @@ def page(traces: Traces, tables: dict[str, list[Row]], findings: list[Finding]) 
     """Return a page that shows traces, the tables of their analyses by name, and what costs time."""
     names = ", ".join(sorted({trace.path.name for trace in traces.values()})[:3])
     title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: {names}"
-    costs = "".join(f"<li><b>{finding.share:.0%}</b> {escape(str(finding))}</li>" for finding in findings)
+    shares = ["" if finding.share is None else f"<b>{finding.share:.0%}</b> " for finding in findings]
+    costs = "".join(f"<li>{share}{escape(str(each))}</li>" for share, each in zip(shares, findings, strict=True))
     costs = costs or "<li>Nothing that costs much.</li>"
     charts = "".join(_charts(tables))
     return html_page.fill(__package__, _timeline(traces), title=title, heading=HEADING, findings=costs, charts=charts)

@@ -83,6 +83,15 @@ def test_names_as_some_versions_write_them(tmp_path: Path) -> None:
     assert (found.damage, found.rank, found.script) == ((), 3, "train.py")
 
 
+@pytest.mark.parametrize("block", [2000, 1 << 22])
+def test_a_name_that_is_no_text(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.profiles.traces.decoding.BLOCK_BYTES", block)
+    text = json.dumps({"traceEvents": [event("cpu_op", f"name{n}", n, 1) for n in range(200)]}).encode()
+    found = read(write(tmp_path / "t.json", text.replace(b"name77", b"name\x9077")))
+    assert (len(found.events), found.damage) == (200, ())
+    assert "name\N{REPLACEMENT CHARACTER}77" in found.names
+
+
 @pytest.mark.parametrize("suffix", [".json", ".json.gz"])
 def test_a_file_that_was_cut_off(suffix: str, tmp_path: Path) -> None:
     whole = write(tmp_path / f"whole{suffix}", json.dumps(made_up(8), indent=1))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workshop.profiles.traces import breakdown, findings, operators, steps
+from workshop.profiles.traces import breakdown, findings, memory, operators, steps
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.ranks import Rank, Traces, load
 from workshop.profiles.traces.tables import rows_of_all
@@ -119,6 +119,14 @@ class TraceAnalysis:
     def get_memory_copies(self) -> "pandas.DataFrame":
         """Return the number, size and speed of the copies of each kind, and how much of them is under computation."""
         return self._frame(breakdown.copies)
+
+    def get_allocations(self) -> "pandas.DataFrame":
+        """Return what was allocated and released in each phase on each device; empty unless memory was recorded."""
+        return self._frame(memory.by_phase)
+
+    def get_memory_peaks(self) -> "tuple[pandas.DataFrame, pandas.DataFrame]":
+        """Return when most memory was in use, and what was in use then by the operators that allocated it."""
+        return self._frame(memory.peaks), self._frame(memory.held)
 
     def get_stragglers(self) -> "pandas.DataFrame":
         """Return the ranks by their own work in a step; the slowest first."""

@@ -29,7 +29,7 @@ MOST_ENDS = 1000
 """The number of brackets that are tried, from the end of the file, to find the one that closes the list of events."""
 
 GZIP = b"\x1f\x8b"
-UNDECODABLE = (msgspec.DecodeError, RecursionError)
+UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _EVENTS_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEHIND_EVENTS = re.compile(rb"\s*(?:,\s*(?=\")|(?=\}))")
@@ -47,7 +47,7 @@ class TraceError(WorkshopError):
 
 
 class Args(msgspec.Struct, gc=False, frozen=True):
-    """The arguments of an event that tie it to a launch, a device and what it waits for; a stream may be "0x0"."""
+    """The arguments of an event: its launch, its device, what it waits for or allocates. A stream may be "0x0"."""
 
     stream: Number = -1
     correlation: Number = -1
@@ -56,6 +56,13 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     bandwidth: Number = msgspec.field(default=None, name="memory bandwidth (GB/s)")
     waits_on: Number = msgspec.field(default=-1, name="wait_on_cuda_event_record_corr_id")
     waits_on_stream: Number = msgspec.field(default=-1, name="wait_on_stream")
+    # Of an allocation, or of a release of memory:
+    address: Number = msgspec.field(default=-1, name="Addr")
+    size: Number = msgspec.field(default=0, name="Bytes")
+    allocated: Number = msgspec.field(default=0, name="Total Allocated")
+    reserved: Number = msgspec.field(default=0, name="Total Reserved")
+    device_type: Number = msgspec.field(default=-1, name="Device Type")
+    device_id: Number = msgspec.field(default=-1, name="Device Id")
 
 
 class TraceEvent(msgspec.Struct, gc=False):

@@ -1,10 +1,10 @@
-"""Says in words where a training loses time by its traces, what that costs, and what to do about it."""
+"""Says in words where a training loses time by its traces, what that costs, and where most memory was in use."""
 
 from dataclasses import dataclass
 from statistics import median
 
 from workshop.probe.phases import Phase
-from workshop.profiles.traces import breakdown
+from workshop.profiles.traces import breakdown, memory
 from workshop.profiles.traces.operators import operators
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import stragglers, traced_steps
@@ -22,10 +22,10 @@ LONG_STEP = 1.5
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that costs time."""
+    """One thing that costs time, or a fact about memory."""
 
-    share: float
-    """The largest share of the whole time that it may cost."""
+    share: float | None
+    """The largest share of the whole time that it may cost; None for a fact."""
     text: str
     part: str = ""
     """The part of the workshop that teaches the remedy."""
@@ -35,14 +35,17 @@ class Finding:
 
 
 def findings(traces: dict[Rank, Trace]) -> list[Finding]:
-    """Return what costs time; what costs most comes first."""
+    """Return what costs time, what costs most comes first; then the peaks of the memory, if it was recorded."""
     found: list[Finding] = []
+    facts: list[Finding] = []
     for rank, trace in traces.items():
         who = "" if len(traces) == 1 else f"rank {rank}: "
         found += [*_data_wait(who, trace), *_long_steps(who, trace)]
         found += _device(who, trace) if len(trace.gpu) else _cpu(who, trace)
+        facts += _peaks(who, trace)
     found += _slowest_rank(traces)
-    return sorted((each for each in found if each.share >= LEAST_SHARE), key=lambda each: -each.share)
+    costs = [(each.share, each) for each in found if each.share is not None and each.share >= LEAST_SHARE]
+    return [each for _, each in sorted(costs, key=lambda pair: -pair[0])] + facts
 
 
 def _data_wait(who: str, trace: Trace) -> list[Finding]:
@@ -128,6 +131,31 @@ def _slowest_rank(traces: dict[Rank, Trace]) -> list[Finding]:
         f"itself than rank {table[-1]['rank']}, which waits for it"
     )
     return [Finding(share, text, "part 10")]
+
+
+def _peaks(who: str, trace: Trace) -> list[Finding]:
+    found = []
+    holders = memory.held(trace)
+    for row in memory.peaks(trace):
+        when = row["phase"] if row["step"] is None else f"{row['phase']}, step {row['step']}"
+        text = f"{who}at most {_size(row['peak(bytes)'])} of memory on {row['device']} were in use at once ({when})"
+        if row["device"] == "cpu":
+            text += f", without what was allocated {memory.BEFORE}"
+        here = [each for each in holders if each["device"] == row["device"]]
+        before = [each for each in here if each["name"] == memory.BEFORE]
+        largest = [each for each in here if each["name"] != memory.BEFORE][:1]
+        sources = [(each, memory.BEFORE) for each in before]
+        sources += [(each, f"{each['name']} ({each['phase']})") for each in largest]
+        parts = [f"{_size(each['bytes'])} ({each['share_pctg']:.0f} %) from {source}" for each, source in sources]
+        found.append(Finding(None, f"{text}; of that {' and '.join(parts)}"))
+    return found
+
+
+def _size(size: float) -> str:
+    for unit, bytes_in_it in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= bytes_in_it:
+            return f"{size / bytes_in_it:.3g} {unit}"
+    return f"{size:.0f} bytes"
 
 
 def _time(ns: float) -> str:

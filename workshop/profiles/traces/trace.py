@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress, count
 from operator import attrgetter
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workshop.profiles.traces.allocations import Allocations, no_allocations
 from workshop.profiles.traces.decoding import Decoder, TraceError, TraceEvent
 from workshop.profiles.traces.intervals import Ints, Spans, union
 
@@ -21,6 +22,9 @@ COARSE_US = 2.0**43
 
 BEYOND_US = 2.0**53
 """No valid time is that late: nearly 300 years."""
+
+ALLOCATION = "[memory]"
+"""The name of the events that tell of an allocation, or of a release of memory."""
 
 KERNEL = ("kernel", "Kernel")
 COPY = ("gpu_memcpy", "Memcpy")
@@ -103,6 +107,8 @@ class Trace:
     """Whether the file has events without a time, such as the names of processes in older versions of torch."""
     damage: tuple[str, ...] = ()
     """One sentence for each kind of damage to the file."""
+    allocations: Allocations = field(default_factory=no_allocations)
+    """What was allocated and released; no rows unless memory was recorded."""
 
     def of(self, *cats: str) -> Mask:
         """Return which events belong to one of some categories."""
@@ -192,6 +198,7 @@ def _read(path: Path, exact: bool) -> Trace:
         whole_us=builder.types <= {int},
         untimed=type(None) in builder.types,
         damage=tuple(damage),
+        allocations=builder.allocations(),
     )
 
 
@@ -208,13 +215,16 @@ class _ColumnBuilder:
         self.names, self.cats, *_ = self._numbers = numbers
         self._exact = exact
         self._parts: list[list[Ints]] = []
+        self._allocations: list[list[Ints]] = []
 
     def add(self, events: list[TraceEvent]) -> None:
-        """Keep the events with a duration; the others are instants, flows, and names of processes."""
+        """Keep the events with a duration, and allocations; the others are flows, and names of processes."""
         self.types |= {type(event.ts) for event in events}
         lasting = [event.dur is not None for event in events]
         index = np.flatnonzero(lasting) + self.count
         self.count += len(events)
+        if len(index) < len(events):
+            self._add_allocations([each for each in events if each.dur is None and each.name == ALLOCATION])
         events = list(compress(events, lasting))
         if not events:
             return
@@ -229,11 +239,34 @@ class _ColumnBuilder:
             index, ts, dur, *columns = (column[kept] for column in [index, ts, dur, *columns])
         self._parts.append([index, *columns, self._ns(ts, events, "ts"), self._ns(dur, events, "dur")])
 
-    def _columns(self, events: list[TraceEvent]) -> list[Ints]:
-        columns = [
+    def _add_allocations(self, events: list[TraceEvent]) -> None:
+        ts: Any = np.array([event.ts for event in events], np.float64)
+        valid = np.abs(ts) < BEYOND_US
+        self.lost += int(np.count_nonzero(~valid))
+        events = list(compress(events, valid.tolist()))
+        if events:
+            args = [event.args for event in events]
+            missing = {"address": -1, "size": 0, "allocated": 0, "reserved": 0, "device_type": -1, "device_id": -1}
+            columns = [_integers([*map(attrgetter(name), args)], absent) for name, absent in missing.items()]
+            self._allocations.append([*self._numbered(events, 2), *columns, self._ns(ts[valid], events, "ts")])
+
+    def allocations(self) -> Allocations:
+        """Return the columns of all allocations and releases that were added."""
+        if not self._allocations:
+            return no_allocations()
+        found = Allocations(*(np.concatenate(column) for column in zip(*self._allocations, strict=True)))
+        order = np.argsort(found.ts, kind="stable")
+        return Allocations(*(column[order] for column in found))
+
+    def _numbered(self, events: list[TraceEvent], first: int = 0) -> list[Ints]:
+        """Return the columns of the name, category, process and thread, or of the last of these."""
+        return [
             np.fromiter(map(numbers.__getitem__, map(attrgetter(name), events)), np.int64, len(events))
-            for name, numbers in zip(("name", "cat", "pid", "tid"), self._numbers, strict=True)
+            for name, numbers in [*zip(("name", "cat", "pid", "tid"), self._numbers, strict=True)][first:]
         ]
+
+    def _columns(self, events: list[TraceEvent]) -> list[Ints]:
+        columns = self._numbered(events)
         args = [event.args for event in events]
         columns += [_integers([*map(attrgetter(name), args)], -1) for name in ("stream", "correlation")]
         # Only events on a device have the others; these are few.
