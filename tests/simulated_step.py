@@ -117,7 +117,10 @@ class SimulatedStep:
             self.finish(event, around[-1], awaits=[run] * (kind == "cudaMemcpyAsync"))
             return
         if kind in ("cudaEventSynchronize", "cudaStreamWaitEvent"):
-            record, source = Event("cudaEventRecord", "cuda_runtime", thread, self.correlation), chance.choice(self.streams)
+            record, source = (
+                Event("cudaEventRecord", "cuda_runtime", thread, self.correlation),
+                chance.choice(self.streams),
+            )
             self.begin(record, around)
             self.finish(record, around[-1])
             recorded = [self.last[source]] if source in self.last else []
@@ -157,7 +160,7 @@ class SimulatedStep:
         return run
 
     def simulate(self, without: Key | None = None) -> tuple[int, int]:
-        """Give every event its times, and return when the step of the training thread ends, and when everything has ended.
+        """Give every event its times, and return the end of the training thread's step, and the end of everything.
 
         Args:
             without: the operator or kernel whose own time is none.
@@ -178,7 +181,7 @@ class SimulatedStep:
                 run.start = max(now[thread], free[run.stream], *(each.end for each in run.awaits), 0) + run.delay
                 run.end = run.start + (0 if without == (run.name, run.launcher) else run.dur)
                 free[run.stream] = run.end
-        return now[MAIN] + self.tail, max(*now.values(), *free.values())
+        return now[MAIN] + self.tail, max([*now.values(), *free.values()])
 
     def keys(self) -> set[Key]:
         """Return all operators and kernels."""

@@ -26,8 +26,8 @@ class OnPath(NamedTuple):
     name: str
     launched_by: str | None
     """Of a kernel: the operator that launched it."""
-    count: int
-    """The number of its runs that are on the path."""
+    runs: int
+    """The number of times that it is on the path."""
     time: int
     """The time on the path that it took itself."""
     without: int
@@ -118,7 +118,7 @@ def critical_path(trace: Trace, window: Window) -> CriticalPath:
 
 
 def of_typical_step(trace: Trace) -> CriticalPath | None:
-    """Return the critical path of `typical_step`, which is computed once for a trace; None for a trace without events."""
+    """Return the critical path of `typical_step`, computed once for a trace; None for a trace without events."""
     if trace not in _known:
         window = typical_step(trace)
         _known[trace] = critical_path(trace, window) if window else None
@@ -164,7 +164,7 @@ def operator_rows(trace: Trace) -> list[Row]:
             "step": path.window.name,
             "name": each.name,
             "launched_by": each.launched_by,
-            "count": each.count,
+            "count": each.runs,
             "time(us)": each.time / 1000,
             "share_pctg": 100 * each.time / path.duration,
             "without(us)": each.without / 1000,

@@ -5,8 +5,8 @@ an operator, of a kernel, or a delay. So every moment follows from the others, a
 moments behind it come earlier.
 
 - On a thread, a moment depends on the one before it. The time between belongs to the innermost operator, or to Python.
-- A kernel depends on the begin of its launching call, on the kernel before it on its stream, and on the kernels of other
-  streams that its stream was told to wait for.
+- A kernel depends on the begin of its launching call, on the kernel before it on its stream, and on the kernels of
+  other streams that its stream was told to wait for.
 - The end of a call that synchronises depends on the kernels that it waits for.
 - Threads wait for each other as `waits.threads` says.
 
@@ -21,8 +21,15 @@ from workshop.profiles.traces import waits
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.trace import LAUNCH, Mask, Trace
 from workshop.profiles.traces.waits import Links, Moments
-from workshop.profiles.traces.window import DeviceEvents, HostEvents, Window, device_events, host_events, talking
-from workshop.profiles.traces.window import waits_for_data
+from workshop.profiles.traces.window import (
+    DeviceEvents,
+    HostEvents,
+    Window,
+    device_events,
+    host_events,
+    talking,
+    waits_for_data,
+)
 
 KINDS = (
     "CPU operators",
@@ -80,10 +87,9 @@ def dependencies(trace: Trace, window: Window) -> Graph:
 
 def _ends(window: Window, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
     """Return that the window ends with what its thread does last; a whole trace with all that is done in it."""
-    last = host.parent < 0
+    last = np.flatnonzero(host.parent < 0)
     if not window.whole:
-        last = np.flatnonzero(host.thread == window.thread)
-        last = last[host.parent[last] < 0][-1:]
+        last = last[host.thread[last] == window.thread][-1:]
     earlier = np.concatenate([at.host_end[last], at.device_end[: len(device.row) * window.whole]])
     return Links(np.full_like(earlier, at.end), earlier)
 

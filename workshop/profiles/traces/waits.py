@@ -87,61 +87,6 @@ class _Queues:
         return int(self.events[queue][place]) if place < len(self.events[queue]) else -1
 
 
-class _Device:
-    """The events on a device, and what the profiler wrote about who waits for them."""
-
-    def __init__(self, trace: Trace, host: HostEvents, device: DeviceEvents) -> None:
-        self.events, self.host, self.device = trace.events, host, device
-        self.queues = _Queues(trace, device)
-        notes = np.flatnonzero(trace.of(*SYNC))
-        self.stream_waits = notes[trace.named("Stream Wait Event")[notes]].tolist()
-        self._note_of = dict(zip(self.events.correlation[notes].tolist(), notes.tolist(), strict=True))
-        calls = np.flatnonzero(trace.of(*LAUNCH) & (self.events.correlation >= 0))
-        self._time_of = dict(zip(self.events.correlation[calls].tolist(), self.events.ts[calls].tolist(), strict=True))
-        self._all = trace.named(r"(cuda|hip|musa)DeviceSynchronize|cuCtxSynchronize")
-        launched = np.argsort(device.launched, kind="stable")
-        self._launches: dict[int, Ints] = {}
-        """What each thread launched, in the order of the launches."""
-        threads = np.where(device.call >= 0, trace.thread[device.call], -1)[launched]
-        for thread in np.unique(threads).tolist():
-            self._launches[thread] = launched[threads == thread]
-
-    def awaited(self, number: int) -> list[int]:
-        """Return what may have been waited for by a call, which is named by its number in `host`."""
-        row, start = int(self.host.row[number]), int(self.host.start[number])
-        note = self._note_of.get(int(self.events.correlation[row]))
-        if note is not None and self.events.waits_on_stream[note] >= 0:
-            return [self.recorded(note)]
-        if self._all[row]:
-            device = None if note is None else int(self.events.device[note])
-            return [
-                self.queues.last_before(queue, start)
-                for (each, _), queue in self.queues.numbers.items()
-                if device in (None, -1, each)
-            ]
-        if note is not None:
-            return [self.queues.last_before(self._queue(note, int(self.events.stream[note])), start)]
-        mine = self._launches.get(int(self.host.thread[number]), np.empty(0, np.int64))
-        place = int(np.searchsorted(self.device.launched[mine], start, side="right"))
-        return [int(mine[place - 1])] if place else []
-
-    def recorded(self, note: int) -> int:
-        """Return what was launched last into a stream before the CUDA event that is waited for was recorded, or -1."""
-        time = self._time_of.get(int(self.events.waits_on[note]), self._begin(note))
-        return self.queues.last_before(self._queue(note, int(self.events.waits_on_stream[note])), time)
-
-    def waiting(self, note: int) -> int:
-        """Return what was launched first into a stream after the stream was told to wait, or -1."""
-        return self.queues.first_after(self._queue(note, int(self.events.stream[note])), self._begin(note))
-
-    def _begin(self, note: int) -> int:
-        """Return when the call began that a note is about."""
-        return self._time_of.get(int(self.events.correlation[note]), int(self.events.ts[note]))
-
-    def _queue(self, note: int, stream: int) -> int | None:
-        return self.queues.numbers.get((int(self.events.device[note]), stream))
-
-
 def launches(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
     """Return that what runs on a device cannot start before its launching call does."""
     call = _calls(trace, host, device)

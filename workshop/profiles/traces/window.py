@@ -38,7 +38,7 @@ class HostEvents(NamedTuple):
     parent: Ints
     """The event around it, or -1."""
     bounds: Ints
-    """All starts and ends in the order in which each thread passed them: twice the number of the event, +1 for an end."""
+    """All starts and ends in the order in which each thread passed them: twice the event's number, +1 for an end."""
 
 
 class DeviceEvents(NamedTuple):
