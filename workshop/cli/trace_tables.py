@@ -49,6 +49,8 @@ TITLES = {
     "operators": "Operators by the time that they took themselves",
     "steps": "Steps, and what the thread that trains did in them (ms)",
     "memory": "Copies and sets",
+    "path": "The critical path: what the end of a typical step waited for",
+    "path_operators": "Operators and kernels on the critical path, and the step without each of them",
     "stragglers": "Ranks in an average step, the slowest first",
 }
 
@@ -102,6 +104,23 @@ COLUMNS = {
         _ms("ms", "time(us)"),
         Column("GB/s", "bandwidth(GB/s)", ".1f"),
         Column("hidden %", "under_computation_pctg", ".0f"),
+    ],
+    "path": [
+        RANK,
+        Column("of", "step"),
+        Column("kind", "kind"),
+        _ms("ms", "time(us)"),
+        Column("share %", "share_pctg", ".1f"),
+    ],
+    "path_operators": [
+        RANK,
+        KERNEL,
+        Column("launched by", "launched_by"),
+        Column("runs", "count"),
+        _ms("ms", "time(us)"),
+        Column("share %", "share_pctg", ".1f"),
+        _ms("step without", "without(us)"),
+        Column("gain %", "gain_pctg", ".1f"),
     ],
     "stragglers": [
         RANK,

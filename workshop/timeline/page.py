@@ -85,16 +85,16 @@ def _timeline(traces: Traces) -> Row:
         for row in lanes(rank, trace):
             kept = row.longest(MOST_EVENTS // max(4 * len(traces), 1))
             left_out += len(row.ts) - len(kept.ts)
-            rows.append(_row(kept, begin, trace.names))
+            rows.append(_row(kept, begin))
     return {"kinds": KINDS, "rows": rows, "leftOut": left_out}
 
 
-def _row(row: Lanes, begin: int, names: list[str]) -> Row:
+def _row(row: Lanes, begin: int) -> Row:
     known: dict[int, int] = {}
     numbers = [known.setdefault(name, len(known)) for name in row.name.tolist()]
     return {
         "label": row.label,
-        "names": [names[name] for name in known],
+        "names": [row.names[name] for name in known],
         "name": numbers,
         "kind": row.kind.tolist(),
         "lane": row.lane.tolist(),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from workshop.profiles.traces import breakdown, operators, steps
+from workshop.profiles.traces import breakdown, critical_path, operators, steps
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.ranks import Rank, Traces
 from workshop.profiles.traces.trace import Trace
@@ -17,6 +17,7 @@ ANALYSES: dict[str, Callable[[Trace], Any]] = {
     "operators": operators.operators,
     "steps": steps.step_rows,
     "memory": breakdown.copies,
+    "path": critical_path.path_rows,
 }
 """The analyses of a trace, by the names that `workshop trace --only` takes."""
 
@@ -24,13 +25,16 @@ ANALYSES: dict[str, Callable[[Trace], Any]] = {
 def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
     """Return the rows of all analyses by name, or of one of `ANALYSES`.
 
-    The table "types" comes with the kernels, and "stragglers" with the steps of several ranks.
+    The table "types" comes with the kernels, "stragglers" with the steps of several ranks, and "path_operators" with
+    the path.
     """
     found = {name: rows_of_all(traces, analysis) for name, analysis in ANALYSES.items() if only in (None, name)}
     if "kernels" in found:
         found["types"] = rows_of_all(traces, breakdown.kernel_types)
     if "steps" in found and len(traces) > 1:
         found["stragglers"] = steps.stragglers(traces)
+    if "path" in found:
+        found["path_operators"] = rows_of_all(traces, critical_path.operator_rows)
     return found
 
 
