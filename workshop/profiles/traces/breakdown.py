@@ -4,7 +4,7 @@ The analyses have the names and columns of HolisticTraceAnalysis, whose definiti
 an event belongs to a device by its category and not by its name, every step counts, and no time is rounded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,14 +153,14 @@ def launch_summary(trace: Trace) -> Row:
     }
 
 
-def kernel_types(trace: Trace) -> list[Row]:
-    """Return how long each kind of event ran, alone or at the same time as others."""
-    on = {kind: spans(trace, kind) for kind in KINDS}
+def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:
+    """Return how long each of some kinds of event ran, alone or at the same time as others of them."""
+    on = {kind: spans(trace, kind) for kind in among}
     rows: list[Row] = []
-    for together in range(1, 1 << len(KINDS)):
-        here = [kind for bit, kind in enumerate(KINDS) if together >> bit & 1]
+    for together in range(1, 1 << len(among)):
+        here = [kind for bit, kind in enumerate(among) if together >> bit & 1]
         found = on[here[0]]
-        for kind in KINDS:
+        for kind in among:
             if kind != here[0]:
                 found = overlap(found, on[kind]) if kind in here else without(found, on[kind])
         if found.length:

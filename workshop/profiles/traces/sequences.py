@@ -10,6 +10,12 @@ from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.nesting import innermost, inside, outermost
 from workshop.profiles.traces.trace import KERNEL, Trace
 
+COLUMNS = (
+    *("aten_op_name", "kernel_sequence", "occurrence_count"),
+    *("avg_aten_op_launch_delay", "avg_runtime_delay"),
+)
+"""The columns of `kernels_of_operators`."""
+
 
 class Sequence(NamedTuple):
     """Events on a device that an operator launches each time it is called, or at least several times."""
