@@ -1,57 +1,21 @@
 """Writes a trace anew, with further events and arguments, so that a viewer shows what an analysis found."""
 
 import gzip
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from workshop.profiles.traces.decoding import Decoder, TraceEvent
+from workshop.profiles.traces.written_events import WholeDecoder, WrittenEvent, fields_of
 
 ANNOTATIONS = ("user_annotation", "gpu_user_annotation", "python_function")
 """The categories of the events that say where in the training the others are."""
 
 COMPRESSION = 5
 """The level of gzip: higher ones take much longer, and save few bytes."""
-
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_raw_events: Callable[[Any], list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-class WrittenEvent(TraceEvent, gc=False):
-    """An event, and how it is written in the file."""
-
-    written: bytes = b""
-
-
-class WholeDecoder(Decoder):
-    """Yields the same events as `Decoder`, each with all that is written of it.
-
-    Attributes:
-        fields: how all fields beside the events are written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, exact=False)
-        self.fields: dict[str, bytes] = {}
-        self._decode_typed = self._decode
-        self._decode = self._decode_both
-
-    def _decode_both(self, data: Any) -> list[TraceEvent]:
-        events: list[TraceEvent] = self._decode_typed(data)
-        # The bytes are copied: the block is changed once its events are decoded.
-        return [_written(event, bytes(raw)) for event, raw in zip(events, _raw_events(data), strict=True)]
-
-    def _as_event(self, values: dict[str, Any]) -> TraceEvent:
-        return _written(super()._as_event(values), msgspec.json.encode(values))
-
-    def _read_about(self, data: bytes) -> bool:
-        readable = super()._read_about(data)
-        if readable:
-            self.fields |= {name: bytes(raw) for name, raw in _fields.decode(data).items()}
-        return readable
 
 
 def rewrite(
@@ -84,6 +48,11 @@ def rewrite(
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def exact_us(ns: int) -> msgspec.Raw:
+    """Return a time in µs for an event to add: a float would lose the nanoseconds of a time since 1970."""
+    return msgspec.Raw(str(Decimal(ns) / 1000).encode())
 
 
 def _opened(path: Path, compressed: bool) -> BinaryIO:
@@ -127,11 +96,7 @@ def _blocks(decoder: WholeDecoder, marked: Mapping[int, dict[str, Any]], only_ma
 
 
 def _with_args(written: bytes, args: dict[str, Any]) -> bytes:
-    event = _fields.decode(written)  # numbers stay as they are written: as floats, they would lose digits
+    event = fields_of(written)  # numbers stay as they are written: as floats, they would lose digits
     before = event.get("args", msgspec.Raw(b"{}"))
-    known = _fields.decode(before) if bytes(before).startswith(b"{") else {}
+    known = fields_of(before) if bytes(before).startswith(b"{") else {}
     return msgspec.json.encode(event | {"args": known | args})
-
-
-def _written(event: TraceEvent, written: bytes) -> WrittenEvent:
-    return WrittenEvent(event.name, event.cat, event.ts, event.dur, event.pid, event.tid, event.args, written)

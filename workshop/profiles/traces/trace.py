@@ -22,11 +22,14 @@ COARSE_US = 2.0**43
 BEYOND_US = 2.0**53
 """No valid time is that late: nearly 300 years."""
 
-KERNEL = ("kernel", "Kernel")
+KERNEL = ("kernel", "Kernel", "mtia_ccp_events")
 COPY = ("gpu_memcpy", "Memcpy")
 SET = ("gpu_memset", "Memset")
 SYNC = ("cuda_sync",)
-LAUNCH = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "privateuse1_runtime", "xpu_runtime")
+LAUNCH = (
+    *("cuda_runtime", "cuda_driver", "Runtime", "Driver"),
+    *("hip_runtime", "privateuse1_runtime", "xpu_runtime", "mtia_runtime"),
+)
 
 Mask = NDArray[np.bool_]
 
