@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.profiles.traces import annotations, breakdown, findings, frames, operators, queues, sequences, steps
+from workshop.profiles.traces import (
+    annotations,
+    breakdown,
+    critical_path,
+    findings,
+    frames,
+    operators,
+    queues,
+    sequences,
+    steps,
+)
 from workshop.profiles.traces.counters import counter_rows
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.frames import data_frame, show
-from workshop.profiles.traces.ranks import Rank, Traces, load
+from workshop.profiles.traces.hta_path import CPGraph, window_of
+from workshop.profiles.traces.path_overlay import overlay
+from workshop.profiles.traces.ranks import Rank, Traces, load, number_of
 from workshop.profiles.traces.rewriting import rewrite
 from workshop.profiles.traces.stragglers import compared_kernels, late_starts
 from workshop.profiles.traces.tables import rows_of_all
@@ -417,6 +429,67 @@ class TraceAnalysis:
     def get_findings(self) -> list[str]:
         """Return sentences about what costs time; what costs most comes first."""
         return [str(finding) for finding in findings.findings(self.traces)]
+
+    def get_critical_path(self) -> "tuple[pandas.DataFrame, pandas.DataFrame]":
+        """Return what a typical step's end waited for, exact to the ns, and the step without each operator on the path.
+
+        `critical_path_analysis` has the rules of HolisticTraceAnalysis, which are coarser.
+        """
+        return self._frame(critical_path.path_rows), self._frame(critical_path.operator_rows)
+
+    def critical_path_analysis(
+        self,
+        rank: Rank,
+        annotation: str,
+        instance_id: int | tuple[int, int] | None,
+        data_load_events: list[str] | None = None,
+    ) -> tuple[CPGraph, bool]:
+        """Return a graph of dependencies with the longest path through it, and whether there is such a path.
+
+        The rules are those of HolisticTraceAnalysis, and times are in µs. An event is named by its position in the
+        file.
+
+        Args:
+            rank: the rank to analyse.
+            annotation: a part of the name of the annotations to analyse, such as "ProfilerStep"; "" for everything.
+            instance_id: which of them, from 0, or the first and the last of several; None for the first.
+            data_load_events: regular expressions of the names of events that are waits for data.
+
+        Raises:
+            TraceError: there is no such annotation.
+        """
+        trace = self._trace(rank)
+        window = window_of(trace, annotation, instance_id)
+        graph = CPGraph(trace, number_of(rank), window, data_load_events)
+        return graph, graph.critical_path()
+
+    def overlay_critical_path_analysis(
+        self,
+        rank: Rank,
+        critical_path_graph: CPGraph,
+        output_dir: str,
+        only_show_critical_events: bool = True,
+        show_all_edges: bool = False,
+    ) -> str:
+        """Write a trace in which a viewer shows a critical path, and return where it is.
+
+        Args:
+            rank: the rank of the path.
+            critical_path_graph: what `critical_path_analysis` returned.
+            output_dir: the folder to write to; it is made.
+            only_show_critical_events: whether to leave out other events than those of the path and annotations.
+            show_all_edges: whether every edge of the graph is an arrow, if all events are shown.
+
+        Raises:
+            TraceError: there is no trace of that rank.
+            OSError: the trace cannot be written.
+        """
+        folder = Path(output_dir).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"overlaid_critical_path_{self._trace(rank).path.name}"
+        all_edges = show_all_edges and not only_show_critical_events
+        overlay(critical_path_graph, target, only_show_critical_events, all_edges)
+        return str(target)
 
     def _chosen(self, ranks: list[Rank] | None) -> dict[Rank, Trace]:
         """Return the traces of some ranks; by default that of rank 0, or else the first one."""

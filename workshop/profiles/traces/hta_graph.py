@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ BLOCKING = (
     "cudaMemcpyAsync",
 )
 """The calls whose own time counts for nothing."""
+
 
 @dataclass
 class CPNode:
@@ -109,7 +110,7 @@ class HtaGraph:
     def __init__(self, trace: Trace, start: int, end: int, data_load_events: list[str] | None) -> None:
         self.all = events_of(trace)
         self.data_load = re.compile("|".join(data_load_events)) if data_load_events else None
-        self.events = {place: event for place, event in sorted(self.all.items()) if self._inside(event, start, end)}
+        self.events = {place: self.all[place] for place in sorted(self._inside(start, end))}
         self.node_list: list[CPNode] = []
         self.start_node: dict[int, CPNode] = {}
         self.end_node: dict[int, CPNode] = {}
@@ -123,13 +124,17 @@ class HtaGraph:
         self._add_locks()
         self._add_threads()
 
-    def _inside(self, event: HtaEvent, start: int, end: int) -> bool:
-        if event.stream == -1:
-            return start <= event.ts <= end and event.dur > 0
-        call = self.all.get(event.partner)
-        if call is None or call.stream != -1:
-            return False
-        return event.name == "Stream Wait Event" or (start <= call.ts <= end and call.dur > 0)
+    def _inside(self, start: int, end: int) -> set[int]:
+        """Return the events of the window; what runs on a device belongs to its launching call."""
+        calls = {each.place for each in self.all.values() if each.stream == -1 and start <= each.ts <= end and each.dur}
+        launched = {self.all[place].partner for place in calls}
+        waits = {each.partner for each in self.all.values() if each.stream == -1}
+        return calls | {
+            each.place
+            for each in self.all.values()
+            if each.stream != -1
+            and (each.place in launched or (each.name == "Stream Wait Event" and each.place in waits))
+        }
 
     def _has_nodes(self, event: HtaEvent) -> bool:
         if event.cat in ("cpu_op", "cuda_runtime", "cuda_driver") or (event.stream != -1 and event.partner >= 0):

@@ -1,6 +1,5 @@
 """The critical path as HolisticTraceAnalysis finds it, in an object with the names that notebooks use of its own."""
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
