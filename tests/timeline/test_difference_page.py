@@ -51,10 +51,11 @@ def test_sentences_come_first_and_the_timeline_last(page: Page) -> None:
 
 def test_both_timelines_begin_with_their_first_compared_step(page: Page) -> None:
     rows = page.evaluate("data.rows.map((row) => [row.label, row.start[0], row.names])")
+    path = "critical path, step 2"
     assert [label for label, _, _ in rows] == [
         f"{side}, rank 0: {row}"
         for side in ("before", "after")
-        for row in ("steps", "the thread that trains", "communication", "device 0, stream 7")
+        for row in (path, "steps", "the thread that trains", "communication", "device 0, stream 7")
     ]
     assert {start for label, start, _ in rows if label.endswith("steps")} == {0}
     assert {start for label, start, _ in rows if "stream" in label} == {40}, "what ran before is left out"

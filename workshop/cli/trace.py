@@ -28,7 +28,7 @@ def trace(
     only: Annotated[
         str | None,
         typer.Option(
-            help="temporal, idle, overlap, launch, kernels, operators, steps, memory or allocations.",
+            help="temporal, idle, overlap, launch, kernels, operators, steps, memory, allocations or path.",
             show_default=False,
         ),
     ] = None,

@@ -62,6 +62,8 @@ TITLES = {
     "allocations": "Memory that each phase allocated and released",
     "peaks": "When most memory was in use",
     "held": "What was in use then, by the operators that allocated it",
+    "path": "The critical path: what the end of a typical step waited for",
+    "path_operators": "Operators and kernels on the critical path, and the step without each of them",
     "stragglers": "Ranks in an average step, the slowest first",
 }
 
@@ -144,6 +146,23 @@ COLUMNS = {
         Column("count", "count"),
         _mb("MB", "bytes"),
         Column("share %", "share_pctg", ".1f"),
+    ],
+    "path": [
+        RANK,
+        Column("of", "step"),
+        Column("kind", "kind"),
+        _ms("ms", "time(us)"),
+        Column("share %", "share_pctg", ".1f"),
+    ],
+    "path_operators": [
+        RANK,
+        KERNEL,
+        Column("launched by", "launched_by"),
+        Column("runs", "count"),
+        _ms("ms", "time(us)"),
+        Column("share %", "share_pctg", ".1f"),
+        _ms("step without", "without(us)"),
+        Column("gain %", "gain_pctg", ".1f"),
     ],
     "stragglers": [
         RANK,

@@ -87,5 +87,5 @@ def _timeline(before: Traces, after: Traces, difference: Difference) -> Row:
                 since = row.only(row.ts >= begin)
                 kept = replace(since.longest(most), label=f"{side}, {row.label}")
                 left_out += len(since.ts) - len(kept.ts)
-                rows.append(timeline_row(kept, begin, traces[rank].names))
+                rows.append(timeline_row(kept, begin))
     return {"kinds": KINDS, "rows": rows, "leftOut": left_out}

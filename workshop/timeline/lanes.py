@@ -1,4 +1,4 @@
-"""Builds the rows of a timeline: steps, the training thread, communication, and each stream of a device."""
+"""Builds the rows of a timeline: critical path, steps, training thread, communication, each stream of a device."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workshop.profiles.traces import breakdown
+from workshop.profiles.traces import breakdown, dependencies
+from workshop.profiles.traces.critical_path import of_typical_step
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.trace import EventColumns, Trace
@@ -14,7 +15,20 @@ from workshop.profiles.traces.trace import EventColumns, Trace
 DEEPEST = 8
 """The number of levels that are drawn of events inside events."""
 
-KINDS = ("computation", "communication", "memory", "operator", "wait", "step")
+KINDS = ("computation", "communication", "memory", "operator", "python", "delay", "wait", "step")
+
+PATH_KINDS = {
+    dependencies.OPERATOR: "operator",
+    dependencies.PYTHON: "python",
+    dependencies.KERNEL: "computation",
+    dependencies.COMMUNICATION: "communication",
+    dependencies.COPY: "memory",
+    dependencies.LAUNCH_DELAY: "delay",
+    dependencies.GAP: "delay",
+    dependencies.SYNCHRONISATION: "delay",
+    dependencies.DATA: "wait",
+}
+"""How the kinds of a critical path are drawn."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +36,9 @@ class Lanes:
     """One row of the timeline, in which nested events are in lanes one below the other: columns of equal length."""
 
     label: str
+    names: list[str]
     name: Ints
-    """The index of the name in `Trace.names`."""
+    """The index of the name in `names`."""
     kind: Ints
     """The index in `KINDS`."""
     lane: Ints
@@ -38,11 +53,14 @@ class Lanes:
 
     def only(self, rows: Any) -> "Lanes":
         """Return some of the events."""
-        return Lanes(self.label, *(getattr(self, each)[rows] for each in ("name", "kind", "lane", "ts", "dur")))
+        return Lanes(
+            self.label, self.names, *(getattr(self, each)[rows] for each in ("name", "kind", "lane", "ts", "dur"))
+        )
 
 
 def lanes(rank: Rank, trace: Trace) -> Iterator[Lanes]:
     """Yield the rows of a trace that are not empty."""
+    yield from _path(rank, trace)
     main = trace.on_main_thread
     annotated = trace.of("user_annotation")
     step = main & annotated & trace.named("ProfilerStep")
@@ -56,14 +74,30 @@ def lanes(rank: Rank, trace: Trace) -> Iterator[Lanes]:
         ("communication", communication, np.full(len(step), talk)),
     ):
         if rows.any():
-            yield _lanes(f"rank {rank}: {label}", trace.events[rows], kinds[rows])
+            yield _lanes(f"rank {rank}: {label}", trace.names, trace.events[rows], kinds[rows])
     kind_of = breakdown.kinds(trace)
     for device, stream in sorted({*zip(trace.gpu.device.tolist(), trace.gpu.stream.tolist(), strict=True)}):
         here = (trace.gpu.device == device) & (trace.gpu.stream == stream)
-        yield _lanes(f"rank {rank}: device {device}, stream {stream}", trace.gpu[here], kind_of[here])
+        label = f"rank {rank}: device {device}, stream {stream}"
+        yield _lanes(label, trace.names, trace.gpu[here], kind_of[here])
 
 
-def _lanes(label: str, events: EventColumns, kind: Ints) -> Lanes:
+def _path(rank: Rank, trace: Trace) -> Iterator[Lanes]:
+    """Yield the pieces of the critical path; those that belong to no event are named after their kind."""
+    path = of_typical_step(trace)
+    if path is None:
+        return
+    graph = path.graph
+    pieces = path.moments[graph.own[path.moments] > 0]
+    own, kind, event = graph.own[pieces], graph.kind[pieces], graph.event[pieces]
+    name = np.where(event >= 0, np.append(trace.events.name, 0)[event], len(trace.names) + kind)
+    drawn = np.array([KINDS.index(PATH_KINDS[each]) for each in range(len(dependencies.KINDS))])[kind]
+    label = f"rank {rank}: critical path, {path.window.name}"
+    names = [*trace.names, *dependencies.KINDS]
+    yield Lanes(label, names, name, drawn, np.zeros_like(own), graph.time[pieces] - own, own)
+
+
+def _lanes(label: str, names: list[str], events: EventColumns, kind: Ints) -> Lanes:
     """Return a row of some events, in which an event is above those that it contains."""
     order = np.lexsort((-events.dur, events.ts))
     ends: list[int] = []
@@ -75,4 +109,6 @@ def _lanes(label: str, events: EventColumns, kind: Ints) -> Lanes:
         ends.append(end)
     lane = np.array(depths, np.int64)
     shown = order[lane < DEEPEST]
-    return Lanes(label, events.name[shown], kind[shown], lane[lane < DEEPEST], events.ts[shown], events.dur[shown])
+    return Lanes(
+        label, names, events.name[shown], kind[shown], lane[lane < DEEPEST], events.ts[shown], events.dur[shown]
+    )

@@ -88,17 +88,17 @@ def _timeline(traces: Traces) -> Row:
         for row in lanes(rank, trace):
             kept = row.longest(MOST_EVENTS // max(4 * len(traces), 1))
             left_out += len(row.ts) - len(kept.ts)
-            rows.append(timeline_row(kept, begin, trace.names))
+            rows.append(timeline_row(kept, begin))
     return {"kinds": KINDS, "rows": rows, "leftOut": left_out}
 
 
-def timeline_row(row: Lanes, begin: int, names: list[str]) -> Row:
+def timeline_row(row: Lanes, begin: int) -> Row:
     """Return a row as the script of the page reads it, with times in µs since the begin."""
     known: dict[int, int] = {}
     numbers = [known.setdefault(name, len(known)) for name in row.name.tolist()]
     return {
         "label": row.label,
-        "names": [names[name] for name in known],
+        "names": [row.names[name] for name in known],
         "name": numbers,
         "kind": row.kind.tolist(),
         "lane": row.lane.tolist(),

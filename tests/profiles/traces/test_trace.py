@@ -164,3 +164,13 @@ def test_damage_is_survived(seed: int, data: st.DataObject, tmp_path: Path) -> N
 @given(st.lists(st.dictionaries(KEYS, VALUES), max_size=5))
 def test_any_json_is_survived(tmp_path: Path, events: list[Any]) -> None:
     analyse(write(tmp_path / "t.json", {"traceEvents": events, "distributedInfo": events, "x": events}))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_lists_of_objects_behind_the_events(broken: bool, tmp_path: Path) -> None:
+    """The last bracket is not always the one that closes the list of events."""
+    text = json.dumps(made_up(3) | {"deviceProperties": [{"id": 0, "of": [{"no": 1}]}], "last": [{}]})
+    whole = columns(read(write(tmp_path / "t.json", made_up(3))))
+    found = read(write(tmp_path / "u.json", text.replace('"ph": "X"', '"ph" "X"', 1) if broken else text))
+    assert len(found.damage) == broken
+    assert len(found.events) == len(whole[0]) - broken

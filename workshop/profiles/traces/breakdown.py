@@ -4,18 +4,22 @@ The analyses have the names and columns of HolisticTraceAnalysis, whose definiti
 an event belongs to a device by its category and not by its name, every step counts, and no time is rounded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workshop.profiles.traces.intervals import Ints, Spans, overlap, without
+from workshop.profiles.traces.summaries import described, time_statistics
 from workshop.profiles.traces.trace import COPY, SET, Trace
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
 """The names of communication kernels of NVIDIA, AMD, Huawei and Microsoft; some kernels of rccl are called nccl."""
 CPU_COMMUNICATION = r"(gloo|mpi|nccl|c10d):"
 """The names of communication events on the CPU."""
+
+DEVICE_COPY = r"dma_request$"
+"""The name of a copy by Meta's accelerator, which is in one category with its kernels."""
 
 KINDS = ("COMPUTATION", "COMMUNICATION", "MEMORY")
 IDLE = ("host_wait", "kernel_wait", "other")
@@ -39,7 +43,7 @@ class Launched(NamedTuple):
 
 def kinds(trace: Trace) -> Ints:
     """Return the index in `KINDS` of each row of `trace.gpu`."""
-    memory = np.array([cat in (*COPY, *SET) for cat in trace.cats] or [False])[trace.gpu.cat]
+    memory = (trace.of(*COPY, *SET) | trace.named(DEVICE_COPY))[trace.on_gpu]
     communication = trace.named(COMMUNICATION)[trace.on_gpu]
     return np.where(memory, 2, np.where(communication, 1, 0))
 
@@ -84,10 +88,7 @@ def gap_statistics(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[R
     for stream, gaps in _gaps(trace, kernel_wait_ns):
         for cause, lengths in gaps.items():
             if len(lengths):
-                quantiles = np.percentile(lengths / 1000, (0, 25, 50, 75, 100)).tolist()
-                spread = dict(zip(("min", "25%", "50%", "75%", "max"), quantiles, strict=True))
-                stats = {"count": len(lengths), "mean": float((lengths / 1000).mean())} | spread
-                rows.append(stream | {"idle_category": cause} | stats)
+                rows.append(stream | {"idle_category": cause} | described(lengths / 1000))
     return rows
 
 
@@ -152,14 +153,14 @@ def launch_summary(trace: Trace) -> Row:
     }
 
 
-def kernel_types(trace: Trace) -> list[Row]:
-    """Return how long each kind of event ran, alone or at the same time as others."""
-    on = {kind: spans(trace, kind) for kind in KINDS}
+def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:
+    """Return how long each of some kinds of event ran, alone or at the same time as others of them."""
+    on = {kind: spans(trace, kind) for kind in among}
     rows: list[Row] = []
-    for together in range(1, 1 << len(KINDS)):
-        here = [kind for bit, kind in enumerate(KINDS) if together >> bit & 1]
+    for together in range(1, 1 << len(among)):
+        here = [kind for bit, kind in enumerate(among) if together >> bit & 1]
         found = on[here[0]]
-        for kind in KINDS:
+        for kind in among:
             if kind != here[0]:
                 found = overlap(found, on[kind]) if kind in here else without(found, on[kind])
         if found.length:
@@ -175,13 +176,8 @@ def kernels(trace: Trace) -> list[Row]:
     names, first = np.unique(name[order], return_index=True)
     rows = []
     for number, here in zip(names, np.split(order, first[1:]) if len(order) else [], strict=False):
-        dur = trace.gpu.dur[here] / 1000
-        stats = {"sum": dur.sum(), "max": dur.max(), "min": dur.min(), "mean": dur.mean()}
-        rows.append(
-            {"name": trace.names[number], "kernel_type": KINDS[kind[here[0]]], "count": len(here)}
-            | {f"{stat} (us)": float(value) for stat, value in stats.items()}
-            | {"stddev": float(dur.std(ddof=1)) if len(dur) > 1 else 0.0}
-        )
+        kernel = {"name": trace.names[number], "kernel_type": KINDS[kind[here[0]]], "count": len(here)}
+        rows.append(kernel | time_statistics(trace.gpu.dur[here]))
     return sorted(rows, key=lambda row: (-row["sum (us)"], row["name"]))
 
 

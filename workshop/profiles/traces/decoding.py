@@ -184,15 +184,19 @@ class Decoder:
 
     def _last_events(self, data: bytes) -> Iterator[list[TraceEvent]]:
         """Yield the events up to the closing bracket, and read the fields behind it."""
-        for end, behind in islice(_ends(data), MOST_ENDS):
+        end = None
+        for found, behind in islice(_ends(data), MOST_ENDS):
             if self._read_about(b"{" + data[behind:]):
-                data = data[:end]
-                break
-        else:
+                with suppress(*UNDECODABLE):
+                    yield self._decode(b"[" + data[:found] + b"]")
+                    return
+                end = end or found  # or a list among the fields ends here
+        if end is None:
             self.truncated |= not data.rstrip().endswith(b"]")
             data = data.rstrip().removesuffix(b"]")
-        if data.strip():
-            yield from self._salvaged(data.rstrip().rstrip(b","))
+        data = data[:end].strip()
+        if data:
+            yield from self._salvaged(data.rstrip(b","))
 
     def _read_about(self, data: bytes) -> bool:
         try:
@@ -216,18 +220,20 @@ class Decoder:
             found = _BETWEEN.search(piece, len(piece) // 2) or _BETWEEN.search(piece)
             if found:
                 waiting += [piece[found.end() - 1 :], piece[: found.start() + 1]]
-            elif event := _mended(piece):
+            elif event := self._mended(piece):
                 yield [event]
             else:
                 self.lost += 1
 
+    def _mended(self, piece: bytes) -> TraceEvent | None:
+        """Return an event whose name is not escaped, or whose values have unexpected types; None if it is lost."""
+        for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
+            with suppress(*UNDECODABLE, TypeError, ValueError, OverflowError):
+                return self._as_event(msgspec.json.decode(data))
+        return None
 
-def _mended(piece: bytes) -> TraceEvent | None:
-    """Return an event whose name is not escaped, or whose values have unexpected types; None if it is beyond repair."""
-    for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
-        with suppress(*UNDECODABLE, TypeError, ValueError, OverflowError):
-            return _as_event(msgspec.json.decode(data))
-    return None
+    def _as_event(self, values: dict[str, Any]) -> TraceEvent:
+        return _as_event(values)
 
 
 def _cuts(data: bytearray) -> Iterator[int]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from workshop.probe.phases import Phase
-from workshop.profiles.traces import breakdown, memory
+from workshop.profiles.traces import breakdown, critical_path, memory
 from workshop.profiles.traces.operators import operators
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import stragglers, traced_steps
@@ -42,6 +42,7 @@ def findings(traces: dict[Rank, Trace]) -> list[Finding]:
         who = "" if len(traces) == 1 else f"rank {rank}: "
         found += [*_data_wait(who, trace), *_long_steps(who, trace)]
         found += _device(who, trace) if len(trace.gpu) else _cpu(who, trace)
+        found += _critical_path(who, trace)
         facts += _peaks(who, trace)
     found += _slowest_rank(traces)
     costs = [(each.share, each) for each in found if each.share is not None and each.share >= LEAST_SHARE]
@@ -118,6 +119,21 @@ def _cpu(who: str, trace: Trace) -> list[Finding]:
         text = f"{who}for {share:.0%} of the time, the thread that trains runs neither an operator nor the data loader"
         found.append(Finding(share, f"{text}: Python, or it waits; a sampling profile tells which", "part 7"))
     return found
+
+
+def _critical_path(who: str, trace: Trace) -> list[Finding]:
+    path = critical_path.of_typical_step(trace)
+    operators = path.operators(trace) if path else []
+    if path is None or not operators:
+        return []
+    most = min(operators, key=lambda each: each.without)
+    kind, time = max(path.times().items(), key=lambda each: each[1])
+    launched = f", launched by {most.launched_by}," if most.launched_by else ""
+    text = (
+        f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time; without {most.name}"
+        f"{launched} it would take {_time(most.without)} instead of {_time(path.duration)}"
+    )
+    return [Finding(1 - most.without / path.duration, text)]
 
 
 def _slowest_rank(traces: dict[Rank, Trace]) -> list[Finding]:

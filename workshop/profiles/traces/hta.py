@@ -61,7 +61,7 @@ class HtaEvents(NamedTuple):
 def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
     """Return all five analyses of traces by rank; None for one that stops with an error in the original."""
     several_steps = len({name for trace in traces.values() for name in trace.names if re.match(STEP, name)}) > 1
-    events = {rank: rounded_events(trace) for rank, trace in traces.items()}
+    events = {rank: hta_events(trace) for rank, trace in traces.items()}
     # Before any sum is taken: of times since 1970, a float holds no sum exactly.
     begin = min((each.ts.min() for each in events.values() if len(each.ts)), default=0.0)
     events = {rank: each._replace(ts=each.ts - begin) for rank, each in events.items()}
@@ -222,8 +222,8 @@ def _descending(sums: Mapping[str, float]) -> tuple[list[str], NDArray[Any]]:
     return [names[row] for row in order], times[order]
 
 
-def rounded_events(trace: Trace) -> HtaEvents:
-    """Return the events of a trace as the original has them before any analysis."""
+def hta_events(trace: Trace) -> HtaEvents:
+    """Return the events of a trace as the original has them."""
     events = trace.events
     ts, dur = ((each.astype(np.longdouble) / 1000).astype(np.float64) for each in (events.ts, events.dur))
     if not trace.whole_us:

@@ -37,6 +37,13 @@ def union_of(pairs: Iterable[tuple[int, int]]) -> Spans:
     return union(columns[:, 0], columns[:, 1])
 
 
+def pairs(first: Ints, behind: Ints) -> tuple[Ints, Ints]:
+    """Return each row with each of the rows from its first on, up to the one behind: two columns of equal length."""
+    count = np.maximum(behind - first, 0)
+    of_one = np.repeat(np.arange(len(first)), count)
+    return of_one, np.arange(count.sum()) - np.repeat(np.cumsum(count) - count - first, count)
+
+
 class Meetings(NamedTuple):
     """Pairs of an interval of one and an interval of another kind that share time: columns of equal length."""
 
@@ -54,9 +61,7 @@ def meetings(one: Spans, other: Spans) -> Meetings:
     # An interval of one meets those of the other that end after it starts and start before it ends.
     first = np.searchsorted(other.end, one.start, side="right")
     behind = np.searchsorted(other.start, one.end, side="left")
-    count = np.maximum(behind - first, 0)
-    of_one = np.repeat(np.arange(len(one.start)), count)
-    of_other = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count - first, count)
+    of_one, of_other = pairs(first, behind)
     start, end = np.maximum(one.start[of_one], other.start[of_other]), np.minimum(one.end[of_one], other.end[of_other])
     return Meetings(of_one, of_other, start, end)
 

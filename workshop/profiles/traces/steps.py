@@ -1,6 +1,7 @@
 """Steps of the training, and the phases that the training thread spent their time in."""
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -8,9 +9,9 @@ import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
 from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, spans
-from workshop.profiles.traces.intervals import Spans, shared, union, without
+from workshop.profiles.traces.intervals import Ints, Spans, shared, union, without
 from workshop.profiles.traces.ranks import Rank, number_of
-from workshop.profiles.traces.trace import Trace
+from workshop.profiles.traces.trace import SYNC, Trace
 
 _known: WeakKeyDictionary[Trace, list["TracedStep"]] = WeakKeyDictionary()
 
@@ -37,10 +38,9 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
 
 
 def _steps(trace: Trace) -> list[TracedStep]:
-    rows = np.flatnonzero(trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
-    rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
+    rows = _marked_steps(trace)
     steps = Spans(trace.events.ts[rows], trace.events.end[rows])
-    numbers = [int(trace.names[name].partition("#")[2].split()[0]) for name in trace.events.name[rows]]
+    numbers = [_number(trace, row) for row in rows]
     phases = {phase: shared(when, steps) for phase, when in phase_spans(trace).items()}
     phases[Phase.OTHER] = steps.end - steps.start - sum(phases.values())
     columns = (phases[phase].tolist() for phase in TRACED)
@@ -110,6 +110,50 @@ def stragglers(traces: dict[Rank, Trace]) -> list[Row]:
         )
     rows.sort(key=lambda row: -row["own_work(us)"])
     return [row | {"behind(us)": row["own_work(us)"] - rows[-1]["own_work(us)"]} for row in rows]
+
+
+def step_numbers(trace: Trace) -> Ints:
+    """Return the number of the step in which each event began, or was launched; else -1. Without steps, all are 0."""
+    events, steps = trace.events, _marked_steps(trace)
+    if not len(steps):
+        return np.zeros(len(events), np.int64)
+    began = events.ts.copy()
+    calls, found = trace.launches
+    began[trace.on_gpu] = np.where(found >= 0, np.append(calls.ts, 0)[found], began[trace.on_gpu])
+    step = np.searchsorted(events.ts[steps], began, "right") - 1
+    inside = (step >= 0) & (began < events.end[steps][step])
+    numbers = np.array([_number(trace, row) for row in steps])
+    return np.where(inside, numbers[step], -1)
+
+
+def without_last_step(traces: dict[Rank, Trace], include_last: bool) -> dict[Rank, Trace]:
+    """Return the traces without what the CPU began in the last step of several, and without what that launched.
+
+    The profiler often records the last step only in part. What comes behind the last step is left out in any case,
+    and so is what nothing in the trace launched. A trace of a single step, or of none, is returned as it is.
+    """
+    return {rank: _until_last_step(trace, include_last) for rank, trace in traces.items()}
+
+
+def _until_last_step(trace: Trace, include_last: bool) -> Trace:
+    events, steps = trace.events, _marked_steps(trace)
+    if len({*events.name[steps].tolist()}) < 2:
+        return trace
+    until = events.end[steps].max() + 1 if include_last else events.ts[steps].max()
+    on_device = trace.on_gpu | trace.of(*SYNC)
+    kept = ~on_device & (events.ts < until)
+    launched = events.correlation[kept & (events.correlation >= 0)]
+    return replace(trace, events=events[kept | on_device & np.isin(events.correlation, launched)])
+
+
+def _marked_steps(trace: Trace) -> Ints:
+    rows = np.flatnonzero(trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
+    return rows[np.argsort(trace.events.ts[rows], kind="stable")]
+
+
+def _number(trace: Trace, row: int) -> int:
+    """Return the number in the name of a step."""
+    return int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
 
 
 def _communication(trace: Trace) -> Spans:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from workshop.profiles.traces import breakdown, memory, operators, steps
+from workshop.profiles.traces import breakdown, critical_path, memory, operators, steps
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.ranks import Rank, Traces
 from workshop.profiles.traces.trace import Trace
@@ -18,6 +18,7 @@ ANALYSES: dict[str, Callable[[Trace], Any]] = {
     "steps": steps.step_rows,
     "memory": breakdown.copies,
     "allocations": memory.by_phase,
+    "path": critical_path.path_rows,
 }
 """The analyses of a trace, by the names that `workshop trace --only` takes."""
 
@@ -25,8 +26,8 @@ ANALYSES: dict[str, Callable[[Trace], Any]] = {
 def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
     """Return the rows of all analyses by name, or of one of `ANALYSES`.
 
-    The table "types" comes with the kernels, "stragglers" with the steps of several ranks, and with the allocations
-    come "peaks" and "held", what was in use at the peaks.
+    The table "types" comes with the kernels, "stragglers" with the steps of several ranks, "path_operators" with the
+    path, and with the allocations come "peaks" and "held", what was in use at the peaks.
     """
     found = {name: rows_of_all(traces, analysis) for name, analysis in ANALYSES.items() if only in (None, name)}
     if "kernels" in found:
@@ -36,6 +37,8 @@ def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
         found["held"] = rows_of_all(traces, memory.held)
     if "steps" in found and len(traces) > 1:
         found["stragglers"] = steps.stragglers(traces)
+    if "path" in found:
+        found["path_operators"] = rows_of_all(traces, critical_path.operator_rows)
     return found
 
 

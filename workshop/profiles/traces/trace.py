@@ -26,11 +26,14 @@ BEYOND_US = 2.0**53
 ALLOCATION = "[memory]"
 """The name of the events that tell of an allocation, or of a release of memory."""
 
-KERNEL = ("kernel", "Kernel")
+KERNEL = ("kernel", "Kernel", "mtia_ccp_events")
 COPY = ("gpu_memcpy", "Memcpy")
 SET = ("gpu_memset", "Memset")
 SYNC = ("cuda_sync",)
-LAUNCH = ("cuda_runtime", "cuda_driver", "Runtime", "Driver", "hip_runtime", "privateuse1_runtime", "xpu_runtime")
+LAUNCH = (
+    *("cuda_runtime", "cuda_driver", "Runtime", "Driver"),
+    *("hip_runtime", "privateuse1_runtime", "xpu_runtime", "mtia_runtime"),
+)
 
 Mask = NDArray[np.bool_]
 
@@ -85,8 +88,8 @@ class EventColumns:
 
 
 _COLUMNS = tuple(EventColumns.__dataclass_fields__)
-_COUNTED = ("bytes", "bandwidth", "ts", "dur")
-"""The columns that are summed up; the others only tell events apart, and take 32 bits if that is enough."""
+_NARROW = ("index", "cat", "stream", "correlation", "device", "waits_on", "waits_on_stream")
+"""The columns that are only compared, and never computed with: they take 32 bits if that is enough."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +301,7 @@ class _ColumnBuilder:
         for name in _COLUMNS:  # one by one, as the blocks and the whole take twice the memory
             found[name] = np.concatenate(columns.pop(0))
             fits = found[name].min(initial=0) >= -(2**31) and found[name].max(initial=0) < 2**31
-            if name not in _COUNTED and fits:
+            if name in _NARROW and fits:
                 found[name] = found[name].astype(np.int32)
         return EventColumns(**found)
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.profiles.traces.analysis import data_frame, plotly_express
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.hta import MEMORY, HtaEvents, by_rank, rounded_events
+from workshop.profiles.traces.frames import data_frame, plotly_express
+from workshop.profiles.traces.hta import MEMORY, HtaEvents, by_rank, hta_events
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Traces, load
 from workshop.profiles.traces.trace import Mask, Trace, matching
@@ -77,7 +77,7 @@ class LabeledTrace:
         ranks = _chosen(rank, self.ranks(), f"rank in {self.label}")
         columns: dict[str, list[Any]] = {"cat": [], "name": [], "dur": []}
         for trace in map(self._traces.__getitem__, ranks):
-            events = rounded_events(trace)
+            events = hta_events(trace)
             kept = np.isin(_iteration(trace, events), steps)
             if device_type is not DeviceType.ALL:
                 kept &= (events.stream == -1) == (device_type is DeviceType.CPU)

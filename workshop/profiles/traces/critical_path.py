@@ -1,0 +1,174 @@
+"""The critical path of a training step: what the step waited for, from its end back to its start."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workshop.profiles.traces.breakdown import Row
+from workshop.profiles.traces.dependencies import KINDS, Graph, dependencies, operator_names
+from workshop.profiles.traces.intervals import Ints
+from workshop.profiles.traces.steps import traced_steps
+from workshop.profiles.traces.trace import Trace
+from workshop.profiles.traces.window import Window
+
+MOST_OPERATORS = 10
+"""The number of operators for which it is computed how long the step would be without them."""
+
+_known: WeakKeyDictionary[Trace, "CriticalPath | None"] = WeakKeyDictionary()
+
+
+class OnPath(NamedTuple):
+    """An operator or kernel on a critical path. All times are in ns."""
+
+    name: str
+    launched_by: str | None
+    """Of a kernel: the operator that launched it."""
+    runs: int
+    """The number of times that it is on the path."""
+    time: int
+    """The time on the path that it took itself."""
+    without: int
+    """The duration of the step if all runs of it took no time themselves, be they on the path or not."""
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The longest path through a window: pieces, each of which begins where the one before ends."""
+
+    window: Window
+    graph: Graph
+    moments: Ints
+    """The moments on the path, from the first of the window to the last."""
+
+    @property
+    def duration(self) -> int:
+        """The duration of the window in ns."""
+        return self.window.end - self.window.start
+
+    def times(self) -> dict[str, int]:
+        """Return the time on the path by its kind in `KINDS`, in ns; the sum is the duration."""
+        kinds = self.graph.kind[self.moments]
+        own = self.graph.own[self.moments]
+        return {name: int(own[kinds == number].sum()) for number, name in enumerate(KINDS)}
+
+    def operators(self, trace: Trace, most: int = MOST_OPERATORS) -> list[OnPath]:
+        """Return the operators and kernels with most time on the path, in descending order of it."""
+        on_path = self.moments[(self.graph.operator[self.moments] >= 0) & (self.graph.own[self.moments] > 0)]
+        operators, number = np.unique(self.graph.operator[on_path], return_inverse=True)
+        times = np.zeros(len(operators), np.int64)
+        np.add.at(times, number, self.graph.own[on_path])
+        longest = np.argsort(-times, kind="stable")[:most]
+        found = []
+        for one, without in zip(longest.tolist(), durations_without(self.graph, operators[longest]), strict=True):
+            runs = len(np.unique(self.graph.event[on_path[number == one]]))
+            name, launcher = operator_names(trace, int(operators[one]))
+            found.append(OnPath(name, launcher, runs, int(times[one]), int(without)))
+        return found
+
+
+def durations_without(graph: Graph, operators: Ints) -> Ints:
+    """Return how long the window would be without each of some operators: whatever else then decides is counted.
+
+    Only moments with several dependencies are computed one by one; between these, own times add up along a thread.
+    """
+    own = np.where(graph.operator[:, None] == operators, 0, graph.own[:, None])
+    along, base = _along_chains(graph, own)
+    joins = np.unique(graph.links.later)
+    # The dependencies of the joins: the moment before, and the links.
+    linked = graph.before[joins] >= 0
+    later = np.concatenate([graph.links.later, joins[linked]])
+    earlier = np.concatenate([graph.links.earlier, graph.before[joins[linked]]])
+    order = np.argsort(later, kind="stable")
+    later, earlier = later[order], earlier[order]
+    since = along[earlier] - along[base[earlier]]
+    ends = np.searchsorted(later, joins, side="right").tolist()
+    sources = base[earlier]
+    times = np.zeros((len(graph.time), len(operators)), np.int64)
+    begin = 0
+    for join, end in zip(joins.tolist(), ends, strict=True):
+        times[join] = own[join] + (times[sources[begin:end]] + since[begin:end]).max(axis=0)
+        begin = end
+    return times[-1]
+
+
+def _along_chains(graph: Graph, own: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ints]:
+    """Return the sums of own times along each thread and stream, and the last join at or before each moment on it."""
+    order = np.argsort(graph.chain, kind="stable")
+    along = np.empty_like(own)
+    along[order] = np.cumsum(own[order], axis=0)
+    is_join = np.zeros(len(own), bool)
+    is_join[graph.links.later] = True
+    is_join[0] = True
+    base = np.empty(len(own), np.int64)
+    base[order] = order[np.maximum.accumulate(np.where(is_join[order], np.arange(len(order)), 0))]
+    return along, base
+
+
+def critical_path(trace: Trace, window: Window) -> CriticalPath:
+    """Return the critical path of a window."""
+    graph = dependencies(trace, window)
+    last = graph.last.tolist()
+    moments = [len(last) - 1]
+    while moments[-1]:
+        moments.append(last[moments[-1]])
+    return CriticalPath(window, graph, np.array(moments[::-1], np.int64))
+
+
+def of_typical_step(trace: Trace) -> CriticalPath | None:
+    """Return the critical path of `typical_step`, computed once for a trace; None for a trace without events."""
+    if trace not in _known:
+        window = typical_step(trace)
+        _known[trace] = critical_path(trace, window) if window else None
+    return _known[trace]
+
+
+def typical_step(trace: Trace) -> Window | None:
+    """Return the step of median duration, without the first and the last if there are others; else the whole trace."""
+    steps = traced_steps(trace)
+    if steps:
+        steps = sorted(steps[1:-1] or steps, key=lambda step: step.end - step.start)
+        step = steps[(len(steps) - 1) // 2]
+        return Window(f"step {step.number}", step.start, step.end, _main_thread(trace))
+    if not len(trace.events):
+        return None
+    start, end = int(trace.events.ts.min()), int(trace.events.end.max())
+    return Window("the whole trace", start, end, _main_thread(trace), whole=True)
+
+
+def _main_thread(trace: Trace) -> int:
+    return int(trace.thread[trace.on_main_thread][0])
+
+
+def path_rows(trace: Trace) -> list[Row]:
+    """Return what the typical step's path consists of, in µs; the largest part comes first."""
+    path = of_typical_step(trace)
+    if path is None or not path.duration:
+        return []
+    return [
+        {"step": path.window.name, "kind": kind, "time(us)": time / 1000, "share_pctg": 100 * time / path.duration}
+        for kind, time in sorted(path.times().items(), key=lambda each: -each[1])
+        if time
+    ]
+
+
+def operator_rows(trace: Trace) -> list[Row]:
+    """Return the operators with most time on the typical step's path, and the step without each of them; in µs."""
+    path = of_typical_step(trace)
+    if path is None or not path.duration:
+        return []
+    return [
+        {
+            "step": path.window.name,
+            "name": each.name,
+            "launched_by": each.launched_by,
+            "count": each.runs,
+            "time(us)": each.time / 1000,
+            "share_pctg": 100 * each.time / path.duration,
+            "without(us)": each.without / 1000,
+            "gain_pctg": 100 * (path.duration - each.without) / path.duration,
+        }
+        for each in path.operators(trace)
+    ]

@@ -1,0 +1,52 @@
+"""Reads the events of a trace with all that is written of them, where the columns of `Trace` do not have enough."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from workshop.profiles.traces.decoding import Decoder, TraceEvent
+
+fields_of: Callable[[Any], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""Decodes an object to its fields, each as it is written."""
+
+_raw_events: Callable[[Any], list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class WrittenEvent(TraceEvent, gc=False):
+    """An event, and how it is written in the file."""
+
+    written: bytes = b""
+
+
+class WholeDecoder(Decoder):
+    """Yields the same events as `Decoder`, each with all that is written of it.
+
+    Attributes:
+        fields: how all fields beside the events are written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, exact=False)
+        self.fields: dict[str, bytes] = {}
+        self._decode_typed = self._decode
+        self._decode = self._decode_both
+
+    def _decode_both(self, data: Any) -> list[TraceEvent]:
+        events: list[TraceEvent] = self._decode_typed(data)
+        # The bytes are copied: the block is changed once its events are decoded.
+        return [_written(event, bytes(raw)) for event, raw in zip(events, _raw_events(data), strict=True)]
+
+    def _as_event(self, values: dict[str, Any]) -> TraceEvent:
+        return _written(super()._as_event(values), msgspec.json.encode(values))
+
+    def _read_about(self, data: bytes) -> bool:
+        readable = super()._read_about(data)
+        if readable:
+            self.fields |= {name: bytes(raw) for name, raw in fields_of(data).items()}
+        return readable
+
+
+def _written(event: TraceEvent, written: bytes) -> WrittenEvent:
+    return WrittenEvent(event.name, event.cat, event.ts, event.dur, event.pid, event.tid, event.args, written)
