@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
-from workshop.profiles.traces import Trace, TraceError, Traces, hta, read
+from workshop.profiles.traces import Trace, TraceError, Traces, decoding, hta, read
 from workshop.profiles.traces.findings import findings
 from workshop.profiles.traces.tables import tables
 
@@ -81,6 +81,21 @@ def test_names_as_some_versions_write_them(tmp_path: Path) -> None:
     assert len(found.events) == 9
     assert {ODD_NAME, "\x01"} <= set(found.names)
     assert (found.damage, found.rank, found.script) == ((), 3, "train.py")
+
+
+def test_blocks_behind_a_bad_event_are_still_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where events have empty lists, whose brackets are not the one that closes the events."""
+    monkeypatch.setattr(decoding, "BLOCK_BYTES", 2000)
+    monkeypatch.setattr(decoding, "COMPRESSED_BYTES", 2000)
+    last_events, left = decoding.Decoder._last_events, []
+    monkeypatch.setattr(
+        decoding.Decoder, "_last_events", lambda self, data: left.append(data) or last_events(self, data)
+    )
+    events = [event("cpu_op", f"name{n}", n, 1) | {"args": {"Input type": [], "Ev Idx": n}} for n in range(200)]
+    text = json.dumps({"traceEvents": events, "distributedInfo": {"rank": 3}})
+    found = read(write(tmp_path / "t.json", text.replace('"ts": 7,', '"ts": seven,')))
+    assert (len(found.events), found.rank) == (199, 3)
+    assert len(left[0]) < 4000, "only what is behind the last whole block is left at the end"
 
 
 @pytest.mark.parametrize("block", [2000, 1 << 22])

@@ -249,7 +249,8 @@ def _ends(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
     end = len(data)
     while (end := data.rfind(b"]", 0, end)) >= 0:
         behind = _BEHIND_EVENTS.match(data, end + 1)
-        if behind and data[max(end - 64, 0) : end].rstrip()[-1:] in (b"}", b"[", b""):
+        before = data[max(end - 64, 0) : end].rstrip()
+        if behind and (before.endswith(b"}") or before in (b"[", b"")):  # many an event has an empty list in it
             yield end, behind.end()
 
 
