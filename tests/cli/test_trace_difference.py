@@ -42,6 +42,7 @@ def test_words_come_first_then_tables(runs: Path, workshop: Run) -> None:
     only = workshop("trace", "--diff", "before", "after", "--only", "phases").stdout
     assert only.startswith("What the thread that trains did")
     assert "Self time" not in only
+    assert "nothing of this" in workshop("trace", "--diff", "before", "after", "--only", "kernels").stdout
 
 
 def test_no_line_of_a_table_is_wider_than_a_terminal_of_80_columns(runs: Path) -> None:
