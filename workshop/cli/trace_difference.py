@@ -57,7 +57,7 @@ def as_text(found: Difference, only: str | None, width: int | None) -> str:
     """Return the sentences, and one table below the other; tables without a row are left out."""
     words = "" if only else "\n".join(filled(sentence) for sentence in sentences(found))
     tables = [_table(TITLES[name], found.tables[name], width) for name in TABLES if only in (None, name)]
-    return "\n\n".join(filter(None, [words, *tables])) or NOTHING
+    return "\n\n".join(filter(None, [words, *tables])) or filled(NOTHING)
 
 
 def _table(title: str, changes: Sequence[Change], width: int | None) -> str:

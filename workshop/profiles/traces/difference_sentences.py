@@ -87,7 +87,7 @@ def _step(difference: Difference) -> str:
         interval = f"95 % interval {milliseconds(least)} to {milliseconds(most)}"
         return f"{says} ({_more_or_less(step.difference_ns)}, {interval}, {steps})."
     interval = f"95 % interval of the difference {_signed(low)} to {_signed(high)} ms"
-    seen = f"{milliseconds(difference.seen_ns)} ms ({difference.seen_ns / (step.before_ns or math.inf):.1%})"
+    seen = f"{milliseconds(difference.seen_ns)} ms ({100 * difference.seen_ns / (step.before_ns or math.inf):.1f} %)"
     return f"{says} ({interval}, {steps}). A difference of {seen} would have been seen four times in five."
 
 
