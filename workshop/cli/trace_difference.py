@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workshop.cli.output import filled, plain_table, print_csv, print_json, say, write_file
 from workshop.cli.trace_files import read_traces
-from workshop.cli.trace_tables import LEAST_NAME, MOST_ROWS, short, trace_rows
+from workshop.cli.trace_tables import LEAST_NAME, MOST_ROWS, NOTHING, short, trace_rows
 from workshop.profiles.traces.difference import Change, Difference, compare
 from workshop.profiles.traces.difference_sentences import TITLES, sentences
 from workshop.profiles.traces.step_times import TABLES
@@ -55,9 +55,9 @@ def _fields(found: Difference, only: str | None) -> dict[str, object]:
 
 def as_text(found: Difference, only: str | None, width: int | None) -> str:
     """Return the sentences, and one table below the other; tables without a row are left out."""
-    texts = [] if only else [filled(sentence) for sentence in sentences(found)]
+    words = "" if only else "\n".join(filled(sentence) for sentence in sentences(found))
     tables = [_table(TITLES[name], found.tables[name], width) for name in TABLES if only in (None, name)]
-    return "\n".join(texts) + "\n\n" * bool(texts) + "\n\n".join(filter(None, tables))
+    return "\n\n".join(filter(None, [words, *tables])) or filled(NOTHING)
 
 
 def _table(title: str, changes: Sequence[Change], width: int | None) -> str:

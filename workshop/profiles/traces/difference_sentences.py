@@ -66,6 +66,7 @@ def milliseconds(ns: float) -> str:
 
 
 def _step(difference: Difference) -> str:
+    """Return how long a step takes, and how sure that is; or how small a difference would have been seen."""
     step = difference.step
     subject = "a step" if difference.by_step else "the whole recording"
     before, after = milliseconds(step.before_ns), milliseconds(step.after_ns)
@@ -75,11 +76,8 @@ def _step(difference: Difference) -> str:
         says = f"no difference beyond noise: {subject} takes {before} ms before and {after} ms after"
     says = says[0].upper() + says[1:]
     if math.isnan(step.margin_ns):
-        return (
-            f"{says}."
-            if not step.difference_ns
-            else f"{says}. {NO_NOISE_KNOWN.format('step' if difference.by_step else 'recording')}"
-        )
+        what = "step" if difference.by_step else "recording"
+        return f"{says}. {NO_NOISE_KNOWN.format(what)}" if step.difference_ns else f"{says}."
     steps = f"{_counted(len(difference.before.duration), 'step')} against {len(difference.after.duration)}"
     low, high = step.difference_ns - step.margin_ns, step.difference_ns + step.margin_ns
     if not step.is_noise:
@@ -87,7 +85,7 @@ def _step(difference: Difference) -> str:
         interval = f"95 % interval {milliseconds(least)} to {milliseconds(most)}"
         return f"{says} ({_more_or_less(step.difference_ns)}, {interval}, {steps})."
     interval = f"95 % interval of the difference {_signed(low)} to {_signed(high)} ms"
-    seen = f"{milliseconds(difference.seen_ns)} ms ({difference.seen_ns / (step.before_ns or math.inf):.1%})"
+    seen = f"{milliseconds(difference.seen_ns)} ms ({100 * difference.seen_ns / (step.before_ns or math.inf):.1f} %)"
     return f"{says} ({interval}, {steps}). A difference of {seen} would have been seen four times in five."
 
 
