@@ -24,7 +24,10 @@ def trace(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(help="temporal, idle, overlap, launch, kernels, operators, steps or memory.", show_default=False),
+        typer.Option(
+            help="temporal, idle, overlap, launch, kernels, operators, steps, memory, queue, bandwidth or annotations.",
+            show_default=False,
+        ),
     ] = None,
     hta: Annotated[
         bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")

@@ -26,6 +26,13 @@ INSTALL = "pip install pandas plotly"
 
 STATISTICS = ("sum (us)", "max (us)", "min (us)", "stddev", "mean (us)")
 
+TEMPORAL = (
+    *("rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)"),
+    *("idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg", "device"),
+)
+IDLE = ("rank", "stream", "idle_category", "idle_time", "idle_time_ratio", "device")
+GAPS = ("idle_category", "rank", "stream", "count", "mean", "std", "min", "25%", "50%", "75%", "max", "device")
+OVERLAP = ("rank", "comp_comm_overlap_pctg", "communication_time(us)")
 SEQUENCES = ("pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)")
 
 
@@ -141,6 +148,8 @@ def kernel_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
             "end": (found.end - begin) / 1000,
             "stream": found.stream,
             "correlation": found.correlation,
+            "bytes": found.bytes,
+            "memory_bw_gbps": found.bandwidth,
             "index_correlation": np.append(calls.index, -1)[launch],
             "user_annotation": of_kernels(trace),
         }

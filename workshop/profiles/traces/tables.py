@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from workshop.profiles.traces import breakdown, operators, steps
+from workshop.profiles.traces import annotations, bandwidth, breakdown, operators, queues, steps
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.ranks import Rank, Traces
 from workshop.profiles.traces.trace import Trace
@@ -17,6 +17,9 @@ ANALYSES: dict[str, Callable[[Trace], Any]] = {
     "operators": operators.operators,
     "steps": steps.step_rows,
     "memory": breakdown.copies,
+    "queue": queues.queue_rows,
+    "bandwidth": bandwidth.bandwidth_rows,
+    "annotations": annotations.annotation_rows,
 }
 """The analyses of a trace, by the names that `workshop trace --only` takes."""
 
