@@ -280,12 +280,7 @@ class TraceAnalysis:
         """
         tables = {rank: frames.launch_frame(each, include_memory_events) for rank, each in self._chosen(ranks).items()}
         for rank, table in tables.items() if visualize else ():
-            short = table[(table["cpu_duration"] <= runtime_cutoff) & (table["gpu_duration"] < table["cpu_duration"])]
-            long = table[table["cpu_duration"] > runtime_cutoff]
-            late = table[table["launch_delay"] > launch_delay_cutoff]
-            show("histogram", short, f"Rank {rank}: launches longer than what they launch (µs)", x="cpu_duration")
-            show("histogram", long, f"Rank {rank}: launches over {runtime_cutoff} µs", x="cpu_duration")
-            show("histogram", late, f"Rank {rank}: delays over {launch_delay_cutoff} µs", x="launch_delay")
+            frames.show_launches(table, f"Rank {rank}", runtime_cutoff, launch_delay_cutoff)
         return tables
 
     def generate_trace_with_counters(

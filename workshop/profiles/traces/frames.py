@@ -84,12 +84,12 @@ def bandwidth_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
 
 def described_frames(frames: "dict[Any, pandas.DataFrame]", by: str, column: str) -> "pandas.DataFrame | None":
     """Return statistics over a column of the frames of some ranks; None without frames."""
+    if not frames:
+        return None
     import pandas
 
-    found = [
-        frame.assign(rank=rank)[["rank", by, column]].groupby(["rank", by]).describe() for rank, frame in frames.items()
-    ]
-    return pandas.concat(found) if found else None
+    together = [frame.assign(rank=rank)[["rank", by, column]] for rank, frame in frames.items()]
+    return pandas.concat([each.groupby(["rank", by]).describe() for each in together])
 
 
 def time_rows(trace: Trace, name: Ints, dur: Ints, most: int, share: float, kept: Iterable[str] = ()) -> list[Row]:
@@ -123,6 +123,15 @@ def launch_frame(trace: Trace, include_memory: bool) -> "pandas.DataFrame":
     times = {name: getattr(found, name)[here] / 1000 for name in ("cpu_duration", "gpu_duration", "launch_delay")}
     names = [trace.names[number] for number in found.name[here]]
     return data_frame({"correlation": found.correlation[here]} | times | {"name": names})
+
+
+def show_launches(table: "pandas.DataFrame", where: str, call_us: float, delay_us: float) -> None:
+    """Show which launches take longer than what they launch, and which calls and delays are over a limit."""
+    short = table[(table["cpu_duration"] <= call_us) & (table["gpu_duration"] < table["cpu_duration"])]
+    long, late = table[table["cpu_duration"] > call_us], table[table["launch_delay"] > delay_us]
+    show("histogram", short, f"{where}: launches longer than what they launch (µs)", x="cpu_duration")
+    show("histogram", long, f"{where}: launches over {call_us} µs", x="cpu_duration")
+    show("histogram", late, f"{where}: delays over {delay_us} µs", x="launch_delay")
 
 
 def _matches(pattern: str, name: str) -> bool:
