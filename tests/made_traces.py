@@ -150,3 +150,44 @@ def a_step(number: int, start: float, work: float = 100, talk: float = 0) -> lis
         event("user_annotation", "Optimizer.step#Adam.step", start + 85, 10),
         event("user_annotation", "gloo:all_reduce", start + work, talk),
     ]
+
+
+def a_training(seed: int, rank: int) -> dict[str, Any]:
+    """A trace of three steps in whole µs, with what HolisticTraceAnalysis analyses by its own rules.
+
+    Calls begin at even times and events on a device at odd ones, because it leaves the order of equal times to chance.
+    The first event is no launch, because it would not find the kernel of that.
+    """
+    chance = random.Random(f"{seed} {rank}")
+    events = [event("cpu_op", "warm-up", 9_000, 10)]
+    number, free = 100, {7: 0, 20: 0}
+
+    def launch(cat: str, name: str, now: int, delay: int, dur: int, stream: int, **args: Any) -> None:
+        nonlocal number
+        number += 1
+        call = "cudaMemcpyAsync" if cat == "gpu_memcpy" else "cudaLaunchKernel"
+        events.append(event("cuda_runtime", call, now, 2, correlation=number))
+        start = max(now + delay, free[stream]) | 1
+        free[stream] = start + dur
+        events.append(event(cat, name, start, dur, stream=stream, device=0, correlation=number, **args))
+
+    for step in range(1, 4):
+        now = begin = step * 10_000
+        for _ in range(chance.randint(3, 9)):
+            start = now
+            operator = chance.choice(["aten::linear", "aten::add", "aten::copy_"])
+            for kernel in {"aten::linear": ["gemm", "bias"], "aten::add": ["add"]}.get(operator, ["cast"]):
+                now += 2 * chance.randint(2, 9)
+                launch("kernel", kernel, now, chance.randint(3, 60), chance.randint(2, 90), 7)
+            if operator == "aten::copy_":
+                speed = {"bytes": 9, "memory bandwidth (GB/s)": chance.uniform(1, 99)}
+                launch("gpu_memcpy", "Memcpy DtoD", now + 4, chance.randint(3, 60), chance.randint(2, 90), 7, **speed)
+            now += 8
+            events.append(event("cpu_op", operator, start, now - start))
+            now += 2 * chance.randint(2, 49)
+        events.append(event("user_annotation", "## forward ##", begin, now - begin))
+        for name in ("ncclKernel_AllReduce", "ncclKernel_AllGather"):
+            launch("kernel", name, now + 2, chance.randint(10, 900), chance.randint(300, 999), 20)
+            now += 30
+        events.append(event("user_annotation", f"ProfilerStep#{step}", begin, now - begin))
+    return {"schemaVersion": 1, "distributedInfo": {"rank": rank}, "traceEvents": events}

@@ -78,7 +78,7 @@ class TraceAnalysis:
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> "pandas.DataFrame":
         """Return how much of the communication is hidden under computation."""
-        found = self._frame(breakdown.comm_comp)[["rank", "comp_comm_overlap_pctg", "communication_time(us)"]]
+        found = self._frame(breakdown.comm_comp, frames.OVERLAP)
         if visualize:
             show("bar", found, "Communication hidden under computation (%)", x="rank", y=["comp_comm_overlap_pctg"])
         return found
@@ -212,7 +212,7 @@ class TraceAnalysis:
 
     def get_temporal_breakdown(self, visualize: bool = True) -> "pandas.DataFrame":
         """Return how long each device computes, does something else, and is idle."""
-        found = self._frame(breakdown.temporal)
+        found = self._frame(breakdown.temporal, frames.TEMPORAL)
         if visualize:
             shares = ["idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg"]
             show("bar", found, "Where the time of each device goes (%)", x="rank", y=shares)
@@ -293,12 +293,7 @@ class TraceAnalysis:
         """
         tables = {rank: frames.launch_frame(each, include_memory_events) for rank, each in self._chosen(ranks).items()}
         for rank, table in tables.items() if visualize else ():
-            short = table[(table["cpu_duration"] <= runtime_cutoff) & (table["gpu_duration"] < table["cpu_duration"])]
-            long = table[table["cpu_duration"] > runtime_cutoff]
-            late = table[table["launch_delay"] > launch_delay_cutoff]
-            show("histogram", short, f"Rank {rank}: launches longer than what they launch (µs)", x="cpu_duration")
-            show("histogram", long, f"Rank {rank}: launches over {runtime_cutoff} µs", x="cpu_duration")
-            show("histogram", late, f"Rank {rank}: delays over {launch_delay_cutoff} µs", x="launch_delay")
+            frames.show_launches(table, f"Rank {rank}", runtime_cutoff, launch_delay_cutoff)
         return tables
 
     def generate_trace_with_counters(
@@ -392,7 +387,7 @@ class TraceAnalysis:
         """
         delay = round(consecutive_kernel_delay * 1000)
         traces = self._chosen(ranks)
-        found = data_frame(rows_of_all(traces, lambda trace: breakdown.idle(trace, delay)))
+        found = data_frame(rows_of_all(traces, lambda trace: breakdown.idle(trace, delay)), frames.IDLE)
         if streams:
             found = found[found["stream"].isin(streams)]
         if visualize and len(found):
@@ -402,13 +397,12 @@ class TraceAnalysis:
             show("bar", wide.reset_index(), "Why each stream is idle", x="place", y=list(wide.columns))
         if not show_idle_interval_stats:
             return found, None
-        gaps = data_frame(rows_of_all(traces, lambda trace: breakdown.gap_statistics(trace, delay)))
-        gaps = gaps[gaps["stream"].isin(streams)] if streams else gaps
-        return found, gaps.set_index("idle_category") if len(gaps) else gaps
+        gaps = data_frame(rows_of_all(traces, lambda trace: breakdown.gap_statistics(trace, delay)), frames.GAPS)
+        return found, (gaps[gaps["stream"].isin(streams)] if streams else gaps).set_index("idle_category")
 
     def get_cupti_counter_data_with_operators(self, ranks: list[Rank] | None = None) -> "list[pandas.DataFrame]":
         """Return the kernels that CUPTI measured, with the operators that launched them and a column a counter."""
-        found = [counter_rows(trace) for trace in self._chosen(ranks).values()]
+        found = [counter_rows(trace, self.begin) for trace in self._chosen(ranks).values()]
         return [data_frame(rows) for rows in found if rows is not None]
 
     def get_operators(self) -> "pandas.DataFrame":
@@ -510,5 +504,5 @@ class TraceAnalysis:
             raise TraceError(f"there is no trace of rank {rank}, but of {', '.join(map(str, self.traces))}")
         return self.traces[rank]
 
-    def _frame(self, analysis: Callable[[Trace], Any]) -> "pandas.DataFrame":
-        return data_frame(rows_of_all(self.traces, analysis))
+    def _frame(self, analysis: Callable[[Trace], Any], columns: tuple[str, ...] | None = None) -> "pandas.DataFrame":
+        return data_frame(rows_of_all(self.traces, analysis), columns)

@@ -30,9 +30,10 @@ def on_cpu(trace: Trace) -> Annotated:
 
 
 def on_gpu(trace: Trace) -> Annotated:
-    """Return how long a stream was in each annotation: from the first kernel that was launched in it to the last.
+    """Return how long a device was in each annotation.
 
-    Where the profiler did not record that, it is found by the launching calls.
+    Where the profiler recorded that, it is the time from the first event on a stream that was launched in it to the
+    last. Else, it is the time in which at least one event that was launched in it ran.
     """
     events = trace.events[trace.of(ON_GPU)]
     return Annotated(events.name, events.dur) if len(events) else _by_launches(trace)
@@ -42,14 +43,15 @@ def _by_launches(trace: Trace) -> Annotated:
     outer, (calls, found) = trace.events[trace.of(ON_CPU)], trace.launches
     gpu = trace.gpu[found >= 0]
     annotation, event = inside(outer, calls[found[found >= 0]])
-    if not len(event):
-        return Annotated(outer.name[:0], outer.dur[:0])
-    order = np.lexsort((gpu.stream[event], gpu.device[event], annotation))
+    order = np.lexsort((gpu.ts[event], annotation))
     annotation, event = annotation[order], event[order]
-    keys = (annotation, gpu.device[event], gpu.stream[event])
-    first = np.flatnonzero(np.logical_or.reduce([np.diff(key, prepend=key[0] - 1) for key in keys]))
-    start = np.minimum.reduceat(gpu.ts[event], first)
-    return Annotated(outer.name[annotation[first]], np.maximum.reduceat(gpu.end[event], first) - start)
+    times, place = np.unique(np.concatenate([gpu.ts, gpu.end]), return_inverse=True)
+    start, end = (each[event] for each in np.split(place, 2))
+    # The end of what ran before; of another annotation it is before every start.
+    before = np.maximum.accumulate(np.append(0, end + annotation * len(times)))[:-1] - annotation * len(times)
+    busy = np.maximum(times[end] - times[np.maximum(start, before)], 0)
+    found_rows, first = np.unique(annotation, return_index=True)
+    return Annotated(outer.name[found_rows], np.add.reduceat(busy, first) if len(first) else busy)
 
 
 def annotation_rows(trace: Trace) -> list[Row]:

@@ -14,11 +14,11 @@ CATEGORY = "cuda_profiler_range"
 LAUNCH = r"cudaLaunchKernel"
 
 
-def counter_rows(trace: Trace) -> list[Row] | None:
+def counter_rows(trace: Trace, begin: int = 0) -> list[Row] | None:
     """Return a row for each measured kernel: its name, the operators around its launch, and each counter by its name.
 
     The measurements have no correlation, so they belong to the launches in the order of time; None is returned if
-    there are more of one than of the other, or none at all.
+    there are more of one than of the other, or none at all. Times are in µs since a beginning in ns.
     """
     measured = trace.events[trace.of(CATEGORY)]
     launches = trace.events[trace.of("cuda_runtime") & trace.named(LAUNCH)]
@@ -34,7 +34,7 @@ def counter_rows(trace: Trace) -> list[Row] | None:
     return [
         {
             "index": index,
-            "ts": ts / 1000,
+            "ts": (ts - begin) / 1000,
             "dur": dur / 1000,
             "name": trace.names[name],
             "op_stack": stack,

@@ -26,6 +26,13 @@ INSTALL = "pip install pandas plotly"
 
 STATISTICS = ("sum (us)", "max (us)", "min (us)", "stddev", "mean (us)")
 
+TEMPORAL = (
+    *("rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)"),
+    *("idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg", "device"),
+)
+IDLE = ("rank", "stream", "idle_category", "idle_time", "idle_time_ratio", "device")
+GAPS = ("idle_category", "rank", "stream", "count", "mean", "std", "min", "25%", "50%", "75%", "max", "device")
+OVERLAP = ("rank", "comp_comm_overlap_pctg", "communication_time(us)")
 SEQUENCES = ("pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)")
 
 
@@ -86,12 +93,12 @@ def bandwidth_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
 
 def described_frames(frames: "dict[Any, pandas.DataFrame]", by: str, column: str) -> "pandas.DataFrame | None":
     """Return statistics over a column of the frames of some ranks; None without frames."""
+    if not frames:
+        return None
     import pandas
 
-    found = [
-        frame.assign(rank=rank)[["rank", by, column]].groupby(["rank", by]).describe() for rank, frame in frames.items()
-    ]
-    return pandas.concat(found) if found else None
+    together = [frame.assign(rank=rank)[["rank", by, column]] for rank, frame in frames.items()]
+    return pandas.concat([each.groupby(["rank", by]).describe() for each in together])
 
 
 def time_rows(trace: Trace, name: Ints, dur: Ints, most: int, share: float, kept: Iterable[str] = ()) -> list[Row]:
@@ -127,6 +134,15 @@ def launch_frame(trace: Trace, include_memory: bool) -> "pandas.DataFrame":
     return data_frame({"correlation": found.correlation[here]} | times | {"name": names})
 
 
+def show_launches(table: "pandas.DataFrame", where: str, call_us: float, delay_us: float) -> None:
+    """Show which launches take longer than what they launch, and which calls and delays are over a limit."""
+    short = table[(table["cpu_duration"] <= call_us) & (table["gpu_duration"] < table["cpu_duration"])]
+    long, late = table[table["cpu_duration"] > call_us], table[table["launch_delay"] > delay_us]
+    show("histogram", short, f"{where}: launches longer than what they launch (µs)", x="cpu_duration")
+    show("histogram", long, f"{where}: launches over {call_us} µs", x="cpu_duration")
+    show("histogram", late, f"{where}: delays over {delay_us} µs", x="launch_delay")
+
+
 def _matches(pattern: str, name: str) -> bool:
     try:
         return pattern in name or re.search(pattern, name) is not None
@@ -150,6 +166,8 @@ def kernel_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
             "end": (found.end - begin) / 1000,
             "stream": found.stream,
             "correlation": found.correlation,
+            "bytes": found.bytes,
+            "memory_bw_gbps": found.bandwidth,
             "index_correlation": np.append(calls.index, -1)[launch],
             "user_annotation": of_kernels(trace),
         }

@@ -22,7 +22,7 @@ class QueueChanges(NamedTuple):
     ts: Ints
     """The time in ns."""
     length: Ints
-    """The number of events on a device that have been launched by then and have not begun."""
+    """The number of launches that have not begun on the device."""
     event: Ints
     """The `EventColumns.index` of the launching call, or of the event that began."""
 
@@ -32,9 +32,16 @@ class QueueChanges(NamedTuple):
 
 
 def changes(trace: Trace) -> QueueChanges:
-    """Return each change of a queue: the begin of a launching call makes it longer, the begin on the device shorter."""
+    """Return each change of a queue: the begin of a launching call makes it longer, the begin on the device shorter.
+
+    A graph is one launch for each stream that it runs on, however many kernels it has.
+    """
     calls, found = trace.launches
-    events, calls = trace.gpu[found >= 0], calls[found[found >= 0]]
+    launched = np.flatnonzero(found >= 0)
+    launched = launched[np.argsort(trace.gpu.ts[launched], kind="stable")]
+    keys = np.stack([found[launched], trace.gpu.device[launched], trace.gpu.stream[launched]])
+    launched = launched[np.unique(keys, axis=1, return_index=True)[1]]
+    events, calls = trace.gpu[launched], calls[found[launched]]
     step = np.repeat([1, -1], len(events))
     device, stream = np.tile(events.device, 2), np.tile(events.stream, 2)
     ts, index = np.concatenate([calls.ts, events.ts]), np.concatenate([calls.index, events.index])
@@ -76,7 +83,7 @@ def _together(queues: QueueChanges) -> QueueChanges:
 
 
 def _filled(queue: QueueChanges, window: Spans, idle: Spans, full: int) -> Row:
-    whole = window.length
+    whole = max(window.length, 1)
     lasting = np.diff(queue.ts, append=window.end[-1:])
     empty = without(window, time_at_least(queue.ts, queue.length, 1))
     starved = overlap(empty, idle)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from workshop.profiles.traces import breakdown, critical_path, memory, operators, steps
+from workshop.profiles.traces import annotations, bandwidth, breakdown, critical_path, memory, operators, queues, steps
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.ranks import Rank, Traces
 from workshop.profiles.traces.trace import Trace
@@ -16,9 +16,12 @@ ANALYSES: dict[str, Callable[[Trace], Any]] = {
     "kernels": breakdown.kernels,
     "operators": operators.operators,
     "steps": steps.step_rows,
-    "memory": breakdown.copies,
-    "allocations": memory.by_phase,
     "path": critical_path.path_rows,
+    "annotations": annotations.annotation_rows,
+    "queue": queues.queue_rows,
+    "memory": breakdown.copies,
+    "bandwidth": bandwidth.bandwidth_rows,
+    "allocations": memory.by_phase,
 }
 """The analyses of a trace, by the names that `workshop trace --only` takes."""
 
