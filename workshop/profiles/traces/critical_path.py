@@ -1,5 +1,6 @@
 """The critical path of a training step: what the step waited for, from its end back to its start."""
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -7,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workshop.profiles.traces.breakdown import Row
+from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.dependencies import KINDS, Graph, dependencies, operator_names
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.steps import traced_steps
@@ -134,13 +136,37 @@ def typical_step(trace: Trace) -> Window | None:
     return Window("the whole trace", start, end, _main_thread(trace), whole=True)
 
 
+def annotated(trace: Trace, annotation: str, instance: int = 0) -> Window:
+    """Return an instance of the annotations with a word in their name; they are counted from 0 in the order of time.
+
+    Raises:
+        TraceError: there is no such annotation, or no such instance.
+    """
+    rows = np.flatnonzero(trace.of("user_annotation") & trace.named(rf".*{re.escape(annotation)}"))
+    rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
+    if not 0 <= instance < len(rows):
+        raise TraceError(f"the trace has {len(rows)} annotations with {annotation!r}, and no instance {instance}")
+    row = rows[instance]
+    start, end = int(trace.events.ts[row]), int(trace.events.end[row])
+    return Window(f"{trace.names[trace.events.name[row]]}, {instance}", start, end, int(trace.thread[row]))
+
+
 def _main_thread(trace: Trace) -> int:
     return int(trace.thread[trace.on_main_thread][0])
 
 
 def path_rows(trace: Trace) -> list[Row]:
     """Return what the typical step's path consists of, in µs; the largest part comes first."""
-    path = of_typical_step(trace)
+    return rows_of(of_typical_step(trace))
+
+
+def operator_rows(trace: Trace) -> list[Row]:
+    """Return the operators with most time on the typical step's path, and the step without each of them; in µs."""
+    return operator_rows_of(trace, of_typical_step(trace))
+
+
+def rows_of(path: CriticalPath | None) -> list[Row]:
+    """Return what a path consists of, in µs; the largest part comes first."""
     if path is None or not path.duration:
         return []
     return [
@@ -150,9 +176,8 @@ def path_rows(trace: Trace) -> list[Row]:
     ]
 
 
-def operator_rows(trace: Trace) -> list[Row]:
-    """Return the operators with most time on the typical step's path, and the step without each of them; in µs."""
-    path = of_typical_step(trace)
+def operator_rows_of(trace: Trace, path: CriticalPath | None) -> list[Row]:
+    """Return the operators with most time on a path, and the window without each of them; in µs."""
     if path is None or not path.duration:
         return []
     return [
