@@ -52,6 +52,9 @@ def test_the_timeline_is_drawn_zoomed_and_moved(page: Page) -> None:
     rows = page.evaluate("data.rows.map((row) => row.label)")
     assert {"rank 0: the thread that trains", "rank 1: the thread that trains"} <= set(rows)
     assert any("stream" in row for row in rows)
+    path = page.evaluate("data.rows.find((row) => row.label.startsWith('rank 0: critical path, '))")
+    ends = [start + duration for start, duration in zip(path["start"], path["duration"], strict=True)]
+    assert path["start"][1:] == pytest.approx(ends[:-1]), "each piece begins where the one before ends"
     whole = page.evaluate("end - begin")
     page.keyboard.press("+")
     assert page.evaluate("end - begin") == pytest.approx(0.6 * whole)

@@ -28,8 +28,8 @@ def trace(
     only: Annotated[
         str | None,
         typer.Option(
-            help="temporal, idle, overlap, launch, kernels, operators, steps, path, annotations, queue, memory, bandwidth"
-            " or allocations.",
+            help="temporal, idle, overlap, launch, kernels, operators, steps, path, annotations, queue, memory, "
+            "bandwidth or allocations.",
             show_default=False,
         ),
     ] = None,

@@ -30,7 +30,7 @@ PATHS = json.loads(Path(__file__).with_name("paths_of_hta.json").read_text())
 """What traceinsight 0.6.1 answers, by the seed of the simulated step."""
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 4), st.booleans())
 def test_a_simulated_step_takes_as_long_as_its_path(chance: random.Random, streams: int, whole: bool) -> None:
     step = SimulatedStep(chance, streams)
@@ -90,6 +90,18 @@ def test_a_path_that_a_hand_can_follow(trace: Any) -> None:
     [text] = [str(each) for each in findings({0: step}) if "would take" in str(each)]
     assert "step 1 is bound by kernels for 56%" in text
     assert "without gemm, launched by aten::mm, it would take 56 µs instead of 90 µs" in text
+
+
+def test_the_path_of_an_annotation(tmp_path: Path) -> None:
+    marks = [event("user_annotation", "## forward ##", start, 30) for start in (5, 105)]
+    runs = [event("cpu_op", name, start, dur) for name, start, dur in (("aten::mm", 100, 20), ("aten::add", 125, 30))]
+    write(tmp_path / "trace.json", {"traceEvents": [*marks[::-1], *runs]})
+    analysis = TraceAnalysis(trace_files={0: str(tmp_path / "trace.json")})
+    pieces, operators = analysis.get_critical_path("forward", 1)
+    assert dict(zip(pieces["kind"], pieces["time(us)"], strict=True)) == {"CPU operators": 25, "Python": 5}
+    assert dict(zip(operators["name"], operators["without(us)"], strict=True)) == {"aten::mm": 15, "aten::add": 20}
+    with pytest.raises(TraceError, match="no instance 2"):
+        analysis.get_critical_path("forward", 2)
 
 
 def test_the_typical_step_is_neither_the_first_nor_an_outlier(trace: Any) -> None:

@@ -433,12 +433,33 @@ class TraceAnalysis:
         """Return sentences about what costs time; what costs most comes first."""
         return [str(finding) for finding in findings.findings(self.traces)]
 
-    def get_critical_path(self) -> "tuple[pandas.DataFrame, pandas.DataFrame]":
-        """Return what a typical step's end waited for, exact to the ns, and the step without each operator on the path.
+    def get_critical_path(
+        self, annotation: str | None = None, instance_id: int = 0
+    ) -> "tuple[pandas.DataFrame, pandas.DataFrame]":
+        """Return what the end of a step waited for, exact to the ns, and the step without each operator on the path.
 
         `critical_path_analysis` has the rules of HolisticTraceAnalysis, which are coarser.
+
+        Args:
+            annotation: a part of the name of the annotations to analyse; None for a typical step of the profiler.
+            instance_id: which of these annotations, from 0.
+
+        Raises:
+            TraceError: there is no such annotation.
         """
-        return self._frame(critical_path.path_rows), self._frame(critical_path.operator_rows)
+        paths = {
+            rank: critical_path.of_typical_step(trace)
+            if annotation is None
+            else critical_path.critical_path(trace, critical_path.annotated(trace, annotation, instance_id))
+            for rank, trace in self.traces.items()
+        }
+        pieces = [{"rank": rank} | row for rank, path in paths.items() for row in critical_path.rows_of(path)]
+        operators = [
+            {"rank": rank} | row
+            for rank, path in paths.items()
+            for row in critical_path.operator_rows_of(self.traces[rank], path)
+        ]
+        return data_frame(pieces), data_frame(operators)
 
     def critical_path_analysis(
         self,

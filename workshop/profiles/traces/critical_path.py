@@ -1,17 +1,18 @@
 """The critical path of a training step: what the step waited for, from its end back to its start."""
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workshop.profiles.traces.breakdown import Row
+from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.dependencies import KINDS, Graph, dependencies, operator_names
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.steps import traced_steps
-from workshop.profiles.traces.trace import Trace
+from workshop.profiles.traces.trace import Mask, Trace
 from workshop.profiles.traces.window import Window
 
 MOST_OPERATORS = 10
@@ -75,36 +76,33 @@ def durations_without(graph: Graph, operators: Ints) -> Ints:
     Only moments with several dependencies are computed one by one; between these, own times add up along a thread.
     """
     own = np.where(graph.operator[:, None] == operators, 0, graph.own[:, None])
-    along, base = _along_chains(graph, own)
-    joins = np.unique(graph.links.later)
-    # The dependencies of the joins: the moment before, and the links.
-    linked = graph.before[joins] >= 0
-    later = np.concatenate([graph.links.later, joins[linked]])
-    earlier = np.concatenate([graph.links.earlier, graph.before[joins[linked]]])
+    by_chain = np.argsort(graph.chain, kind="stable")
+    is_join = _joins(graph, by_chain)
+    along = np.empty_like(own)
+    along[by_chain] = np.cumsum(own[by_chain], axis=0)
+    base = np.empty(len(own), np.int64)  # the last join at or before each moment on its thread or stream
+    base[by_chain] = by_chain[np.maximum.accumulate(np.where(is_join[by_chain], np.arange(len(own)), 0))]
+    linked = np.flatnonzero(is_join & (graph.before >= 0))
+    later = np.concatenate([graph.links.later, linked])
+    earlier = np.concatenate([graph.links.earlier, graph.before[linked]])
     order = np.argsort(later, kind="stable")
-    later, earlier = later[order], earlier[order]
-    since = along[earlier] - along[base[earlier]]
-    ends = np.searchsorted(later, joins, side="right").tolist()
-    sources = base[earlier]
-    times = np.zeros((len(graph.time), len(operators)), np.int64)
+    sources, since = base[earlier[order]], along[earlier[order]] - along[base[earlier[order]]]
+    joins, counts = np.unique(later, return_counts=True)
+    times = np.zeros_like(own)
     begin = 0
-    for join, end in zip(joins.tolist(), ends, strict=True):
+    for join, end in zip(joins.tolist(), np.cumsum(counts).tolist(), strict=True):
         times[join] = own[join] + (times[sources[begin:end]] + since[begin:end]).max(axis=0)
         begin = end
     return times[-1]
 
 
-def _along_chains(graph: Graph, own: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ints]:
-    """Return the sums of own times along each thread and stream, and the last join at or before each moment on it."""
-    order = np.argsort(graph.chain, kind="stable")
-    along = np.empty_like(own)
-    along[order] = np.cumsum(own[order], axis=0)
-    is_join = np.zeros(len(own), bool)
-    is_join[graph.links.later] = True
-    is_join[0] = True
-    base = np.empty(len(own), np.int64)
-    base[order] = order[np.maximum.accumulate(np.where(is_join[order], np.arange(len(order)), 0))]
-    return along, base
+def _joins(graph: Graph, by_chain: Ints) -> Mask:
+    """Return which moments depend on anything but the one before them on the same thread or stream."""
+    neighbour = np.empty_like(by_chain)
+    neighbour[by_chain] = np.roll(by_chain, 1)
+    joins = graph.before != neighbour  # kernels of one stream may overlap
+    joins[graph.links.later] = True
+    return joins
 
 
 def critical_path(trace: Trace, window: Window) -> CriticalPath:
@@ -138,13 +136,37 @@ def typical_step(trace: Trace) -> Window | None:
     return Window("the whole trace", start, end, _main_thread(trace), whole=True)
 
 
+def annotated(trace: Trace, annotation: str, instance: int = 0) -> Window:
+    """Return an instance of the annotations with a word in their name; they are counted from 0 in the order of time.
+
+    Raises:
+        TraceError: there is no such annotation, or no such instance.
+    """
+    rows = np.flatnonzero(trace.of("user_annotation") & trace.named(rf".*{re.escape(annotation)}"))
+    rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
+    if not 0 <= instance < len(rows):
+        raise TraceError(f"the trace has {len(rows)} annotations with {annotation!r}, and no instance {instance}")
+    row = rows[instance]
+    start, end = int(trace.events.ts[row]), int(trace.events.end[row])
+    return Window(f"{trace.names[trace.events.name[row]]}, {instance}", start, end, int(trace.thread[row]))
+
+
 def _main_thread(trace: Trace) -> int:
     return int(trace.thread[trace.on_main_thread][0])
 
 
 def path_rows(trace: Trace) -> list[Row]:
     """Return what the typical step's path consists of, in µs; the largest part comes first."""
-    path = of_typical_step(trace)
+    return rows_of(of_typical_step(trace))
+
+
+def operator_rows(trace: Trace) -> list[Row]:
+    """Return the operators with most time on the typical step's path, and the step without each of them; in µs."""
+    return operator_rows_of(trace, of_typical_step(trace))
+
+
+def rows_of(path: CriticalPath | None) -> list[Row]:
+    """Return what a path consists of, in µs; the largest part comes first."""
     if path is None or not path.duration:
         return []
     return [
@@ -154,9 +176,8 @@ def path_rows(trace: Trace) -> list[Row]:
     ]
 
 
-def operator_rows(trace: Trace) -> list[Row]:
-    """Return the operators with most time on the typical step's path, and the step without each of them; in µs."""
-    path = of_typical_step(trace)
+def operator_rows_of(trace: Trace, path: CriticalPath | None) -> list[Row]:
+    """Return the operators with most time on a path, and the window without each of them; in µs."""
     if path is None or not path.duration:
         return []
     return [

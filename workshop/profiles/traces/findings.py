@@ -19,6 +19,9 @@ LEAST_STEPS = 5
 LONG_STEP = 1.5
 """A step that takes so many times as long as the median is a long one."""
 
+LONGEST_NAME = 80
+"""The number of characters of a kernel's name that a sentence can bear."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -128,9 +131,10 @@ def _critical_path(who: str, trace: Trace) -> list[Finding]:
         return []
     most = min(operators, key=lambda each: each.without)
     kind, time = max(path.times().items(), key=lambda each: each[1])
+    name = most.name if len(most.name) <= LONGEST_NAME else f"{most.name[:LONGEST_NAME]}..."
     launched = f", launched by {most.launched_by}," if most.launched_by else ""
     text = (
-        f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time; without {most.name}"
+        f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time; without {name}"
         f"{launched} it would take {_time(most.without)} instead of {_time(path.duration)}"
     )
     return [Finding(1 - most.without / path.duration, text)]
