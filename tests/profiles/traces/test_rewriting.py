@@ -8,7 +8,7 @@ import pytest
 from made_traces import event, made_up, write
 
 from workshop.profiles.traces import TraceError, read
-from workshop.profiles.traces.rewriting import rewrite
+from workshop.profiles.traces.rewriting import exact_us, rewrite
 
 
 def test_everything_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,8 +52,9 @@ def test_marked_events_are_those_of_the_columns(tmp_path: Path) -> None:
 def test_times_keep_all_digits(tmp_path: Path) -> None:
     text = '{"ph": "X", "name": "a", "cat": "cpu_op", "ts": 1694039959117385.123, "dur": 0.001, "args": {"n": 1.10}}'
     source = write(tmp_path / "t.json", f'{{"traceEvents": [{text}]}}')
-    rewrite(source, source, marked={0: {"more": 1}})
+    rewrite(source, source, [{"ph": "i", "ts": exact_us(1694039959117386_001)}], marked={0: {"more": 1}})
     assert "1694039959117385.123" in source.read_text()
+    assert "1694039959117386.001" in source.read_text()
     assert "1.10" in source.read_text()
 
 

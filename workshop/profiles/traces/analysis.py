@@ -318,9 +318,11 @@ class TraceAnalysis:
         for trace in self._chosen(ranks).values():
             added: list[dict[str, Any]] = []
             if TimeSeriesTypes.QUEUE_LENGTH in wanted:
-                added += frames.counter_events(frames.queue_frame(trace, 0), "Queue Length", "queue_length")
+                queue = frames.queue_frame(trace, self.begin)
+                added += frames.counter_events(queue, "Queue Length", "queue_length", self.begin)
             if TimeSeriesTypes.MEMCPY_BANDWIDTH in wanted:
-                added += frames.counter_events(frames.bandwidth_frame(trace, 0), "Memcpy BW", "memory_bw_gbps")
+                speed = frames.bandwidth_frame(trace, self.begin)
+                added += frames.counter_events(speed, "Memcpy BW", "memory_bw_gbps", self.begin)
             name = re.sub(r"(?=\.json(\.gz)?$)|$", output_suffix or "_with_counters", trace.path.name, count=1)
             rewrite(trace.path, trace.path.with_name(name), added)
 

@@ -191,9 +191,12 @@ def sequence_frame(sequences: list[Sequence]) -> "pandas.DataFrame":
     return data_frame(rows, SEQUENCES)
 
 
-def counter_events(frame: "pandas.DataFrame", name: str, column: str) -> list[dict[str, Any]]:
-    """Return events that show a column over time in a viewer of traces: a counter for each stream, or for each name."""
-    ts = np.rint(frame["ts"] * 1000).astype(np.int64)
+def counter_events(frame: "pandas.DataFrame", name: str, column: str, begin: int) -> list[dict[str, Any]]:
+    """Return events that show a column over time in a viewer of traces: a counter for each stream, or for each name.
+
+    The times of the frame are in µs since a beginning in ns; those of the events are by the clock of the file.
+    """
+    ts = np.rint(frame["ts"] * 1000).astype(np.int64) + begin
     keys = [{"name": name, "id": stream} for stream in frame["stream"]] if "stream" in frame else []
     keys = keys or [{"name": kind} for kind in frame["name"]]
     return [
