@@ -26,6 +26,7 @@ PATH_KINDS = {
     dependencies.LAUNCH_DELAY: "delay",
     dependencies.GAP: "delay",
     dependencies.SYNCHRONISATION: "delay",
+    dependencies.UNKNOWN: "delay",
     dependencies.DATA: "wait",
 }
 """How the kinds of a critical path are drawn."""

@@ -39,7 +39,7 @@ def test_a_simulated_step_takes_as_long_as_its_path(chance: random.Random, strea
         trace = read(write(Path(folder) / "trace.json", {"traceEvents": step.trace()}))
     window = typical_step(trace)
     assert window is not None
-    path = critical_path(trace, window._replace(end=end, whole=whole))
+    path = critical_path(trace, window._replace(end=end, ends_with="anything" if whole else "thread"))
     graph, moments = path.graph, path.moments
     # Every piece begins where the one before ends, and together they are the step.
     assert np.array_equal(graph.time[moments[1:]] - graph.own[moments[1:]], graph.time[moments[:-1]])
@@ -90,6 +90,31 @@ def test_a_path_that_a_hand_can_follow(trace: Any) -> None:
     [text] = [str(each) for each in findings({0: step}) if "would take" in str(each)]
     assert "step 1 is bound by kernels for 56%" in text
     assert "without gemm, launched by aten::mm, it would take 56 µs instead of 90 µs" in text
+
+
+def test_a_step_that_the_cpu_leaves_early_ends_when_the_device_does(trace: Any) -> None:
+    """The CPU launches a step in 100 µs, and each keeps the device busy for 300 µs."""
+    starts = [100 * number for number in range(5)]
+    steps = [event("user_annotation", f"ProfilerStep#{start // 100}", start, 100) for start in starts]
+    work = [
+        [event("cpu_op", "aten::mm", start, 90), *launched("gemm", (start, 5), (3 * start + 10, 300))]
+        for start in starts
+    ]
+    found = trace(steps, *work)
+    assert {row["kind"]: row["time(us)"] for row in path_rows(found)} == {"kernels": 300}
+    assert not any(row["name"] == "aten::mm" for row in operator_rows(found))
+    assert typical_step(found) == ("step 2", 610_000, 910_000, 0, "device")
+
+
+def test_a_wait_that_the_trace_does_not_explain_is_called_unknown(trace: Any) -> None:
+    work = event("cpu_op", "aten::mm", 0, 20), launched("gemm", (1, 5), (80, 20))
+    found = trace(event("user_annotation", "ProfilerStep#1", 0, 30), *work)
+    assert {row["kind"]: row["time(us)"] for row in path_rows(found)} == {
+        "CPU operators": 1,
+        "unknown waits of streams": 79,
+        "kernels": 20,
+    }
+    assert not any("bound by" in str(each) for each in findings({0: found}))
 
 
 def test_the_path_of_an_annotation(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The critical path of a training step: what the step waited for, from its end back to its start."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -125,15 +126,31 @@ def of_typical_step(trace: Trace) -> CriticalPath | None:
 
 def typical_step(trace: Trace) -> Window | None:
     """Return the step of median duration, without the first and the last if there are others; else the whole trace."""
-    steps = traced_steps(trace)
+    steps = [step for step in _step_windows(trace) if step.end > step.start]
     if steps:
         steps = sorted(steps[1:-1] or steps, key=lambda step: step.end - step.start)
-        step = steps[(len(steps) - 1) // 2]
-        return Window(f"step {step.number}", step.start, step.end, _main_thread(trace))
+        return steps[(len(steps) - 1) // 2]
     if not len(trace.events):
         return None
     start, end = int(trace.events.ts.min()), int(trace.events.end.max())
-    return Window("the whole trace", start, end, _main_thread(trace), whole=True)
+    return Window("the whole trace", start, end, _main_thread(trace), "anything")
+
+
+def _step_windows(trace: Trace) -> Iterator[Window]:
+    """Yield the steps, each from the end of the one before to its own: when all is done that it launched on a device.
+
+    Where the CPU waits for the device in every step, that is when the CPU ends it. Else the CPU is ahead, and how long
+    it takes to launch a step does not tell how long the step takes.
+    """
+    calls, found = trace.launches
+    launched, done = calls.ts[found[found >= 0]], trace.gpu.end[found >= 0]
+    before = None
+    for step in traced_steps(trace):
+        device = int(done[(launched >= step.start) & (launched < step.end)].max(initial=0))
+        end = max(step.end, device, before or 0)
+        start = step.start if before is None else max(before, step.start)
+        yield Window(f"step {step.number}", start, end, _main_thread(trace), "device" if end > step.end else "thread")
+        before = end
 
 
 def annotated(trace: Trace, annotation: str, instance: int = 0) -> Window:

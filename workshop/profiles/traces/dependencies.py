@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.profiles.traces import waits
+from workshop.profiles.traces.breakdown import KERNEL_WAIT_NS
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.trace import LAUNCH, Mask, Trace
 from workshop.profiles.traces.waits import Links, Moments
@@ -40,9 +41,10 @@ KINDS = (
     "launch delay",
     "gaps between kernels",
     "synchronisation",
+    "unknown waits of streams",
     "data wait",
 )
-OPERATOR, PYTHON, KERNEL, COMMUNICATION, COPY, LAUNCH_DELAY, GAP, SYNCHRONISATION, DATA = range(len(KINDS))
+OPERATOR, PYTHON, KERNEL, COMMUNICATION, COPY, LAUNCH_DELAY, GAP, SYNCHRONISATION, UNKNOWN, DATA = range(len(KINDS))
 
 
 class Graph(NamedTuple):
@@ -86,11 +88,13 @@ def dependencies(trace: Trace, window: Window) -> Graph:
 
 
 def _ends(window: Window, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
-    """Return that the window ends with what its thread does last; a whole trace with all that is done in it."""
+    """Return that the window ends with what its thread, a device, or any of them does last."""
     last = np.flatnonzero(host.parent < 0)
-    if not window.whole:
+    if window.ends_with == "thread":
         last = last[host.thread[last] == window.thread][-1:]
-    earlier = np.concatenate([at.host_end[last], at.device_end[: len(device.row) * window.whole]])
+    on_host = at.host_end[last] if window.ends_with != "device" else at.host_end[:0]
+    on_device = at.device_end if window.ends_with != "thread" else at.device_end[:0]
+    earlier = np.concatenate([on_host, on_device])
     return Links(np.full_like(earlier, at.end), earlier)
 
 
@@ -203,4 +207,6 @@ def _in_order(columns: _Columns, links: Links, at: Moments) -> Graph:
     on_device = np.isin(rank, (0, 3))
     kind[(kind == GAP) & (last != before)] = LAUNCH_DELAY
     kind[(kind == LAUNCH_DELAY) & on_device[last]] = SYNCHRONISATION
+    # No launch takes that long: the stream waited for something, and the trace does not say for what.
+    kind[np.isin(kind, (GAP, LAUNCH_DELAY)) & (own >= KERNEL_WAIT_NS)] = UNKNOWN
     return Graph(time, own, last, kind, event, operator, chain, before, links)

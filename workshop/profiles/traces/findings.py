@@ -5,6 +5,7 @@ from statistics import median
 
 from workshop.probe.phases import Phase
 from workshop.profiles.traces import breakdown, critical_path, memory
+from workshop.profiles.traces.dependencies import KINDS, UNKNOWN
 from workshop.profiles.traces.operators import operators
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import stragglers, traced_steps
@@ -131,6 +132,8 @@ def _critical_path(who: str, trace: Trace) -> list[Finding]:
         return []
     most = min(operators, key=lambda each: each.without)
     kind, time = max(path.times().items(), key=lambda each: each[1])
+    if kind == KINDS[UNKNOWN]:
+        return []
     name = most.name if len(most.name) <= LONGEST_NAME else f"{most.name[:LONGEST_NAME]}..."
     launched = f", launched by {most.launched_by}," if most.launched_by else ""
     text = (

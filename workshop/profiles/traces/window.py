@@ -1,6 +1,6 @@
 """The events of a part of a trace: on the CPU nested as they called each other, on devices in the order of a stream."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,9 @@ class Window(NamedTuple):
     """The start in ns, by the clock of the trace."""
     end: int
     thread: int
-    """The number in `Trace.thread` of the thread that the window belongs to; this thread does the last thing in it."""
-    whole: bool = False
-    """Whether it is the whole trace, whose end is the last thing that any thread or stream does."""
+    """The number in `Trace.thread` of the thread that the window belongs to."""
+    ends_with: Literal["thread", "device", "anything"] = "thread"
+    """What does the last thing in it: this thread, a device, or any thread or device."""
 
 
 class HostEvents(NamedTuple):
