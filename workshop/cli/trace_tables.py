@@ -45,8 +45,8 @@ def _mb(header: str, key: str) -> Column:
 
 
 RANK, NAME, KERNEL = Column("rank", "rank"), Column("name", "name"), Column("kernel", "name")
-INNERMOST = Column("in", "allocated_in")
-SHORTENED = (NAME, KERNEL, INNERMOST)
+INNERMOST, LAUNCHER = Column("in", "allocated_in"), Column("launched by", "launched_by")
+SHORTENED = (NAME, KERNEL, INNERMOST, LAUNCHER)
 """The columns that are cut where the terminal is narrow."""
 
 TITLES = {
@@ -160,11 +160,11 @@ COLUMNS = {
     "path_operators": [
         RANK,
         KERNEL,
-        Column("launched by", "launched_by"),
+        LAUNCHER,
         Column("runs", "count"),
         _ms("ms", "time(us)"),
         Column("share %", "share_pctg", ".1f"),
-        _ms("step without", "without(us)"),
+        _ms("without ms", "without(us)"),
         Column("gain %", "gain_pctg", ".1f"),
     ],
     "queue": [
@@ -269,7 +269,7 @@ def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> 
 
 def short(name: str) -> str:
     """Return a kernel's name without its types, but with the function that it applies: the rest takes pages."""
-    if name.startswith("Mem"):
+    if name.startswith(("Mem", "enumerate(")):
         return name
     functors = re.findall(r"\w*(?:[Ff]unctor|_op)\w*", name)
     plain = name.removeprefix("void ").replace("(anonymous namespace)::", "").replace("at::native::", "")

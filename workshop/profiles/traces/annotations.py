@@ -8,10 +8,12 @@ from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.intervals import Ints, pairs
 from workshop.profiles.traces.nesting import innermost, inside
 from workshop.profiles.traces.summaries import time_statistics
-from workshop.profiles.traces.trace import EventColumns, Trace
+from workshop.profiles.traces.trace import EventColumns, Trace, matching
 
 ON_CPU = "user_annotation"
 ON_GPU = "gpu_user_annotation"
+STEP = "ProfilerStep"
+"""What the names of the profiler's steps begin with."""
 
 
 class Annotated(NamedTuple):
@@ -55,11 +57,19 @@ def _by_launches(trace: Trace) -> Annotated:
 
 
 def annotation_rows(trace: Trace) -> list[Row]:
-    """Return the time of the annotations of each name in µs, on the CPU and on the streams of a device."""
-    cpu, gpu = on_cpu(trace), on_gpu(trace)
+    """Return the time of the annotations of each name in µs, on the CPU and on the streams of a device.
+
+    The steps are in one row, as they have a table of their own.
+    """
+    steps = np.flatnonzero(matching(trace.names, STEP))
+    step = int(steps[0]) if len(steps) else -1
+    cpu, gpu = (
+        found._replace(name=np.where(np.isin(found.name, steps), step, found.name))
+        for found in (on_cpu(trace), on_gpu(trace))
+    )
     rows: list[Row] = []
     for name in np.unique(np.concatenate([cpu.name, gpu.name])).tolist():
-        row: Row = {"name": trace.names[name]}
+        row: Row = {"name": STEP if name == step else trace.names[name]}
         for place, found in (("cpu", cpu), ("gpu", gpu)):
             dur = found.dur[found.name == name]
             stats = time_statistics(dur) if len(dur) else {}

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -44,6 +45,8 @@ class CriticalPath:
     graph: Graph
     moments: Ints
     """The moments on the path, from the first of the window to the last."""
+    names: list[str]
+    """The names of events, as in `Trace.names`."""
 
     @property
     def duration(self) -> int:
@@ -56,17 +59,18 @@ class CriticalPath:
         own = self.graph.own[self.moments]
         return {name: int(own[kinds == number].sum()) for number, name in enumerate(KINDS)}
 
-    def operators(self, trace: Trace, most: int = MOST_OPERATORS) -> list[OnPath]:
-        """Return the operators and kernels with most time on the path, in descending order of it."""
+    @cached_property
+    def operators(self) -> list[OnPath]:
+        """The `MOST_OPERATORS` operators and kernels with most time on the path, in descending order of it."""
         on_path = self.moments[(self.graph.operator[self.moments] >= 0) & (self.graph.own[self.moments] > 0)]
         operators, number = np.unique(self.graph.operator[on_path], return_inverse=True)
         times = np.zeros(len(operators), np.int64)
         np.add.at(times, number, self.graph.own[on_path])
-        longest = np.argsort(-times, kind="stable")[:most]
+        longest = np.argsort(-times, kind="stable")[:MOST_OPERATORS]
         found = []
         for one, without in zip(longest.tolist(), durations_without(self.graph, operators[longest]), strict=True):
             runs = len(np.unique(self.graph.event[on_path[number == one]]))
-            name, launcher = operator_names(trace, int(operators[one]))
+            name, launcher = operator_names(self.names, int(operators[one]))
             found.append(OnPath(name, launcher, runs, int(times[one]), int(without)))
         return found
 
@@ -113,7 +117,7 @@ def critical_path(trace: Trace, window: Window) -> CriticalPath:
     moments = [len(last) - 1]
     while moments[-1]:
         moments.append(last[moments[-1]])
-    return CriticalPath(window, graph, np.array(moments[::-1], np.int64))
+    return CriticalPath(window, graph, np.array(moments[::-1], np.int64), trace.names)
 
 
 def of_typical_step(trace: Trace) -> CriticalPath | None:
@@ -208,5 +212,5 @@ def operator_rows_of(trace: Trace, path: CriticalPath | None) -> list[Row]:
             "without(us)": each.without / 1000,
             "gain_pctg": 100 * (path.duration - each.without) / path.duration,
         }
-        for each in path.operators(trace)
+        for each in path.operators
     ]

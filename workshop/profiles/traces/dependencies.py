@@ -143,7 +143,7 @@ def _device_columns(trace: Trace, host: HostEvents, device: DeviceEvents) -> _Co
     number_of = np.full(len(trace.events) + 1, -1)
     number_of[host.row] = np.arange(len(host.row))
     launcher = np.append(_operators(trace, host), 0)[number_of[device.call]]
-    operator = (trace.events.name[device.row] + 1) * _base(trace) + launcher // _base(trace)
+    operator = (trace.events.name[device.row] + 1) * _base(trace.names) + launcher // _base(trace.names)
     none = np.full(count, -1)
     pairs = (
         (device.start, device.end),
@@ -170,17 +170,17 @@ def _operators(trace: Trace, host: HostEvents) -> Ints:
     owner = np.arange(len(host.row))
     while len(inner := np.flatnonzero(calls[owner] & (host.parent[owner] >= 0))):
         owner[inner] = host.parent[owner[inner]]
-    return (trace.events.name[host.row[owner]] + 1) * _base(trace)
+    return (trace.events.name[host.row[owner]] + 1) * _base(trace.names)
 
 
-def operator_names(trace: Trace, operator: int) -> tuple[str, str | None]:
+def operator_names(names: list[str], operator: int) -> tuple[str, str | None]:
     """Return the name of an operator, or those of a kernel and of the operator that launched it."""
-    name, launcher = divmod(operator, _base(trace))
-    return trace.names[name - 1], trace.names[launcher - 1] if launcher else None
+    name, launcher = divmod(operator, _base(names))
+    return names[name - 1], names[launcher - 1] if launcher else None
 
 
-def _base(trace: Trace) -> int:
-    return len(trace.names) + 1
+def _base(names: list[str]) -> int:
+    return len(names) + 1
 
 
 def _in_order(columns: _Columns, links: Links, at: Moments) -> Graph:

@@ -1,15 +1,17 @@
 """Says in words where a training loses time by its traces, what that costs, and where most memory was in use."""
 
+import re
 from dataclasses import dataclass
 from statistics import median
 
 from workshop.probe.phases import Phase
 from workshop.profiles.traces import breakdown, critical_path, memory
-from workshop.profiles.traces.dependencies import KINDS, UNKNOWN
+from workshop.profiles.traces.dependencies import DATA, KINDS, UNKNOWN
 from workshop.profiles.traces.operators import operators
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.profiles.traces.trace import Trace
+from workshop.profiles.traces.window import DATA_WAIT
 
 LEAST_SHARE = 0.03
 """The least share of the time that is worth a sentence."""
@@ -59,8 +61,11 @@ def _data_wait(who: str, trace: Trace) -> list[Finding]:
     waiting = sum(step.phases[Phase.DATA_WAIT] for step in steps)
     if not whole:
         return []
-    text = f"{who}the training waits for data for {waiting / whole:.0%} of its steps ({_time(waiting)}); load it faster"
-    return [Finding(waiting / whole, text, "parts 3 to 5")]
+    text = f"{who}the training waits for data for {waiting / whole:.0%} of its steps ({_time(waiting)})"
+    path = critical_path.of_typical_step(trace)
+    if path and (without := [each.without for each in path.operators if re.match(DATA_WAIT, each.name)]):
+        text += f"; without this, {path.window.name} would take {_time(without[0])} instead of {_time(path.duration)}"
+    return [Finding(waiting / whole, f"{text}; load it faster", "parts 3 to 5")]
 
 
 def _long_steps(who: str, trace: Trace) -> list[Finding]:
@@ -127,12 +132,11 @@ def _cpu(who: str, trace: Trace) -> list[Finding]:
 
 def _critical_path(who: str, trace: Trace) -> list[Finding]:
     path = critical_path.of_typical_step(trace)
-    operators = path.operators(trace) if path else []
-    if path is None or not operators:
+    if path is None or not path.operators:
         return []
-    most = min(operators, key=lambda each: each.without)
+    most = min(path.operators, key=lambda each: each.without)
     kind, time = max(path.times().items(), key=lambda each: each[1])
-    if kind == KINDS[UNKNOWN]:
+    if kind in (KINDS[UNKNOWN], KINDS[DATA]):  # of what nobody knows, or what another finding says
         return []
     name = most.name if len(most.name) <= LONGEST_NAME else f"{most.name[:LONGEST_NAME]}..."
     launched = f", launched by {most.launched_by}," if most.launched_by else ""
