@@ -11,7 +11,8 @@ from conftest import Run
 from made_traces import made_up
 
 from workshop.cli.trace_tables import TITLES, as_text
-from workshop.profiles.traces import findings, hta, load
+from workshop.profiles.traces import findings, load
+from workshop.profiles.traces.hta import rounded
 from workshop.profiles.traces.tables import ANALYSES, tables
 
 
@@ -56,7 +57,7 @@ def test_the_numbers_of_holistic_trace_analysis(prof: Path, workshop: Run) -> No
     found = json.loads(done.stdout)
     breakdowns = ["temporal_breakdown", "idle_time_breakdown", "comm_comp_overlap"]
     assert list(found) == [*breakdowns, "cuda_kernel_launch_stats", "gpu_kernel_breakdown"]
-    assert found == json.loads(json.dumps(hta.analyses(hta.by_rank(load([prof])))))
+    assert found == json.loads(json.dumps(rounded.analyses(rounded.by_rank(load([prof])))))
 
 
 def test_an_analysis_that_cannot_run_is_null(workshop: Run, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from made_traces import a_step, launched, write
 from playwright.sync_api import Browser, Page
 
 from workshop.profiles.traces import load
-from workshop.profiles.traces.difference import compare
+from workshop.profiles.traces.comparison.difference import compare
 from workshop.timeline.difference_page import page as draw
 
 LONG = "</script><b>odd" + "_and_so_on" * 20

@@ -79,7 +79,7 @@ def trace(
 
 def _diff(paths: list[Path], only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
     from workshop.cli.trace_difference import print_difference
-    from workshop.profiles.traces.step_times import TABLES
+    from workshop.profiles.traces.comparison.step_times import TABLES
 
     if len(paths) != 2:
         raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")
@@ -112,8 +112,8 @@ def _newest() -> Path:
 
 def _print(traces: "Traces", only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
     from workshop.cli import trace_tables
-    from workshop.profiles.traces import hta as compatible
     from workshop.profiles.traces.findings import findings
+    from workshop.profiles.traces.hta import rounded as compatible
     from workshop.profiles.traces.tables import tables
 
     if hta:

@@ -8,8 +8,8 @@ from html import escape
 from workshop import html_page
 from workshop.probe.phases import TRACED
 from workshop.profiles.traces.breakdown import Row
-from workshop.profiles.traces.difference import Change, Difference
-from workshop.profiles.traces.difference_sentences import TITLES, milliseconds, sentences, short
+from workshop.profiles.traces.comparison.difference import Change, Difference
+from workshop.profiles.traces.comparison.sentences import TITLES, milliseconds, sentences, short
 from workshop.profiles.traces.ranks import Traces
 from workshop.timeline.lanes import KINDS, lanes
 from workshop.timeline.page import MOST_EVENTS, timeline_row

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from workshop.profiles.traces import breakdown, dependencies
-from workshop.profiles.traces.critical_path import of_typical_step
+from workshop.profiles.traces import breakdown
 from workshop.profiles.traces.intervals import Ints
+from workshop.profiles.traces.path import dependencies
+from workshop.profiles.traces.path.critical_path import of_typical_step
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.trace import EventColumns, Trace
 

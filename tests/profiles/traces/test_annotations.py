@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_traces import event, launched
 
-from workshop.profiles.traces import annotations, counters, sequences, stragglers
+from workshop.profiles.traces import annotations
+from workshop.profiles.traces.hta import counters, late_starts, sequences
 from workshop.profiles.traces.nesting import innermost, inside, outermost
 from workshop.profiles.traces.steps import step_numbers, without_last_step
 from workshop.profiles.traces.summaries import OTHERS, large_ones
@@ -132,19 +133,19 @@ def a_rank(
 
 def test_ranks_that_begin_their_communication_late(trace: Any) -> None:
     traces: dict[Any, Any] = {0: a_rank(trace, (0, 90)), 1: a_rank(trace, (50, 300)), 2: a_rank(trace, (70, 200))}
-    assert stragglers.late_starts(traces, count=2) == [1, 2]
-    assert stragglers.late_starts(traces, steps=[0], count=1) == [2]
-    assert stragglers.late_starts(traces, steps=[1], count=1) == [1]
-    assert [kernel.ts for kernel in stragglers.compared_kernels(traces, [1])] == [1_190_000, 1_400_000, 1_300_000]
+    assert late_starts.late_starts(traces, count=2) == [1, 2]
+    assert late_starts.late_starts(traces, steps=[0], count=1) == [2]
+    assert late_starts.late_starts(traces, steps=[1], count=1) == [1]
+    assert [kernel.ts for kernel in late_starts.compared_kernels(traces, [1])] == [1_190_000, 1_400_000, 1_300_000]
 
 
 @pytest.mark.parametrize("name", ["gemm", "ncclDevKernel_AllReduce"])
 def test_no_rank_is_late_if_nothing_can_be_compared(name: str, trace: Any) -> None:
-    assert stragglers.late_starts({0: a_rank(trace, (0, 90), name)}) == []
-    assert stragglers.late_starts({n: a_rank(trace, (n,), "gemm") for n in range(2)}) == []
-    assert stragglers.late_starts({n: a_rank(trace, (), name) for n in range(2)}) == []
+    assert late_starts.late_starts({0: a_rank(trace, (0, 90), name)}) == []
+    assert late_starts.late_starts({n: a_rank(trace, (n,), "gemm") for n in range(2)}) == []
+    assert late_starts.late_starts({n: a_rank(trace, (), name) for n in range(2)}) == []
     without_steps = {n: a_rank(trace, (n, n), "ncclKernel_x", step="no step ") for n in range(2)}
-    assert stragglers.late_starts(without_steps, count=1) == [1]
+    assert late_starts.late_starts(without_steps, count=1) == [1]
 
 
 def test_hardware_counters_and_operators(trace: Any) -> None:

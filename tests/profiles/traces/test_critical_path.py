@@ -14,7 +14,9 @@ from made_traces import event, launched, made_up, write
 from simulated_step import SimulatedStep
 
 from workshop.profiles.traces import TraceAnalysis, TraceError, read
-from workshop.profiles.traces.critical_path import (
+from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.hta.overlay import SHOWN
+from workshop.profiles.traces.path.critical_path import (
     critical_path,
     durations_without,
     of_typical_step,
@@ -22,9 +24,7 @@ from workshop.profiles.traces.critical_path import (
     path_rows,
     typical_step,
 )
-from workshop.profiles.traces.dependencies import operator_names
-from workshop.profiles.traces.findings import findings
-from workshop.profiles.traces.path_overlay import SHOWN
+from workshop.profiles.traces.path.dependencies import operator_names
 
 PATHS = json.loads(Path(__file__).with_name("paths_of_hta.json").read_text())
 """What traceinsight 0.6.1 answers, by the seed of the simulated step."""

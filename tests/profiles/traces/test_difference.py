@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
 from workshop.profiles.traces import Trace, read
-from workshop.profiles.traces.difference import Difference, compare
-from workshop.profiles.traces.difference_sentences import milliseconds, sentences
-from workshop.profiles.traces.step_times import NO_OPERATOR
+from workshop.profiles.traces.comparison.difference import Difference, compare
+from workshop.profiles.traces.comparison.sentences import milliseconds, sentences
+from workshop.profiles.traces.comparison.step_times import NO_OPERATOR
 
 
 def _steps(seed: int, work: float = 100, wait: float = 0) -> list[Any]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from made_traces import made_up, write
 
-from workshop.profiles.traces import hta, read
+from workshop.profiles.traces import read
+from workshop.profiles.traces.hta import rounded
 
 close_to = partial(pytest.approx, rel=1e-9, abs=1e-6)
 ANSWERS = json.loads(
@@ -20,6 +21,6 @@ ANSWERS = json.loads(
 
 @pytest.mark.parametrize("seed", ANSWERS)
 def test_the_numbers_of_holistic_trace_analysis(seed: str, tmp_path: Path) -> None:
-    found = hta.analyses({0: read(write(tmp_path / "t.json.gz", made_up(int(seed))))})
+    found = rounded.analyses({0: read(write(tmp_path / "t.json.gz", made_up(int(seed))))})
     for name, answer in ANSWERS[seed].items():
         assert json.loads(json.dumps(found[name])) == answer, name

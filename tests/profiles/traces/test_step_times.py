@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
 from workshop.profiles.traces import Trace, read
+from workshop.profiles.traces.comparison.step_times import NO_OPERATOR, has_steps, innermost, step_times
 from workshop.profiles.traces.operators import operators
-from workshop.profiles.traces.step_times import NO_OPERATOR, has_steps, innermost, step_times
 from workshop.profiles.traces.steps import traced_steps
 
 

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
-from workshop.profiles.traces import Trace, TraceError, Traces, decoding, hta, read
+from workshop.profiles.traces import Trace, TraceError, Traces, decoding, read
 from workshop.profiles.traces.findings import findings
+from workshop.profiles.traces.hta import rounded
 from workshop.profiles.traces.tables import tables
 
 ODD_NAME = 'call "of" C:\\data\\x\ny'
@@ -158,7 +159,7 @@ def analyse(path: Path) -> None:
         found = read(path)
     except TraceError:
         return
-    tables(Traces([found])), findings({0: found, 1: found}), hta.analyses({0: found})
+    tables(Traces([found])), findings({0: found, 1: found}), rounded.analyses({0: found})
 
 
 @any_trace

@@ -9,7 +9,7 @@ import pytest
 from made_traces import a_step, event, launched, write
 
 from workshop.profiles.traces import DeviceType, LabeledTrace, TraceDiff, TraceError
-from workshop.profiles.traces.trace_diff import short_name
+from workshop.profiles.traces.hta.trace_diff import short_name
 
 KERNEL = "void at::native::reduce_kernel<512, (anonymous namespace)::Sum<float> >(float*)"
 

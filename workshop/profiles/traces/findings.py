@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from workshop.probe.phases import Phase
-from workshop.profiles.traces import breakdown, critical_path, memory
-from workshop.profiles.traces.dependencies import DATA, KINDS, UNKNOWN
+from workshop.profiles.traces import breakdown, memory
 from workshop.profiles.traces.operators import operators
+from workshop.profiles.traces.path import critical_path
+from workshop.profiles.traces.path.dependencies import DATA, KINDS, UNKNOWN
+from workshop.profiles.traces.path.window import DATA_WAIT
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.profiles.traces.trace import Trace
-from workshop.profiles.traces.window import DATA_WAIT
 
 LEAST_SHARE = 0.03
 """The least share of the time that is worth a sentence."""

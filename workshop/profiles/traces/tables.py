@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from workshop.profiles.traces import annotations, bandwidth, breakdown, critical_path, memory, operators, queues, steps
+from workshop.profiles.traces import annotations, bandwidth, breakdown, memory, operators, queues, steps
 from workshop.profiles.traces.breakdown import Row
+from workshop.profiles.traces.path import critical_path
 from workshop.profiles.traces.ranks import Rank, Traces
 from workshop.profiles.traces.trace import Trace
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.profiles.traces.intervals import Ints
+from workshop.profiles.traces.path.window import DeviceEvents, HostEvents, Window, talking
 from workshop.profiles.traces.trace import LAUNCH, SYNC, Trace
-from workshop.profiles.traces.window import DeviceEvents, HostEvents, Window, talking
 
 AUTOGRAD = r"autograd::engine::evaluate_function|torch::autograd::"
 """The names of the operators of a backward pass."""

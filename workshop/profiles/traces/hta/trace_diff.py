@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.frames import data_frame, plotly_express
-from workshop.profiles.traces.hta import MEMORY, HtaEvents, by_rank, hta_events
+from workshop.profiles.traces.hta.frames import data_frame, plotly_express
+from workshop.profiles.traces.hta.rounded import MEMORY, HtaEvents, by_rank, hta_events
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Traces, load
 from workshop.profiles.traces.trace import Mask, Trace, matching

@@ -13,9 +13,9 @@ from workshop.profiles.traces import bandwidth, queues
 from workshop.profiles.traces.annotations import of_kernels
 from workshop.profiles.traces.breakdown import KINDS, Row, kinds, launches
 from workshop.profiles.traces.decoding import TraceError
+from workshop.profiles.traces.hta.sequences import Sequence
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.rewriting import exact_us
-from workshop.profiles.traces.sequences import Sequence
 from workshop.profiles.traces.summaries import OTHERS, large_ones, time_statistics
 from workshop.profiles.traces.trace import EventColumns, Trace
 

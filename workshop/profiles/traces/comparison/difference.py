@@ -8,9 +8,9 @@ import numpy as np
 
 from workshop.profiles import welch
 from workshop.profiles.traces.breakdown import Row
+from workshop.profiles.traces.comparison.step_times import TABLES, StepTimes, has_steps, step_times
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Rank
-from workshop.profiles.traces.step_times import TABLES, StepTimes, has_steps, step_times
 from workshop.profiles.traces.trace import Trace
 
 OUTSIDE = 0.05

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.hta import COMMUNICATION, hta_events
-from workshop.profiles.traces.hta_device import add_device
-from workshop.profiles.traces.hta_graph import CPEdge, CPEdgeType, CPNode, HtaGraph
+from workshop.profiles.traces.hta.device import add_device
+from workshop.profiles.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaGraph
+from workshop.profiles.traces.hta.rounded import COMMUNICATION, hta_events
 from workshop.profiles.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class CPGraph:
 
     def get_critical_path_breakdown(self) -> "pandas.DataFrame | None":
         """Return a row for each edge of the path: its event, how long it is in µs, and what bounds it."""
-        from workshop.profiles.traces.frames import data_frame
+        from workshop.profiles.traces.hta.frames import data_frame
 
         columns = ["event_idx", "duration", "type", "s_name", "cat", "pid", "tid", "stream", "index", "bound_by"]
         rows = [self._row(edge) for edge in sorted(self.critical_path_edges_set, key=lambda edge: edge.begin)]

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from workshop.profiles.traces.hta_graph import CPEdgeType, CPNode, HtaEvent, HtaGraph
+from workshop.profiles.traces.hta.graph import CPEdgeType, CPNode, HtaEvent, HtaGraph
 
 LAUNCHING = re.compile(
     r"((cuda|hip)LaunchKernel|cudaLaunchKernelExC|cuLaunchKernel(Ex)?|(cuda|hip)Mem(cpy|set)Async|hipMemcpyWithStream"

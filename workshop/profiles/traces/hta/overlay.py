@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from workshop.profiles.traces.decoding import Decoder
-from workshop.profiles.traces.hta_graph import CPEdge, CPEdgeType
-from workshop.profiles.traces.hta_path import CPGraph
+from workshop.profiles.traces.hta.graph import CPEdge, CPEdgeType
+from workshop.profiles.traces.hta.path import CPGraph
 from workshop.profiles.traces.rewriting import exact_us, rewrite
 from workshop.profiles.traces.trace import Trace
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workshop.profiles.traces.hta import hta_events
+from workshop.profiles.traces.hta.rounded import hta_events
 from workshop.profiles.traces.trace import Trace
 
 LOCKING = ("cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync")

@@ -11,11 +11,11 @@ import numpy as np
 
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.dependencies import KINDS, Graph, dependencies, operator_names
 from workshop.profiles.traces.intervals import Ints
+from workshop.profiles.traces.path.dependencies import KINDS, Graph, dependencies, operator_names
+from workshop.profiles.traces.path.window import Window
 from workshop.profiles.traces.steps import traced_steps
 from workshop.profiles.traces.trace import Mask, Trace
-from workshop.profiles.traces.window import Window
 
 MOST_OPERATORS = 10
 """The number of operators for which it is computed how long the step would be without them."""

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 from workshop.probe.phases import Phase
-from workshop.profiles.traces.difference import Change, Difference
-from workshop.profiles.traces.step_times import NO_OPERATOR
+from workshop.profiles.traces.comparison.difference import Change, Difference
+from workshop.profiles.traces.comparison.step_times import NO_OPERATOR
 
 LEAST_SHARE = 0.01
 """The least share of a step that is worth a word."""

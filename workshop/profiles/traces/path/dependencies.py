@@ -17,12 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workshop.profiles.traces import waits
 from workshop.profiles.traces.breakdown import KERNEL_WAIT_NS
 from workshop.profiles.traces.intervals import Ints
-from workshop.profiles.traces.trace import LAUNCH, Mask, Trace
-from workshop.profiles.traces.waits import Links, Moments
-from workshop.profiles.traces.window import (
+from workshop.profiles.traces.path import waits
+from workshop.profiles.traces.path.waits import Links, Moments
+from workshop.profiles.traces.path.window import (
     DeviceEvents,
     HostEvents,
     Window,
@@ -31,6 +30,7 @@ from workshop.profiles.traces.window import (
     talking,
     waits_for_data,
 )
+from workshop.profiles.traces.trace import LAUNCH, Mask, Trace
 
 KINDS = (
     "CPU operators",

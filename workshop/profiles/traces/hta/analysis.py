@@ -8,26 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.profiles.traces import (
-    annotations,
-    breakdown,
-    critical_path,
-    findings,
-    frames,
-    memory,
-    operators,
-    queues,
-    sequences,
-    steps,
-)
-from workshop.profiles.traces.counters import counter_rows
+from workshop.profiles.traces import annotations, breakdown, findings, memory, operators, queues, steps
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.frames import data_frame, show
-from workshop.profiles.traces.hta_path import CPGraph, window_of
-from workshop.profiles.traces.path_overlay import overlay
+from workshop.profiles.traces.hta import frames, sequences
+from workshop.profiles.traces.hta.counters import counter_rows
+from workshop.profiles.traces.hta.frames import data_frame, show
+from workshop.profiles.traces.hta.late_starts import compared_kernels, late_starts
+from workshop.profiles.traces.hta.overlay import overlay
+from workshop.profiles.traces.hta.path import CPGraph, window_of
+from workshop.profiles.traces.path import critical_path
 from workshop.profiles.traces.ranks import Rank, Traces, load, number_of
 from workshop.profiles.traces.rewriting import rewrite
-from workshop.profiles.traces.stragglers import compared_kernels, late_starts
 from workshop.profiles.traces.tables import rows_of_all
 from workshop.profiles.traces.trace import Trace
 

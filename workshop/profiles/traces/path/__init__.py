@@ -1,0 +1,1 @@
+"""The critical path of a training step: what it waited for."""
