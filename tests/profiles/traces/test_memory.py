@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from made_traces import a_step, allocation, event, write
 
 from workshop.profiles.traces import Trace, TraceAnalysis, load, memory, read
+from workshop.profiles.traces.allocations import no_allocations
 from workshop.profiles.traces.findings import findings
 from workshop.profiles.traces.nesting import around
 from workshop.profiles.traces.tables import tables
@@ -158,10 +159,11 @@ def test_the_operators_around_a_time(tmp_path: Path, intervals: list[tuple[int, 
             kept.append((on, start, start + length))
     parts = [event("cpu_op", "op", start, end - start) | {"tid": on} for on, start, end in kept]
     ops = read(write(tmp_path / "t.json", {"traceEvents": parts})).events
-    threads = np.array([on for on, *_ in kept], np.int64)
+    tids = dict(zip((on for on, *_ in kept), ops.tid.tolist(), strict=True))
     times = np.arange(42) * 1000
-    found = around(ops, threads, times, np.full(42, thread))
-    for time, inner, outer in zip(times.tolist(), found.innermost.tolist(), found.outermost.tolist(), strict=True):
+    places = {"pid": np.zeros(42, np.int64), "tid": np.full(42, tids.get(thread, 2)), "ts": times}
+    innermost, outermost = around(ops, no_allocations()._replace(**places))
+    for time, inner, outer in zip(times.tolist(), innermost.tolist(), outermost.tolist(), strict=True):
         here = [
             (end - start, n) for n, (on, start, end) in enumerate(kept) if on == thread and start <= time / 1000 < end
         ]

@@ -28,6 +28,11 @@ class Allocations(NamedTuple):
     ts: Ints
     """The time in ns, by the clock of the file."""
 
+    @property
+    def end(self) -> Ints:
+        """The end of the nanosecond: what ends at `ts` is over by then."""
+        return self.ts + 1
+
 
 def no_allocations() -> Allocations:
     """Return the columns without a row."""

@@ -116,10 +116,9 @@ def held(trace: Trace) -> list[Row]:
 def _holders(trace: Trace, events: Allocations, phase: Ints) -> list[Row]:
     """Return the bytes and the number of some allocations by operator and phase."""
     ops = trace.events[trace.of("cpu_op")]
-    threads = int(max(ops.tid.max(initial=0), events.tid.max(initial=0))) + 1
-    found = around(ops, ops.pid * threads + ops.tid, events.ts, events.pid * threads + events.tid)
+    innermost, outermost = around(ops, events)
     names = np.append(ops.name, -1)  # of no operator
-    keys = np.stack([names[found.outermost], names[found.innermost], phase], axis=1)
+    keys = np.stack([names[outermost], names[innermost], phase], axis=1)
     groups, group, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
     sums = np.zeros(len(groups), np.int64)
     np.add.at(sums, group.reshape(-1), events.size)
