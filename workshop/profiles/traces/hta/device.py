@@ -117,7 +117,7 @@ def _queue_lengths(events: dict[int, HtaEvent], calls: list[HtaEvent]) -> dict[i
     streams = {kernel.correlation: kernel.stream for kernel in kernels}
     changes = [(call.ts, 1, call.place, streams[call.correlation]) for call in launched.values()]
     changes += [(kernel.ts, -1, kernel.place, kernel.stream) for kernel in kernels]
-    order = np.argsort(np.array([ts for ts, *_ in changes]))
+    order = np.argsort(np.array([ts for ts, *_ in changes])).tolist()
     by_stream: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for number in order:
         _, step, place, stream = changes[number]

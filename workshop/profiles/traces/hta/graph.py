@@ -91,8 +91,8 @@ def events_of(trace: Trace) -> dict[int, HtaEvent]:
     found = hta_events(trace)
     columns = [found.ts.astype(np.int64), found.dur.astype(np.int64), found.stream, found.correlation, found.partner]
     columns += [trace.events.pid, trace.events.tid, trace.events.waits_on, trace.events.waits_on_stream]
-    names = [trace.names[name] for name in found.name]
-    cats = [trace.cats[cat] for cat in found.cat]
+    names = [trace.names[name] for name in found.name.tolist()]
+    cats = [trace.cats[cat] for cat in found.cat.tolist()]
     rows = zip(found.place.tolist(), names, cats, *(column.tolist() for column in columns), strict=True)
     return {row[0]: HtaEvent(*row) for row in rows}
 

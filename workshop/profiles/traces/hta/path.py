@@ -1,6 +1,8 @@
 """The critical path as HolisticTraceAnalysis finds it, in an object with the names that notebooks use of its own."""
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,18 @@ from workshop.profiles.traces.trace import Trace
 
 if TYPE_CHECKING:
     import pandas
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep Python from looking for garbage: there is none among many objects that all remain, and it takes long."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class CPGraph:
@@ -34,8 +48,9 @@ class CPGraph:
     def __init__(self, trace: Trace, rank: int, window: tuple[int, int], data_load_events: list[str] | None) -> None:
         self.rank = rank
         self.trace = trace
-        self._graph = HtaGraph(trace, *window, data_load_events)
-        add_device(self._graph)
+        with _no_collections():
+            self._graph = HtaGraph(trace, *window, data_load_events)
+            add_device(self._graph)
         self.node_list: list[CPNode] = self._graph.node_list
         self.critical_path_nodes: list[int] = []
         self.critical_path_events_set: set[int] = set()
@@ -46,6 +61,7 @@ class CPGraph:
         for edges in self._graph.after.values():
             yield from edges.values()
 
+    @_no_collections()
     def critical_path(self) -> bool:
         """Find the longest path, and return whether there is one: there is none through a graph with a cycle."""
         before = self._graph.before
