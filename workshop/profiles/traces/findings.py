@@ -145,7 +145,7 @@ def _critical_path(who: str, trace: Trace) -> list[Finding]:
         f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time; without {name}"
         f"{launched} it would take {_time(most.without)} instead of {_time(path.duration)}"
     )
-    return [Finding(1 - most.without / path.duration, text)]
+    return [Finding(1 - most.without / path.duration, text, "part 8")]
 
 
 def _slowest_rank(traces: dict[Rank, Trace]) -> list[Finding]:
