@@ -65,13 +65,14 @@ def trace(
     if as_csv and only is None:
         raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
     if html and (only or as_json or as_csv):
-        raise typer.BadParameter("draws everything, and goes with no other choice", param_hint="--html")
+        raise typer.BadParameter("draws everything, and goes with --diff alone", param_hint="--html")
     if diff:
-        _diff(paths or [], only, hta, as_json, as_csv, html)
-        return
-    _check(only, hta, as_json)
-    paths = paths or [_newest()]
-    _print(read_traces(paths), only, hta, as_json, as_csv, html)
+        paths = paths or []
+        _diff(paths, only, hta, as_json, as_csv, html)
+    else:
+        _check(only, hta, as_json)
+        paths = paths or [_newest()]
+        _print(read_traces(paths), only, hta, as_json, as_csv, html)
     for folder in filter(Path.is_dir, paths):
         if (newer := newest(folder)) not in paths:
             say(f"{newer} is a newer recording than {folder}: workshop trace {newer}")
@@ -120,7 +121,10 @@ def _print(traces: "Traces", only: str | None, hta: bool, as_json: bool, as_csv:
         print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
     elif as_csv and only:
         rows = tables(traces, only)[only]
-        print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
+        if rows:
+            print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
+        else:
+            say(trace_tables.nothing(only))
     else:
         found, costs = tables(traces, only), [] if only else findings(traces)
         if html:

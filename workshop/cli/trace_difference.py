@@ -64,6 +64,8 @@ def _table(title: str, changes: Sequence[Change], width: int | None) -> str:
     """Return a table with its title; empty without a row."""
     if not changes:
         return ""
+    if all(change.is_noise for change in changes):
+        return f"{title}\n\nnothing but noise; --json has all"
     shown = changes[:MOST_ROWS]
     figures = [_figures(change) for change in shown]
     names = [short(change.name) if title == TITLES["kernels"] else change.name for change in shown]

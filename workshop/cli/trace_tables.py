@@ -4,7 +4,7 @@ import re
 import textwrap
 from typing import Any, NamedTuple
 
-from workshop.cli.output import plain_table
+from workshop.cli.output import filled, plain_table
 from workshop.probe.phases import TRACED
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.findings import Finding
@@ -45,8 +45,9 @@ def _mb(header: str, key: str) -> Column:
 
 
 RANK, NAME, KERNEL = Column("rank", "rank"), Column("name", "name"), Column("kernel", "name")
+ON_PATH = Column("on the path", "name")
 INNERMOST, LAUNCHER = Column("in", "allocated_in"), Column("launched by", "launched_by")
-SHORTENED = (NAME, KERNEL, INNERMOST, LAUNCHER)
+SHORTENED = (NAME, KERNEL, ON_PATH, INNERMOST, LAUNCHER)
 """The columns that are cut where the terminal is narrow."""
 
 TITLES = {
@@ -64,7 +65,7 @@ TITLES = {
     "held": "What was in use then, by the operators that allocated it",
     "path": "The critical path: what the end of a typical step waited for",
     "path_operators": "Operators and kernels on the critical path, and the step without each of them",
-    "queue": "Launches that have not begun: is the queue of a stream ever empty, or full?",
+    "queue": "Launches that have not begun: how many, and how long each queue is empty or full",
     "bandwidth": "Bandwidth of copies and sets while they run (GB/s)",
     "annotations": "Annotations, on the CPU and on the streams of a device",
     "stragglers": "Ranks in an average step, the slowest first",
@@ -159,7 +160,7 @@ COLUMNS = {
     ],
     "path_operators": [
         RANK,
-        KERNEL,
+        ON_PATH,
         LAUNCHER,
         Column("runs", "count"),
         _ms("ms", "time(us)"),
@@ -173,29 +174,28 @@ COLUMNS = {
         Column("stream", "stream"),
         Column("launches", "launches"),
         Column("mean", "mean_length", ".1f"),
-        Column("most", "max_length"),
+        Column("max", "max_length"),
         Column("empty %", "empty_time_pctg", ".1f"),
         Column("starved %", "starved_time_pctg", ".1f"),
-        _ms("longest ms", "longest_starved(us)"),
+        _ms("at most ms", "longest_starved(us)"),
         Column("full %", "full_time_pctg", ".1f"),
     ],
     "bandwidth": [
         RANK,
         Column("device", "device"),
         Column("kind", "kind"),
-        Column("changes", "count"),
-        Column("mean", "mean", ".2f"),
-        Column("median", "50%", ".2f"),
-        Column("max", "max", ".2f"),
+        _ms("ms", "time(us)"),
+        Column("mean", "mean(GB/s)", ".2f"),
+        Column("max", "max(GB/s)", ".2f"),
     ],
     "annotations": [
         RANK,
         NAME,
         Column("count", "cpu count"),
-        _ms("cpu ms", "cpu sum (us)"),
-        Column("mean µs", "cpu mean (us)", ".1f"),
+        _ms("CPU ms", "cpu sum (us)"),
+        _ms("mean", "cpu mean (us)"),
         _ms("device ms", "gpu sum (us)"),
-        Column("mean µs", "gpu mean (us)", ".1f"),
+        _ms("mean", "gpu mean (us)"),
     ],
     "stragglers": [
         RANK,
@@ -219,7 +219,12 @@ def as_text(found: dict[str, list[Row]], findings: list[Finding], several: bool,
     """
     texts = [_titled_table(name, found[name], several, width) for name in TITLES if found.get(name)]
     costs = [_costs(findings, width)] if findings else []
-    return "\n\n".join(filter(None, texts + costs)) or NOTHING_OF.get(next(iter(found), ""), NOTHING)
+    return "\n\n".join(filter(None, texts + costs)) or filled(nothing(next(iter(found), "")))
+
+
+def nothing(table: str) -> str:
+    """Return what is said in the place of a table without rows."""
+    return NOTHING_OF.get(table, NOTHING)
 
 
 def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
@@ -252,7 +257,7 @@ def _cell(value: Any, column: Column) -> str:
         return ""
     if column.format:
         return format(value / column.per, column.format)
-    return short(str(value)) if column is KERNEL else str(value)
+    return short(str(value)) if column in (KERNEL, ON_PATH) else str(value)
 
 
 def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> None:

@@ -203,3 +203,18 @@ def test_frequent_sequences_are_marked(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "overlaid_t.json").read_text())["traceEvents"]) == 8
     with pytest.raises(TraceError, match="a folder that is there"):
         analysis.get_frequent_cuda_kernel_sequences("add", str(tmp_path / "nowhere"))
+
+
+def test_wrong_files_are_said_in_a_line(tmp_path: Path) -> None:
+    for rank in range(2):
+        write(tmp_path / f"rank{rank}.json", made_up(rank))
+    with pytest.raises(TraceError, match="name a folder"):
+        TraceAnalysis(trace_files={})
+    with pytest.raises(TraceError, match="has 2 traces; name one for each rank"):
+        TraceAnalysis(trace_files={0: "."}, trace_dir=tmp_path)
+
+
+def test_counters_of_a_trace_without_a_queue(tmp_path: Path) -> None:
+    write(tmp_path / "cpu.json", {"traceEvents": [event("cpu_op", "aten::add", 0, 5)]})
+    TraceAnalysis(trace_files=[str(tmp_path / "cpu.json")]).generate_trace_with_counters()
+    assert len(read(tmp_path / "cpu_with_counters.json").events) == 1

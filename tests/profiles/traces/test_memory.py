@@ -56,8 +56,8 @@ def test_by_phase(two_steps: Trace) -> None:
     assert [tuple(row.values())[1:] for row in rows] == [
         ("forward", 3, 740, 0, 0, 1390),
         ("backward", 2, 60, 1, 10, 1400),
-        ("optimizer", 0, 0, 1, 100, 1050),
-        ("other", 0, 0, 1, 300, 750),
+        ("optimizer", 0, 0, 1, 100, 1150),
+        ("other", 0, 0, 1, 300, 1050),
     ]
 
 

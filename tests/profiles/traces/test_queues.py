@@ -74,9 +74,9 @@ def test_copies_of_one_kind_add_up(trace: Any) -> None:
         ("HtoD", 35, 0),
     ]
     copies = {row["kind"]: row for row in bandwidth.bandwidth_rows(found)}
-    assert copies["Memcpy HtoD"]["count"] == 4
-    assert copies["Memcpy HtoD"]["max"] == pytest.approx(9.1)
-    assert copies["Memcpy HtoD"]["50%"] == pytest.approx(4.55)
+    assert copies["Memcpy HtoD"]["time(us)"] == 25
+    assert copies["Memcpy HtoD"]["max(GB/s)"] == pytest.approx(9.1)
+    assert copies["Memcpy HtoD"]["mean(GB/s)"] == pytest.approx((5.1 * 5 + 9.1 * 5 + 4 * 5 + 1 * 10) / 25)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=9))

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.intervals import Ints
-from workshop.profiles.traces.summaries import described
 from workshop.profiles.traces.trace import COPY, SET, Trace, matching
 
 DIRECTION = r"Memcpy \w+to\w"
@@ -32,7 +31,8 @@ def changes(trace: Trace) -> BandwidthChanges:
     """Return each change of a bandwidth. It is the profiler's, or else the bytes of a copy over its time."""
     events = trace.events[trace.of(*COPY, *SET)]
     dur = np.where(events.dur > 0, events.dur, SHORTEST_NS)
-    speed = np.where(events.bandwidth >= 0, events.bandwidth, events.bytes / dur)
+    written = (events.bandwidth >= 0) & np.isfinite(events.bandwidth)
+    speed = np.where(written, events.bandwidth, events.bytes / dur)
     kind = _kinds(trace)[events.name]
     running = np.repeat([1, -1], len(events))
     device, kind, speed = np.tile(events.device, 2), np.tile(kind, 2), np.tile(speed, 2) * running
@@ -45,13 +45,19 @@ def changes(trace: Trace) -> BandwidthChanges:
 
 
 def bandwidth_rows(trace: Trace) -> list[Row]:
-    """Return statistics over the bandwidth of each kind of copy while it runs, in GB/s: one value for each change."""
+    """Return the bandwidth of each kind of copy while one runs, in GB/s: the mean over that time, and the most."""
     found = changes(trace)
-    rows = []
+    rows: list[Row] = []
     for device, kind in sorted({*zip(found.device.tolist(), found.kind.tolist(), strict=True)}):
-        here = (found.device == device) & (found.kind == kind) & (found.bandwidth > 0)
-        if here.any():
-            rows.append({"device": device, "kind": kind} | described(found.bandwidth[here]))
+        here = (found.device == device) & (found.kind == kind)
+        speed, lasting = found.bandwidth[here][:-1], np.diff(found.ts[here])
+        time = int(lasting[speed > 0].sum())
+        if time:
+            stats = {
+                "mean(GB/s)": float((speed * lasting).sum() / time),
+                "max(GB/s)": float(speed[lasting > 0].max()),
+            }
+            rows.append({"device": device, "kind": kind, "time(us)": time / 1000} | stats)
     return rows
 
 

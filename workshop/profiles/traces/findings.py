@@ -66,7 +66,8 @@ def _data_wait(who: str, trace: Trace) -> list[Finding]:
     path = critical_path.of_typical_step(trace)
     if path and (without := [each.without for each in path.operators if re.match(DATA_WAIT, each.name)]):
         text += f"; without this, {path.window.name} would take {_time(without[0])} instead of {_time(path.duration)}"
-    return [Finding(waiting / whole, f"{text}; load it faster", "parts 3 to 5")]
+    share = waiting / whole * _share_of_steps(trace)
+    return [Finding(share, f"{text}; load it faster", "parts 3 to 5")]
 
 
 def _long_steps(who: str, trace: Trace) -> list[Finding]:
@@ -142,10 +143,18 @@ def _critical_path(who: str, trace: Trace) -> list[Finding]:
     name = most.name if len(most.name) <= LONGEST_NAME else f"{most.name[:LONGEST_NAME]}..."
     launched = f", launched by {most.launched_by}," if most.launched_by else ""
     text = (
-        f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time; without {name}"
-        f"{launched} it would take {_time(most.without)} instead of {_time(path.duration)}"
+        f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time. On its critical path, "
+        f"{name}{launched} counts most: without it, this would take {_time(most.without)} instead of "
+        f"{_time(path.duration)}"
     )
-    return [Finding(1 - most.without / path.duration, text, "part 8")]
+    return [Finding((1 - most.without / path.duration) * _share_of_steps(trace), text, "part 8")]
+
+
+def _share_of_steps(trace: Trace) -> float:
+    """Return which share of the whole time is within steps; 1 for a trace without steps."""
+    whole_us = sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
+    within = sum(step.end - step.start for step in traced_steps(trace)) / 1000
+    return min(within / whole_us, 1.0) if within and whole_us else 1.0
 
 
 def _slowest_rank(traces: dict[Rank, Trace]) -> list[Finding]:

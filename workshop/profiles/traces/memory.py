@@ -67,7 +67,8 @@ def by_phase(trace: Trace) -> list[Row]:
                         "allocated(bytes)": int(size[size > 0].sum()),
                         "releases": int(np.count_nonzero(size < 0)),
                         "released(bytes)": -int(size[size < 0].sum()),
-                        "peak(bytes)": int(memory.in_use[here].max()),
+                        # Until an event, as much was in use as before it.
+                        "peak(bytes)": int(np.maximum(memory.in_use[here], memory.in_use[here] - size).max()),
                     }
                 )
     return rows
@@ -76,7 +77,7 @@ def by_phase(trace: Trace) -> list[Row]:
 def peaks(trace: Trace) -> list[Row]:
     """Return the most bytes that were in use on each device, when that was, and how much of it was recorded."""
     rows: list[Row] = []
-    for memory in _devices(trace):
+    for memory in _in_use(trace):
         events, at = memory.events, memory.peak
         recorded = int(events.size[memory.alive].sum())
         time = int(events.ts[at])
@@ -101,7 +102,7 @@ def held(trace: Trace) -> list[Row]:
     Such an operator is the outermost on its thread. "allocated_in" is the innermost, which is often `aten::empty`.
     """
     rows: list[Row] = []
-    for memory in _devices(trace):
+    for memory in _in_use(trace):
         alive = memory.alive
         found = _holders(trace, Allocations(*(column[alive] for column in memory.events)), memory.phase[alive])
         before = memory.peak_bytes - sum(row["bytes"] for row in found)
@@ -135,18 +136,22 @@ def _holders(trace: Trace, events: Allocations, phase: Ints) -> list[Row]:
     ]
 
 
+def _in_use(trace: Trace) -> Iterator[DeviceMemory]:
+    """Yield the memory of each device of which something is known to be in use."""
+    return (memory for memory in _devices(trace) if memory.peak_bytes > 0)
+
+
 def _devices(trace: Trace) -> Iterator[DeviceMemory]:
-    """Yield the memory of each device that was in use."""
+    """Yield the memory of each device."""
     events = trace.allocations
     phase = _phase_at(trace, events.ts) if len(events.ts) else events.ts
     for kind, number in sorted({*zip(events.device_type.tolist(), events.device_id.tolist(), strict=True)}):
         here = (events.device_type == kind) & (events.device_id == number)
         found = Allocations(*(column[here] for column in events))
         in_use = found.allocated if found.allocated.any() else np.cumsum(found.size)
-        peak = int(np.argmax(in_use))
-        if in_use[peak] > 0:
-            name = DEVICE_TYPES.get(kind, f"device of type {kind}")
-            yield DeviceMemory(name if number < 0 else f"{name}:{number}", found, in_use, phase[here], peak)
+        name = DEVICE_TYPES.get(kind, f"device of type {kind}")
+        place = name if number < 0 else f"{name}:{number}"
+        yield DeviceMemory(place, found, in_use, phase[here], int(np.argmax(in_use)))
 
 
 def _phase_at(trace: Trace, ts: Ints) -> Ints:

@@ -9,6 +9,7 @@ import numpy as np
 from workshop.profiles import welch
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.comparison.step_times import TABLES, StepTimes, has_steps, step_times
+from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.trace import Trace
@@ -86,7 +87,14 @@ class Difference:
 
 
 def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> Difference:
-    """Return what changed from one run to another; each is the traces of all its ranks."""
+    """Return what changed from one run to another; each is the traces of all its ranks.
+
+    Raises:
+        TraceError: one of the two has no events.
+    """
+    for side in (before, after):
+        if not any(len(trace.events) for trace in side.values()):
+            raise TraceError(f"{next(iter(side.values())).path} has no events to compare")
     by_step = has_steps(before) and has_steps(after)
     one, other = step_times(before, by_step), step_times(after, by_step)
     [step] = _changes(["step"], [one.duration], [other.duration], one.ranks, other.ranks)

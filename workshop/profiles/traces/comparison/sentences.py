@@ -47,9 +47,9 @@ def sentences(difference: Difference) -> list[str]:
     names = difference.tables
     found += _parts(difference, "Of that" if not difference.step.is_noise else "Inside it", names["phases"], _of_phase)
     found += _parts(difference, "By operator, on the thread that trains", names["operators"], _of_operator)
-    found += _come_and_gone("operators on the thread that trains", names["operators"])
+    found += _come_and_gone(difference, "operators on the thread that trains", "operators")
     found += _parts(difference, "By kernel, on the device", names["kernels"], lambda name: f"in {short(name)}", False)
-    found += _come_and_gone("kernels", names["kernels"])
+    found += _come_and_gone(difference, "kernels", "kernels")
     return found + _about(difference)
 
 
@@ -135,13 +135,15 @@ def _of_operator(name: str) -> str:
     return f"in {short(name)} itself"
 
 
-def _come_and_gone(what: str, changes: list[Change]) -> list[str]:
+def _come_and_gone(difference: Difference, what: str, table: str) -> list[str]:
+    least = LEAST_SHARE * max(difference.step.before_ns, difference.step.after_ns)
     found = []
     for presence, begin in (("new", "New"), ("gone", "Gone")):
         names = [
             f"{short(each.name)} ({milliseconds(each.difference_ns)} ms)"
-            for each in changes
-            if each.presence == presence and not each.is_noise and not each.name.startswith(NO_OPERATOR)
+            for each in difference.tables[table]
+            if each.presence == presence and not each.is_noise and abs(each.difference_ns) >= least
+            if not each.name.startswith(NO_OPERATOR)
         ]
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         found += [f"{begin} {what}: {', '.join(names[:MOST_NAMED])}{more}."] if names else []

@@ -54,15 +54,17 @@ class TraceAnalysis:
         trace_dir: str | Path | None = None,
         include_last_profiler_step: bool | None = False,
     ) -> None:
-        if isinstance(trace_files, dict):
-            folder = Path(trace_dir or "")
+        if not trace_files and trace_dir is None:
+            raise TraceError("name a folder: TraceAnalysis(trace_dir=...)")
+        if isinstance(trace_files, dict) and trace_files:
             self.traces = Traces([])
             for rank, name in trace_files.items():
-                [self.traces[rank]] = load([folder / name]).values()
-        elif trace_files is None and trace_dir is None:
-            raise TraceError("name a folder: TraceAnalysis(trace_dir=...)")
+                found = load([Path(trace_dir or "") / name])
+                if len(found) > 1:
+                    raise TraceError(f"{name} has {len(found)} traces; name one for each rank")
+                [self.traces[rank]] = found.values()
         else:
-            self.traces = load([Path(name) for name in trace_files or [str(trace_dir)]])
+            self.traces = load([Path(str(name)) for name in trace_files or (trace_dir,)])
         self.begin = frames.events_begin(self.traces.values())
         """When the first event of all ranks begins, in ns: times in data frames are counted from there."""
         self.traces.update(steps.without_last_step(self.traces, bool(include_last_profiler_step)))
@@ -340,7 +342,7 @@ class TraceAnalysis:
         for rank, frame in queue_length_dict.items():
             ts = self.traces[rank].events.ts
             whole = int(ts.max() - ts.min()) / 1000
-            for stream, here in frame.groupby("stream"):
+            for (_, stream), here in frame.groupby(["pid", "stream"]):
                 columns = (np.rint(here["ts"].to_numpy() * 1000).astype(np.int64), here["queue_length"].to_numpy())
                 time = queues.time_at_least(*columns, max_queue_length).length / 1000
                 if (here["queue_length"] >= max_queue_length).any():

@@ -197,8 +197,10 @@ def counter_events(frame: "pandas.DataFrame", name: str, column: str, begin: int
     The times of the frame are in µs since a beginning in ns; those of the events are by the clock of the file.
     """
     ts = np.rint(frame["ts"] * 1000).astype(np.int64) + begin
-    keys = [{"name": name, "id": stream} for stream in frame["stream"]] if "stream" in frame else []
-    keys = keys or [{"name": kind} for kind in frame["name"]]
+    if "stream" in frame:
+        keys = [{"name": name, "id": stream} for stream in frame["stream"]]
+    else:
+        keys = [{"name": kind} for kind in frame["name"]]
     return [
         {"ph": "C", "pid": pid, "ts": exact_us(time), **key, "args": {name: value}}
         for pid, time, key, value in zip(frame["pid"].tolist(), ts.tolist(), keys, frame[column].tolist(), strict=True)

@@ -209,7 +209,8 @@ class _Device:
     def awaited(self, number: int) -> list[int]:
         """Return what may have been waited for by a call, which is named by its number in `host`."""
         row, start = int(self.host.row[number]), int(self.host.start[number])
-        note = self._note_of.get(int(self.events.correlation[row]))
+        correlation = int(self.events.correlation[row])
+        note = self._note_of.get(correlation) if correlation >= 0 else None
         if note is not None and self.events.waits_on_stream[note] >= 0:
             return [self.recorded(note)]
         if self._all[row]:
