@@ -259,13 +259,13 @@ class TraceAnalysis:
         self, ranks: list[Rank] | None = None, sort_by: list[str] | None = None
     ) -> "dict[Rank, pandas.DataFrame]":
         """Return the kernels that each ATen operator launches, and how late they are launched and begin; by rank."""
-        by = sort_by or ["occurrence_count"]
-        return {
-            rank: data_frame(sequences.kernels_of_operators(trace), sequences.COLUMNS).sort_values(
-                by, ascending=False, kind="stable"
-            )
-            for rank, trace in self._chosen(ranks).items()
-        }
+        found = {}
+        for rank, trace in self._chosen(ranks).items():
+            rows = data_frame(sequences.kernels_of_operators(trace), sequences.COLUMNS)
+            by_name = rows.sort_values(["aten_op_name", "kernel_sequence"], ignore_index=True)
+            # As the original sorts them: equal values come in an order that only pandas knows.
+            found[rank] = by_name.sort_values(sort_by or ["occurrence_count"], ascending=False).round(3)
+        return found
 
     def get_cuda_kernel_launch_stats(
         self,
