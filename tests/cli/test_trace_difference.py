@@ -85,7 +85,7 @@ def test_json_and_csv(runs: Path, workshop: Run) -> None:
         (["before", "after", "--only", "idle"], "is one of phases, operators, kernels, annotations, streams"),
         (["before", "after", "--csv"], "name it with --only"),
         (["before", "after", "--hta-compat", "--json"], "does not go with --diff"),
-        (["before", "after", "--html", "page.html", "--json"], "goes with --diff alone"),
+        (["before", "after", "--html", "page.html", "--json"], "goes with no other choice"),
     ],
 )
 def test_wrong_use_is_said_in_a_line(arguments: list[str], says: str, runs: Path, workshop: Run) -> None:

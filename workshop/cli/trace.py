@@ -65,7 +65,7 @@ def trace(
     if as_csv and only is None:
         raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
     if html and (only or as_json or as_csv):
-        raise typer.BadParameter("draws everything, and goes with --diff alone", param_hint="--html")
+        raise typer.BadParameter("draws everything, and goes with no other choice but --diff", param_hint="--html")
     if diff:
         paths = paths or []
         _diff(paths, only, hta, as_json, as_csv, html)
