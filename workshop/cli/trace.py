@@ -114,10 +114,11 @@ def _newest() -> Path:
 def _print(traces: "Traces", only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
     from workshop.cli import trace_tables
     from workshop.profiles.traces.findings import findings
-    from workshop.profiles.traces.hta import rounded as compatible
     from workshop.profiles.traces.tables import tables
 
     if hta:
+        from workshop.profiles.traces.hta import rounded as compatible
+
         print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
     elif as_csv and only:
         rows = tables(traces, only)[only]

@@ -158,6 +158,14 @@ def test_the_path_of_holistic_trace_analysis(seed: str, tmp_path: Path) -> None:
         "bound_by": table.groupby("bound_by").duration.sum().to_dict(),
     } == PATHS[seed]
     assert graph.summary().sum() == pytest.approx(100)
+    edge = max(graph.critical_path_edges_set, key=lambda edge: edge.weight)
+    event = graph.get_event_attribution_for_edge(edge)
+    assert event is not None
+    assert edge in graph.get_edges_attributed_to_event(event)
+    start, stop = graph.get_nodes_for_event(event)
+    assert start is not None
+    assert stop is not None
+    assert (start.is_start, stop.is_start, start.ev_idx, stop.ev_idx) == (True, False, event, event)
     with pytest.raises(TraceError, match="no instance 7"):
         analysis.critical_path_analysis(0, "ProfilerStep", 7)
 

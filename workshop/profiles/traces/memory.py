@@ -6,6 +6,7 @@ is recorded; that of CUDA counts everything.
 
 from collections.abc import Iterator
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -25,6 +26,9 @@ OUTSIDE = "outside of operators"
 
 AUTOGRAD = "autograd::engine::evaluate_function: "
 """What torch writes before the name of a node of the backward pass."""
+
+
+_known: WeakKeyDictionary[Trace, list["DeviceMemory"]] = WeakKeyDictionary()
 
 
 class DeviceMemory(NamedTuple):
@@ -141,8 +145,14 @@ def _in_use(trace: Trace) -> Iterator[DeviceMemory]:
     return (memory for memory in _devices(trace) if memory.peak_bytes > 0)
 
 
-def _devices(trace: Trace) -> Iterator[DeviceMemory]:
-    """Yield the memory of each device."""
+def _devices(trace: Trace) -> list[DeviceMemory]:
+    """Return the memory of each device; it is computed once for a trace."""
+    if trace not in _known:
+        _known[trace] = [*_memory_of_devices(trace)]
+    return _known[trace]
+
+
+def _memory_of_devices(trace: Trace) -> Iterator[DeviceMemory]:
     events = trace.allocations
     phase = _phase_at(trace, events.ts) if len(events.ts) else events.ts
     for kind, number in sorted({*zip(events.device_type.tolist(), events.device_id.tolist(), strict=True)}):
