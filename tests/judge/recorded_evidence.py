@@ -29,6 +29,7 @@ from workshop.parts import SOLUTIONS, find_part
 from workshop.probe import wire
 from workshop.probe.events import Event
 from workshop.probe.messages import Recomputation, Repetition
+from workshop.processes.script import ScriptError
 
 TESTS = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "evidence"
@@ -110,9 +111,12 @@ def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Re
         one_at_a_time = Lock()
 
         def train(script: Path) -> tuple[str, Recorded]:
-            return script.stem, _train(
-                replace(contest, candidate=script), find_part(part).ranks, original, one_at_a_time
-            )
+            of_script = replace(contest, candidate=script)
+            try:
+                return script.stem, _train(of_script, find_part(part).ranks, original, one_at_a_time)
+            except ScriptError as error:
+                error.add_note(f"{script} printed:\n{error.output}")
+                raise
 
         trained = [threads.submit(train, script) for script in scripts]
         try:

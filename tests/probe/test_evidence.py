@@ -36,10 +36,17 @@ class Training(NamedTuple):
 Start = Callable[..., Training]
 
 
+class WithoutLength(nn.Sequential):
+    """As torch.compile makes of a model: to ask whether it is there by its truth would raise."""
+
+    def __len__(self) -> int:
+        raise TypeError("WithoutLength does not support len()")
+
+
 def train(epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool, validates: bool) -> None:
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(ITEMS, 3, 8, 8), torch.arange(ITEMS))
-    model = nn.Sequential(nn.Flatten(), nn.Dropout(dropout), nn.Linear(192, ITEMS))
+    model = WithoutLength(nn.Flatten(), nn.Dropout(dropout), nn.Linear(192, ITEMS))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     loader = DataLoader(data, BATCH, shuffle=True)
     for _ in range(epochs):

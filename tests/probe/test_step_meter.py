@@ -54,11 +54,18 @@ def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Connecti
         end.close()
 
 
+class WithoutLength(nn.Linear):
+    """As torch.compile makes of a model: to ask whether it is there by its truth would raise."""
+
+    def __len__(self) -> int:
+        raise TypeError("WithoutLength does not support len()")
+
+
 class Training:
     """Four batches an epoch, and a validation pass after it."""
 
     def __init__(self) -> None:
-        self.model = nn.Linear(2, 2)
+        self.model = WithoutLength(2, 2)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
         self.loader = DataLoader(TensorDataset(torch.randn(8, 2), torch.randn(8, 2)), 2)
 

@@ -131,7 +131,7 @@ class EvidenceKeeper(Listener):
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Note its length, which may be that of an epoch; a validation in the midst of an epoch begins none."""
         self.begin()
-        if not torch.is_grad_enabled() or (self.root and not self.root.training):
+        if not torch.is_grad_enabled() or (self.root is not None and not self.root.training):
             return
         try:
             self.batches = len(loader)

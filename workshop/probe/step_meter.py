@@ -172,7 +172,7 @@ class StepMeter(Listener):
 
     def circumstances(self) -> Circumstances:
         """Return what decides how fast a step is computed."""
-        parameter = next(self.model.parameters(), None) if self.model else None
+        parameter = next(self.model.parameters(), None) if self.model is not None else None
         return Circumstances(
             device="cuda" if torch.cuda.is_initialized() else "cpu",
             threads=torch.get_num_threads(),
