@@ -50,10 +50,8 @@ def test_every_foreign_script_is_tried() -> None:
     assert {path.stem for path in FOREIGN.glob("*.py")} == SAMPLES_IN_A_STEP.keys()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "functional_loss" else pytest.mark.slow) for name in SAMPLES_IN_A_STEP],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAMPLES_IN_A_STEP)
 def test_a_foreign_script(name: str, measured: Callable[..., Found]) -> None:
     found = measured(0.6, SAMPLES_IN_A_STEP[name], FOREIGN / f"{name}.py", "1e-2")
     for steps in (found["steps"], found["headroom"]):
@@ -258,7 +256,7 @@ def test_ctrl_c_shows_what_is_known(tmp_path: Path) -> None:
     with started(tmp_path, "-m", "workshop", "measure", "--seconds", "60", "mine.py") as process:
         assert process.stderr
         assert any(line.startswith("measuring its steps") for line in iter(process.stderr.readline, ""))
-        time.sleep(2)
+        time.sleep(1)
         press_ctrl_c(process)
         said, _ = process.communicate(timeout=30)
     assert process.returncode == 0

@@ -1,6 +1,7 @@
 """The workshop proves itself: every part can be failed and passed, and every cheat is refused."""
 
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -23,15 +24,9 @@ SAID = {
 """What is said of some of the things that are tried."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "part",
-    [
-        pytest.param(part, id=part.name, marks=[pytest.mark.slow] * (part.name != "part4"))
-        for part in all_parts()
-        if not names(part)
-    ],
-)
+@pytest.mark.parametrize("part", [part for part in all_parts() if not names(part)], ids=attrgetter("name"))
 def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     without_cheats = ["--no-cheats"] * (part.name in PROVEN_ELSEWHERE)
     done = workshop("dev", "selftest", part.name, "--data", data, *without_cheats)
