@@ -65,8 +65,8 @@ class Args(msgspec.Struct, gc=False, frozen=True):
     device_id: Number = msgspec.field(default=-1, name="Device Id")
 
 
-class TraceEvent(msgspec.Struct, gc=False):
-    """An event, with times in µs; only one that lasts has a duration."""
+class PlainEvent(msgspec.Struct, gc=False):
+    """An event without its arguments, with times in µs; only one that lasts has a duration."""
 
     name: str = ""
     cat: str | None = None
@@ -74,6 +74,11 @@ class TraceEvent(msgspec.Struct, gc=False):
     dur: int | float | None = None
     pid: Number = None
     tid: Number = None
+
+
+class TraceEvent(PlainEvent, gc=False):
+    """An event with its arguments."""
+
     args: Args = Args()
 
 
@@ -232,7 +237,7 @@ class Decoder:
                 return self._as_event(msgspec.json.decode(data))
         return None
 
-    def _as_event(self, values: dict[str, Any]) -> TraceEvent:
+    def _as_event(self, values: dict[str, Any]) -> Any:
         return _as_event(values)
 
 

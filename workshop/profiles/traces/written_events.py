@@ -6,18 +6,20 @@ from typing import Any
 
 import msgspec
 
-from workshop.profiles.traces.decoding import Decoder, TraceEvent
+from workshop.profiles.traces.decoding import Decoder, PlainEvent
 
 fields_of: Callable[[Any], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 """Decodes an object to its fields, each as it is written."""
 
-_raw_events: Callable[[Any], list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
-
-class WrittenEvent(TraceEvent, gc=False):
+class WrittenEvent(PlainEvent, gc=False):
     """An event, and how it is written in the file."""
 
-    written: bytes = b""
+    written: bytes = msgspec.field(default=b"", name=" ")  # no event has a value of that name
+
+
+_written_events: Callable[[Any], list[WrittenEvent]] = msgspec.json.Decoder(list[WrittenEvent]).decode
+_raw_events: Callable[[Any], list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class WholeDecoder(Decoder):
@@ -30,16 +32,13 @@ class WholeDecoder(Decoder):
     def __init__(self, path: Path) -> None:
         super().__init__(path, exact=False)
         self.fields: dict[str, bytes] = {}
-        self._decode_typed = self._decode
-        self._decode = self._decode_both
+        self._decode = _decoded
 
-    def _decode_both(self, data: Any) -> list[TraceEvent]:
-        events: list[TraceEvent] = self._decode_typed(data)
-        # The bytes are copied: the block is changed once its events are decoded.
-        return [_written(event, bytes(raw)) for event, raw in zip(events, _raw_events(data), strict=True)]
-
-    def _as_event(self, values: dict[str, Any]) -> TraceEvent:
-        return _written(super()._as_event(values), msgspec.json.encode(values))
+    def _as_event(self, values: dict[str, Any]) -> Any:
+        event = super()._as_event(values)
+        return WrittenEvent(
+            event.name, event.cat, event.ts, event.dur, event.pid, event.tid, written=msgspec.json.encode(values)
+        )
 
     def _read_about(self, data: bytes) -> bool:
         readable = super()._read_about(data)
@@ -48,5 +47,8 @@ class WholeDecoder(Decoder):
         return readable
 
 
-def _written(event: TraceEvent, written: bytes) -> WrittenEvent:
-    return WrittenEvent(event.name, event.cat, event.ts, event.dur, event.pid, event.tid, event.args, written)
+def _decoded(data: Any) -> list[WrittenEvent]:
+    events = _written_events(data)
+    for event, raw in zip(events, _raw_events(data), strict=True):
+        event.written = bytes(raw)  # copied: the block is changed once its events are decoded
+    return events

@@ -28,9 +28,14 @@ class _DeviceEdges:
     def __init__(self, graph: HtaGraph) -> None:
         self.graph = graph
         self.all = graph.all
-        calls = [each for each in graph.all.values() if LAUNCHING.match(each.name) and each.partner > 0]
+        calls = [each for each in graph.all.values() if each.partner > 0 and LAUNCHING.match(each.name)]
         self.calls = sorted(calls, key=lambda call: call.ts)
         self.queued = _queue_lengths(graph.all, self.calls)
+        self.records: dict[int, HtaEvent] = {}
+        """The first call that recorded a CUDA event, by its correlation."""
+        for each in graph.all.values():
+            if each.name == "cudaEventRecord":
+                self.records.setdefault(each.correlation, each)
         self.last: dict[int, CPNode] = {}
         """The end of what ran last, by stream."""
         self.awaited: dict[int, int] = {}
@@ -77,12 +82,12 @@ class _DeviceEdges:
 
     def _recorded(self, event: HtaEvent) -> int | None:
         """Return the last kernel that was launched before the CUDA event was recorded that is waited for."""
-        for record in self.all.values():
-            if record.name == "cudaEventRecord" and record.correlation == event.waits_on and event.waits_on_stream > -1:
-                calls = self.launched[event.pid, event.waits_on_stream]
-                place = bisect.bisect_right(calls, record.ts, key=lambda call: call.ts)
-                return calls[place - 1].partner if place else None
-        return None
+        record = self.records.get(event.waits_on)
+        if record is None or event.waits_on_stream <= -1:
+            return None
+        calls = self.launched[event.pid, event.waits_on_stream]
+        place = bisect.bisect_right(calls, record.ts, key=lambda call: call.ts)
+        return calls[place - 1].partner if place else None
 
     def _next_launch(self, event: HtaEvent) -> int | None:
         """Return the first kernel that the same thread launches into a stream after it told the stream to wait."""

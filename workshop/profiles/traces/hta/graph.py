@@ -6,7 +6,6 @@ Times are in µs, and an event is named by its position in the file. `dependenci
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -15,22 +14,21 @@ import numpy as np
 from workshop.profiles.traces.hta.rounded import hta_events
 from workshop.profiles.traces.trace import Trace
 
-LOCKING = ("cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync")
+LOCKING = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"}
 """The calls of which only one runs at a time."""
 
-BLOCKING = (
+BLOCKING = {
     "cudaDeviceSynchronize",
     "cudaStreamSynchronize",
     "cudaEventQuery",
     "cudaEventSynchronize",
     "cudaMemcpy",
     "cudaMemcpyAsync",
-)
+}
 """The calls whose own time counts for nothing."""
 
 
-@dataclass
-class CPNode:
+class CPNode(NamedTuple):
     """The start or end of an event."""
 
     idx: int
@@ -53,8 +51,7 @@ class CPEdgeType(Enum):
     SYNC_DEPENDENCY = "critical_path_sync_dependency"
 
 
-@dataclass(frozen=True)
-class CPEdge:
+class CPEdge(NamedTuple):
     """An edge from the node `begin` to the node `end`; its weight is in µs."""
 
     begin: int
@@ -143,14 +140,13 @@ class HtaGraph:
 
     def _add_nodes(self) -> None:
         events = [event for event in self.events.values() if self._has_nodes(event)]
-        bounds = [(event.ts, event.place, True) for event in events]
-        bounds += [(event.end, event.place, False) for event in events]
-        for ts, place, is_start in sorted(bounds, key=lambda bound: bound[:2]):
-            blocks = self.all[place].name in BLOCKING
-            node = CPNode(len(self.node_list), place, ts, is_start, blocks)
+        bounds = [(event.ts, event.place, False) for event in events]
+        bounds += [(event.ts + event.dur, event.place, True) for event in events]
+        for idx, (ts, place, is_end) in enumerate(sorted(bounds)):
+            node = CPNode(idx, place, ts, not is_end, self.all[place].name in BLOCKING)
             self.node_list.append(node)
-            self.after[node.idx], self.before[node.idx] = {}, {}
-            (self.start_node if is_start else self.end_node)[place] = node
+            self.after[idx], self.before[idx] = {}, {}
+            (self.end_node if is_end else self.start_node)[place] = node
 
     def add(self, begin: CPNode, end: CPNode, kind: CPEdgeType, free: bool = False, parent: int = -1) -> None:
         """Add an edge; `parent` is the event around the one that it begins with."""

@@ -71,9 +71,14 @@ class CPGraph:
         length: dict[int, int] = {}
         came_from: dict[int, int] = {}
         for node in order:
-            found = [(length[each] + max(edge.weight, 0), each) for each, edge in before[node].items()]
-            length[node], came_from[node] = max(found, key=lambda pair: pair[0]) if found else (0, node)
-        node = max(order, key=lambda each: length[each])
+            longest, origin = -1, node
+            for each, edge in before[node].items():
+                weight = edge.weight
+                reached = length[each] + (weight if weight > 0 else 0)
+                if reached > longest:
+                    longest, origin = reached, each
+            length[node], came_from[node] = max(longest, 0), origin
+        node = max(order, key=length.__getitem__)
         path = [node]
         while came_from[node] != node:
             node = came_from[node]
