@@ -231,8 +231,8 @@ def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser:
     found = json.loads(before.read_text())["findings"][0]
     assert (found["cause"], found["line"], found["function"]) == ("slow-item", line, "__getitem__")
     assert (found["phase"], found["process"], found["file"]) == ("data wait", "training", str(script))
-    assert found["ms_a_step"] == pytest.approx(6 * 4.1, rel=0.2)
-    assert 5 < found["gain"] < 100
+    assert 0.9 * 6 * 4 < found["ms_a_step"] < 100, "six items sleep for 4 ms each"
+    assert found["gain"] > 5
 
     with visited(browser, tmp_path / "page.html") as page:
         assert page.locator("#findings li").first.inner_text().startswith("at most ")

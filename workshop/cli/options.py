@@ -25,7 +25,8 @@ DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu 
 PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
 
 
-def exclude_each_other(as_json: bool, as_csv: bool) -> None:
-    """Raise an error of usage if both JSON and CSV are asked for."""
-    if as_json and as_csv:
-        raise typer.BadParameter("and --csv exclude each other", param_hint="--json")
+def exclude_each_other(**options: object) -> None:
+    """Raise an error of usage if more than one of these options was given, by their names without the dashes."""
+    first, *others = [f"--{name}" for name, given in options.items() if given] or [""]
+    if others:
+        raise typer.BadParameter(f"{first} and {others[0]} exclude each other")

@@ -68,10 +68,12 @@ def report(
     if rows != "all" and not (rows.isdecimal() and int(rows)):
         raise typer.BadParameter("is a number from 1, or all", param_hint="--num-rows")
     most = None if rows == "all" else int(rows)
-    exclude_each_other(as_json, as_csv)
+    exclude_each_other(json=as_json, csv=as_csv)
+    exclude_each_other(total=total, own=own)
     if by not in (None, "process", "thread", "rank"):
         raise typer.BadParameter("is process, thread or rank", param_hint="--by")
     if diff:
+        exclude_each_other(diff=diff, own=own, by=by, **{"module-frames": modules})
         _report_changes(*diff, total, most, as_json, as_csv)
         return
     recording = _read(files, file, library=library)

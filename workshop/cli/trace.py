@@ -61,7 +61,7 @@ def trace(
     from workshop.cli.trace_files import read_traces
     from workshop.recording.output_paths import newest
 
-    exclude_each_other(as_json, as_csv)
+    exclude_each_other(json=as_json, csv=as_csv)
     if as_csv and only is None:
         raise typer.BadParameter("prints one table: name it with --only", param_hint="--csv")
     if html and (only or as_json or as_csv):
