@@ -134,7 +134,7 @@ def launched(name: str, call: tuple[float, float], run: tuple[float, float], str
     cat = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
     return [
         event("cuda_runtime", "cudaLaunchKernel", *call, correlation=number),
-        event(cat, name, *run, stream=stream, correlation=number, device=0, **args),
+        event(cat, name, *run, stream=stream, correlation=number, **{"device": 0} | args),
     ]
 
 

@@ -8,6 +8,7 @@ from made_traces import a_step, event, launched
 
 from workshop.profiles.traces import breakdown
 from workshop.profiles.traces.operators import operators
+from workshop.profiles.traces.steps import traced_steps
 
 
 def test_where_the_time_of_a_device_goes(trace: Any) -> None:
@@ -59,6 +60,25 @@ def test_communication_and_copies_under_computation(trace: Any) -> None:
     }
     [row] = breakdown.copies(found)
     assert (row["bytes"], row["bandwidth(GB/s)"], row["under_computation_pctg"]) == (20_000, 4, 20)
+
+
+def test_what_one_device_computes_hides_nothing_of_another(trace: Any) -> None:
+    found = trace(
+        a_step(0, 0),
+        launched("gemm", (0, 1), (10, 80), device=1),
+        launched("ncclDevKernel_AllReduce", (2, 1), (15, 20)),
+        launched("ncclDevKernel_AllReduce", (3, 1), (85, 10), device=1),
+        launched("Memcpy HtoD (Host -> Device)", (3, 1), (40, 5)),
+    )
+    assert breakdown.comm_comp(found) == {"communication_time(us)": 30, "comp_comm_overlap_pctg": pytest.approx(50 / 3)}
+    assert breakdown.copies(found)[0]["under_computation_pctg"] == 0
+    assert {row["kernel_type"]: row["sum"] for row in breakdown.kernel_types(found)} == {
+        "COMPUTATION": 75,
+        "COMMUNICATION": 25,
+        "COMPUTATION overlapping COMMUNICATION": 5,
+        "MEMORY": 5,
+    }
+    assert traced_steps(found)[0].communication == 25_000
 
 
 @pytest.mark.parametrize("call", ["cudaLaunchKernel", "cuLaunchKernelEx", "hipLaunchKernel", "hipMemcpyWithStream"])

@@ -127,6 +127,20 @@ def test_synchronisations_are_those_of_torch(report: Make) -> None:
     assert not set(found.index) & set(trace.gpu.index), "they take no time of the device"
 
 
+def test_two_processes_with_the_same_correlations_are_told_apart(report: Make) -> None:
+    path = report()
+    with closing(sqlite3.connect(path)) as database:
+        for table, place in {"RUNTIME": "globalTid", "KERNEL": "globalPid", "MEMCPY": "globalPid"}.items():
+            whole = f"CUPTI_ACTIVITY_KIND_{table}"
+            columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({whole})")]
+            later = {"start": f"start + {1000 * US}", "end": f"end + {1000 * US}", place: f"{place} + {1 << 24}"}
+            changed = ", ".join(later.get(name, name) for name in columns)
+            database.execute(f"INSERT INTO {whole} SELECT {changed} FROM {whole}")
+        database.commit()
+    [launches] = tables(load([path]))["launch"]
+    assert (launches["launches"], launches["cpu_duration(us)"], launches["max_launch_delay(us)"]) == (12, 1.5, 2)
+
+
 def test_a_wait_for_an_event_is_for_its_last_record(report: Make) -> None:
     path, other = report(), PROCESS + (1 << 24)
     waits = "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (9, 10, 0, 1, ?, ?, ?, ?, ?)"
@@ -145,7 +159,8 @@ def test_a_wait_for_an_event_is_for_its_last_record(report: Make) -> None:
         database.commit()
     trace = read(path)
     found = trace.events[trace.of("cuda_sync")]
-    expected = [(100, 7), (110, 20), (105, 21), (-1, -1), (-1, -1), (112, 23), (-1, -1)]
+    in_other = 112 + found.correlation.max() - 120  # its numbers begin behind those of the first process
+    expected = [(100, 7), (110, 20), (105, 21), (-1, -1), (-1, -1), (in_other, 23), (-1, -1)]
     assert [*zip(found.waits_on.tolist(), found.waits_on_stream.tolist(), strict=True)] == expected
     assert {*trace.events.waits_on[~trace.of("cuda_sync")].tolist()} == {-1}
 

@@ -4,7 +4,9 @@ The analyses have the names and columns of HolisticTraceAnalysis, whose definiti
 an event belongs to a device by its category and not by its name, every step counts, and no time is rounded.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,9 +50,22 @@ def kinds(trace: Trace) -> Ints:
     return np.where(memory, 2, np.where(communication, 1, 0))
 
 
+def by_device(trace: Trace) -> list[Trace]:
+    """Return the trace once for each device, without what ran on the others: one hides nothing of another's time."""
+    devices = np.unique(trace.gpu.device)
+    if len(devices) < 2:
+        return [trace]
+    return [replace(trace, events=trace.events[~trace.on_gpu | (trace.events.device == each)]) for each in devices]
+
+
 def spans(trace: Trace, kind: str) -> Spans:
     """Return the time in which a device did something of a kind."""
     return trace.gpu.spans(kinds(trace) == KINDS.index(kind))
+
+
+def exposed_communication(trace: Trace) -> list[Spans]:
+    """Return for each device the time in which it communicated and computed nothing."""
+    return [without(spans(each, "COMMUNICATION"), spans(each, "COMPUTATION")) for each in by_device(trace)]
 
 
 def temporal(trace: Trace) -> list[Row]:
@@ -119,11 +134,10 @@ def _gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator
 
 
 def comm_comp(trace: Trace) -> Row:
-    """Return the time of the communication, and the share of it that is hidden under computation."""
-    communication = spans(trace, "COMMUNICATION")
-    hidden = overlap(communication, spans(trace, "COMPUTATION")).length
-    whole = communication.length
-    return {"communication_time(us)": whole / 1000, "comp_comm_overlap_pctg": _percent(hidden, whole)}
+    """Return the time of the communication on all devices, and the share of it that is hidden under computation."""
+    whole = sum(spans(each, "COMMUNICATION").length for each in by_device(trace))
+    exposed = sum(each.length for each in exposed_communication(trace))
+    return {"communication_time(us)": whole / 1000, "comp_comm_overlap_pctg": _percent(whole - exposed, whole)}
 
 
 def launches(trace: Trace) -> Launched:
@@ -154,19 +168,23 @@ def launch_summary(trace: Trace) -> Row:
 
 
 def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:
-    """Return how long each of some kinds of event ran, alone or at the same time as others of them."""
-    on = {kind: spans(trace, kind) for kind in among}
-    rows: list[Row] = []
-    for together in range(1, 1 << len(among)):
-        here = [kind for bit, kind in enumerate(among) if together >> bit & 1]
-        found = on[here[0]]
-        for kind in among:
-            if kind != here[0]:
-                found = overlap(found, on[kind]) if kind in here else without(found, on[kind])
-        if found.length:
-            rows.append({"kernel_type": " overlapping ".join(here), "sum": found.length / 1000})
-    whole = sum(row["sum"] for row in rows)
-    return [row | {"percentage": _percent(row["sum"], whole)} for row in sorted(rows, key=lambda row: -row["sum"])]
+    """Return how long each of some kinds of event ran on a device, alone or at the same time as others of them."""
+    times: Counter[str] = Counter()
+    for device in by_device(trace):
+        on = {kind: spans(device, kind) for kind in among}
+        for together in range(1, 1 << len(among)):
+            here = [kind for bit, kind in enumerate(among) if together >> bit & 1]
+            found = on[here[0]]
+            for kind in among:
+                if kind != here[0]:
+                    found = overlap(found, on[kind]) if kind in here else without(found, on[kind])
+            times[" overlapping ".join(here)] += found.length
+    whole = times.total()
+    return [
+        {"kernel_type": kind, "sum": time / 1000, "percentage": _percent(time, whole)}
+        for kind, time in times.most_common()
+        if time
+    ]
 
 
 def kernels(trace: Trace) -> list[Row]:
@@ -188,11 +206,12 @@ def copies(trace: Trace) -> list[Row]:
     `pin_memory=True` gives.
     """
     events = trace.gpu[kinds(trace) == KINDS.index("MEMORY")]
-    computing = spans(trace, "COMPUTATION")
+    computing = {int(each.gpu.device[0]): spans(each, "COMPUTATION") for each in by_device(trace) if len(each.gpu)}
     rows: list[Row] = []
     for name in np.unique(events.name):
         here = events[events.name == name]
-        when = here.spans()
+        when = {device: here.spans(here.device == device) for device in np.unique(here.device).tolist()}
+        hidden = sum(overlap(each, computing[device]).length for device, each in when.items())
         time, size = int(here.dur.sum()), int(here.bytes.sum())
         rows.append(
             {
@@ -201,7 +220,7 @@ def copies(trace: Trace) -> list[Row]:
                 "bytes": size,
                 "time(us)": time / 1000,
                 "bandwidth(GB/s)": size / time if size and time else None,
-                "under_computation_pctg": _percent(overlap(when, computing).length, when.length),
+                "under_computation_pctg": _percent(hidden, sum(each.length for each in when.values())),
             }
         )
     return sorted(rows, key=lambda row: (-row["time(us)"], row["name"]))

@@ -28,6 +28,9 @@ MOST_CUTS = 4
 MOST_ENDS = 1000
 """The number of brackets that are tried, from the end of the file, to find the one that closes the list of events."""
 
+MOST_BETWEEN = 64
+"""The number of bytes that a name in the file and the bracket behind it have at most."""
+
 GZIP = b"\x1f\x8b"
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -112,6 +115,7 @@ class Decoder:
         about: the fields beside the events; complete once all events were read.
         lost: the number of events that could not be read.
         truncated: whether the file ends too early.
+        is_list: whether the file is a bare list, which other programs write, too.
     """
 
     def __init__(self, path: Path, exact: bool) -> None:
@@ -119,6 +123,7 @@ class Decoder:
         self.about = Document()
         self.lost = 0
         self.truncated = False
+        self.is_list = False
         event: Any = ExactEvent if exact else TraceEvent
         self._decode: Any = msgspec.json.Decoder(list[event]).decode
 
@@ -162,16 +167,19 @@ class Decoder:
 
     def _begin(self, blocks: Iterator[bytes]) -> bytes:
         """Read the fields before the events; return what was read behind the bracket that opens the events."""
-        read = b""
+        read = bytearray()
         for block in blocks:
+            searched = max(len(read) - MOST_BETWEEN, 0)
             read += block
-            if found := _EVENTS_BEGIN.search(read):
-                self._read_about(read[: found.start()].rstrip().removesuffix(b",") + b"}")
-                return read[found.end() :]
+            if read[:MOST_BETWEEN].lstrip().startswith(b"["):  # other tools write a bare list of events
+                self.is_list = True
+                return bytes(read).lstrip()[1:]
+            if found := _EVENTS_BEGIN.search(read, searched):
+                begin, end = found.span()
+                self._read_about(bytes(read[:begin]).rstrip().removesuffix(b",") + b"}")
+                return bytes(read[end:])
         if not read:
             raise TraceError(f"{self.path} is empty")
-        if read.lstrip().startswith(b"["):  # other tools write a bare list of events
-            return read.lstrip()[1:]
         raise TraceError(f"{self.path} is no trace of torch.profiler: there are no traceEvents in it")
 
     def _first_events(self, data: bytearray) -> tuple[Iterator[list[TraceEvent]], bytearray]:

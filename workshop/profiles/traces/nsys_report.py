@@ -117,6 +117,7 @@ def read(path: Path) -> Trace:
     columns = reader.columns()
     rows = len(columns["ts"])
     waits_on, waits_on_stream = reader.waits(columns)
+    columns["correlation"], waits_on = _of_all_processes(columns["pid"], columns["correlation"], waits_on)
     waits = {"waits_on": waits_on, "waits_on_stream": waits_on_stream}
     events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **waits, **columns)
     damage = (f"{reader.lost} event{'s' * (reader.lost != 1)} of {path} could not be read",) if reader.lost else ()
@@ -246,6 +247,12 @@ def _recorded(syncs: Ints, records: Ints) -> Ints:
     found = np.full((len(both), 2), -1)
     found[order[same_event]] = both[order[last[same_event]], 3:]
     return found[len(records) :]
+
+
+def _of_all_processes(process: Ints, *correlations: Ints) -> tuple[Ints, ...]:
+    """Return correlations so that no two processes have one in common: each process numbers its own from the same."""
+    beyond = max(int(each.max(initial=0)) for each in correlations) + 1
+    return tuple(np.where(each < 0, -1, each + process * beyond) for each in correlations)
 
 
 def _key(process: Ints, correlation: Ints) -> Ints:

@@ -36,7 +36,7 @@ class Traces(dict[Rank, Trace]):
 
 
 def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) -> Traces:
-    """Read traces in as many processes as there are cores; other files in a folder are only named in the notes.
+    """Read traces, large ones in several processes; other files in a folder are only named in the notes.
 
     `each` is called with the number of bytes of each file that has been read.
 
@@ -44,7 +44,7 @@ def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) 
         TraceError: a file is no trace, or a folder has none.
         OSError: a file cannot be read.
     """
-    files = list(_files(paths))
+    files = list({path.absolute(): (path, asked) for path, asked in _files(paths)}.values())
     traces, skipped = [], []
     for (path, asked), found in zip(files, _read_all([path for path, _ in files]), strict=True):
         each(path.stat().st_size)
@@ -99,9 +99,19 @@ def _named(traces: list[Trace]) -> Iterator[tuple[Rank, Trace]]:
     free = (number for number in range(len(traces)) if number not in set(ranks.values()))
     numbers = [(next(free) if (rank := ranks[id(trace)]) is None else rank, trace) for trace in traces]
     times = Counter(number for number, _ in numbers)
+    same = {number: [trace.path for other, trace in numbers if other == number] for number in times}
+    names = {number: dict(zip(paths, _distinct(paths), strict=True)) for number, paths in same.items()}
     for number, trace in sorted(numbers, key=lambda each: (each[0], str(each[1].path))):
-        stem = re.sub(r"(\.pt\.trace)?(\.json)?(\.gz)?$", "", trace.path.name)
-        yield (number if times[number] == 1 else f"{number} ({stem})"), trace
+        yield (number if times[number] == 1 else f"{number} ({names[number][trace.path]})"), trace
+
+
+def _distinct(paths: list[Path]) -> list[str]:
+    """Return a short name for each of some different paths, no two alike."""
+    stems = [re.sub(r"(\.pt\.trace)?(\.json)?(\.gz)?$", "", path.name) for path in paths]
+    for names in (stems, [path.name for path in paths], [f"{path.parent.name}/{path.name}" for path in paths]):
+        if len(set(names)) == len(names):
+            return names
+    return [*map(str, paths)]
 
 
 def _rank(trace: Trace) -> int | None:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
-from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, spans
+from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, exposed_communication
 from workshop.profiles.traces.intervals import Ints, Spans, shared, union, without
 from workshop.profiles.traces.ranks import Rank, number_of
 from workshop.profiles.traces.trace import SYNC, Trace
@@ -157,9 +157,9 @@ def _number(trace: Trace, row: int) -> int:
 
 
 def _communication(trace: Trace) -> Spans:
-    """Return the communication while nothing is computed on a device, or the training thread runs no operator."""
+    """Return the communication while a device computes nothing, or the training thread runs no operator."""
     if len(trace.gpu):
-        return without(spans(trace, "COMMUNICATION"), spans(trace, "COMPUTATION"))
+        return union(*map(np.concatenate, zip(*exposed_communication(trace), strict=True)))
     talking = trace.named(CPU_COMMUNICATION)
     operators = trace.on_main_thread & trace.of("cpu_op") & ~talking
     return without(trace.events.spans(talking), trace.events.spans(operators))

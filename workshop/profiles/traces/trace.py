@@ -191,6 +191,8 @@ def _read(path: Path, exact: bool) -> Trace:
         damage.append(f"{lost} event{'s' * (lost != 1)} of {path} could not be read")
     if damage and not builder.count:
         raise TraceError(f"{path} is damaged: no event of it can be read")
+    if decoder.is_list and builder.types <= {type(None)}:
+        raise TraceError(f"{path} is no trace: it is a list, and nothing in it has a time")
     return Trace(
         path,
         builder.columns(),

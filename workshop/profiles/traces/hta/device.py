@@ -41,10 +41,13 @@ class _DeviceEdges:
         self.awaited: dict[int, int] = {}
         """What a kernel was told to wait for."""
         self.launched: dict[tuple[int, int], list[HtaEvent]] = defaultdict(list)
-        """The launching calls by the device and stream that they launch into."""
+        """The launching calls by the device and stream that they launch into, in the order of time."""
+        self.launched_by: dict[tuple[int, int, int, int], list[HtaEvent]] = defaultdict(list)
+        """The same, by the process and thread of the call, too."""
         for call in self.calls:
             kernel = self.all[call.partner]
             self.launched[kernel.pid, kernel.stream].append(call)
+            self.launched_by[kernel.pid, kernel.stream, call.pid, call.tid].append(call)
 
     def add(self) -> None:
         on_device = [
@@ -92,11 +95,10 @@ class _DeviceEdges:
     def _next_launch(self, event: HtaEvent) -> int | None:
         """Return the first kernel that the same thread launches into a stream after it told the stream to wait."""
         told = self.all[event.partner]
-        for (_, stream), calls in self.launched.items():
-            if stream == event.stream:
-                after = [call for call in calls if (call.pid, call.tid) == (told.pid, told.tid) and call.ts >= told.ts]
-                return after[0].partner if after else None
-        return None
+        device = next((device for device, stream in self.launched if stream == event.stream), -1)
+        calls = self.launched_by[device, event.stream, told.pid, told.tid]
+        place = bisect.bisect_left(calls, told.ts, key=lambda call: call.ts)
+        return calls[place].partner if place < len(calls) else None
 
     def _kernel(self, event: HtaEvent) -> None:
         graph, call = self.graph, self.all[event.partner]
