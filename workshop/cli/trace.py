@@ -29,7 +29,8 @@ def trace(
         str | None,
         typer.Option(
             help="temporal, idle, overlap, launch, kernels, operators, steps, path, annotations, queue, memory, "
-            "bandwidth or allocations.",
+            "bandwidth or allocations; or a table that comes with one of them: types, stragglers, path_operators, "
+            "peaks or held.",
             show_default=False,
         ),
     ] = None,
@@ -54,9 +55,10 @@ def trace(
 
     Example: workshop trace prof
 
-    Reads what torch.profiler exports, also compressed; of a damaged trace, what can be read. All times are exact to the
-    nanosecond. With --hta-compat they are rounded as HolisticTraceAnalysis rounds them, and its other errors are kept,
-    too. With --diff it says what changed from one run to another, and what of that is noise.
+    Reads traces of torch.profiler, gzipped or not, and SQLite exports of nsys; a damaged trace is read as far as
+    possible. All times are exact to the nanosecond. With --hta-compat the numbers are those of HolisticTraceAnalysis,
+    with its rounding and its known errors. With --diff it says what changed from one run to another, and what of that
+    is noise.
     """
     from workshop.cli.trace_files import read_traces
     from workshop.recording.output_paths import newest
@@ -93,12 +95,12 @@ def _diff(paths: list[Path], only: str | None, hta: bool, as_json: bool, as_csv:
 
 
 def _check(only: str | None, hta: bool, as_json: bool) -> None:
-    from workshop.profiles.traces.tables import ANALYSES
+    from workshop.profiles.traces.tables import TABLES
 
-    if only is not None and only not in ANALYSES:
-        raise typer.BadParameter(f"is one of {', '.join(ANALYSES)}", param_hint="--only")
-    if hta and not as_json:
-        raise typer.BadParameter("goes with --json", param_hint="--hta-compat")
+    if only is not None and only not in TABLES:
+        raise typer.BadParameter(f"is one of {', '.join(TABLES)}", param_hint="--only")
+    if hta and (only or not as_json):
+        raise typer.BadParameter("goes with --json, and has all tables", param_hint="--hta-compat")
 
 
 def _newest() -> Path:

@@ -1,4 +1,4 @@
-"""Reads traces for commands, and shows how far that is."""
+"""Reads traces for commands, and shows the progress."""
 
 from pathlib import Path
 

@@ -11,7 +11,14 @@ from workshop.profiles.traces.findings import Finding
 from workshop.profiles.traces.ranks import Traces
 
 NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kernels, launches and copies."
-NOTHING_OF = {"allocations": "No memory was recorded; `workshop record torch --memory -- SCRIPT` records it."}
+NO_MEMORY = "No memory was recorded; `workshop record torch --memory -- SCRIPT` records it."
+NOTHING_OF = {
+    "overlap": "No kernel in the trace communicates.",
+    "steps": "No steps are marked in the trace: the profiler's step() has to be called after each of them.",
+    "stragglers": "No ranks can be compared: it takes steps of the same numbers, and communication in them.",
+    "bandwidth": "No copy in the trace tells its number of bytes.",
+    **dict.fromkeys(("allocations", "peaks", "held"), NO_MEMORY),
+}
 """What is said in the place of one table and those that come with it."""
 
 MOST_ROWS = 10
@@ -49,6 +56,9 @@ ON_PATH = Column("on the path", "name")
 INNERMOST, LAUNCHER = Column("in", "allocated_in"), Column("launched by", "launched_by")
 SHORTENED = (NAME, KERNEL, ON_PATH, INNERMOST, LAUNCHER)
 """The columns that are cut where the terminal is narrow."""
+
+LABELS = {"device", "stream", "idle_category", *(column.key for column in SHORTENED)}
+"""The keys of the columns that say what a row is about, and no more."""
 
 TITLES = {
     "temporal": "Where the time of each device goes",
@@ -229,10 +239,11 @@ def nothing(table: str) -> str:
 
 def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
     """Return a table with its title; empty if no row says anything."""
-    columns = [column for column in COLUMNS[name] if several or column is not RANK]
-    columns = [column for column in columns if any(row.get(column.key) not in (None, 0.0) for row in rows)]
-    if all(column in (RANK, *SHORTENED) for column in columns):
+    columns = [column for column in COLUMNS[name] if any(row.get(column.key) not in (None, 0.0) for row in rows)]
+    columns = [column for column in columns if column is not RANK]
+    if all(column.key in LABELS for column in columns):
         return ""
+    columns = [RANK] * several + columns
     shown = _of_each_rank(rows)
     body = [[_cell(row.get(column.key), column) for column in columns] for row in shown]
     if width is not None:

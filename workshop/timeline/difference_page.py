@@ -11,8 +11,8 @@ from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.comparison.difference import Change, Difference
 from workshop.profiles.traces.comparison.sentences import TITLES, milliseconds, sentences, short
 from workshop.profiles.traces.ranks import Traces
-from workshop.timeline.lanes import KINDS, lanes
-from workshop.timeline.page import MOST_EVENTS, timeline_row
+from workshop.timeline.lanes import lanes
+from workshop.timeline.page import timeline
 
 MOST_CHANGES = 20
 """The number of rows that a table shows."""
@@ -78,14 +78,12 @@ def _row(change: Change) -> str:
 
 def _timeline(before: Traces, after: Traces, difference: Difference) -> Row:
     """Return the rows of both runs, with times in µs since the first step that is compared."""
-    rows, left_out = [], 0
     runs = {"before": (before, difference.before.begins), "after": (after, difference.after.begins)}
-    most = MOST_EVENTS // (4 * sum(len(begins) for _, begins in runs.values()))
-    for side, (traces, begins) in runs.items():
-        for rank, begin in begins.items():
-            for row in lanes(rank, traces[rank]):
-                since = row.only(row.ts >= begin)
-                kept = replace(since.longest(most), label=f"{side}, {row.label}")
-                left_out += len(since.ts) - len(kept.ts)
-                rows.append(timeline_row(kept, begin))
-    return {"kinds": KINDS, "rows": rows, "leftOut": left_out}
+    return timeline(
+        [
+            (replace(row.only(row.ts >= begin), label=f"{side}, {row.label}"), begin)
+            for side, (traces, begins) in runs.items()
+            for rank, begin in begins.items()
+            for row in lanes(rank, traces[rank])
+        ]
+    )

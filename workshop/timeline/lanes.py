@@ -48,11 +48,6 @@ class Lanes:
     """The start in ns, by the clock of the trace."""
     dur: Ints
 
-    def longest(self, most: int) -> "Lanes":
-        """Return the longest events, in the order of time."""
-        rows = np.sort(np.argsort(-self.dur, kind="stable")[:most])
-        return self.only(rows[np.argsort(self.ts[rows], kind="stable")])
-
     def only(self, rows: Any) -> "Lanes":
         """Return some of the events."""
         return Lanes(

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from html import escape
 
+import numpy as np
+
 from workshop import html_page
 from workshop.probe.phases import TRACED
 from workshop.profiles.traces.breakdown import Row
@@ -82,14 +84,20 @@ def _plain(column: str) -> str:
 
 def _timeline(traces: Traces) -> Row:
     """Return the rows of lanes, with times in µs since the first event of each trace, as their clocks may differ."""
-    rows, left_out = [], 0
-    for rank, trace in traces.items():
-        begin = int(trace.events.ts.min()) if len(trace.events) else 0
-        for row in lanes(rank, trace):
-            kept = row.longest(MOST_EVENTS // max(4 * len(traces), 1))
-            left_out += len(row.ts) - len(kept.ts)
-            rows.append(timeline_row(kept, begin))
-    return {"kinds": KINDS, "rows": rows, "leftOut": left_out}
+    begins = {rank: int(trace.events.ts.min()) if len(trace.events) else 0 for rank, trace in traces.items()}
+    return timeline([(row, begins[rank]) for rank, trace in traces.items() for row in lanes(rank, trace)])
+
+
+def timeline(rows: list[tuple[Lanes, int]]) -> Row:
+    """Return the longest events of all rows, as the script of the page reads them, with times since a begin in ns."""
+    durations = np.concatenate([row.dur for row, _ in rows] or [np.empty(0, np.int64)])
+    kept = np.zeros(len(durations), bool)
+    kept[np.argsort(-durations, kind="stable")[:MOST_EVENTS]] = True
+    of_rows = np.split(kept, np.cumsum([len(row.dur) for row, _ in rows])[:-1]) if rows else []
+    shown = [
+        timeline_row(row.only(here), begin) for (row, begin), here in zip(rows, of_rows, strict=True) if here.any()
+    ]
+    return {"kinds": KINDS, "rows": shown, "leftOut": int(len(kept) - kept.sum())}
 
 
 def timeline_row(row: Lanes, begin: int) -> Row:

@@ -11,7 +11,7 @@ import pytest
 from ask_hta import ANSWERS, answers
 from made_traces import a_training, event, launched, made_up, write
 
-from workshop.profiles.traces import TimeSeriesTypes, TraceAnalysis, TraceError, read
+from workshop.profiles.traces import LabeledTrace, TimeSeriesTypes, TraceAnalysis, TraceError, read
 
 ORIGINAL = json.loads(ANSWERS.read_text())
 """What traceinsight 0.6.1 answers, by the seed of the traces."""
@@ -212,6 +212,29 @@ def test_wrong_files_are_said_in_a_line(tmp_path: Path) -> None:
         TraceAnalysis(trace_files={})
     with pytest.raises(TraceError, match="has 2 traces; name one for each rank"):
         TraceAnalysis(trace_files={0: "."}, trace_dir=tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:1 event of")
+@pytest.mark.parametrize("files", [["rank1.json"], {5: "rank1.json"}, None])
+def test_what_is_damaged_is_told_in_a_warning(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "traces").mkdir()
+    write(tmp_path / "traces" / "rank1.json", json.dumps(made_up(1))[:-3000])
+    with pytest.warns(UserWarning, match="rank1.json ends too early"):
+        assert len(TraceAnalysis(trace_files=files, trace_dir="~/traces").traces) == 1
+    with pytest.warns(UserWarning, match="rank1.json ends too early"):
+        LabeledTrace(trace_dir="~/traces")
+
+
+def test_the_number_of_a_rank_stands_for_the_first_file_of_it(tmp_path: Path) -> None:
+    for name in ("rank3.a.json", "rank3.b.json"):
+        write(tmp_path / name, made_up(1) | {"distributedInfo": {"rank": 3}})
+    analysis = TraceAnalysis(trace_dir=tmp_path)
+    assert [*analysis.get_cuda_kernel_launch_stats(ranks=[3])] == [3]
+    with pytest.raises(TraceError, match=r"no trace of rank 0, but of '3 \(rank3.a\)', '3 \(rank3.b\)'"):
+        analysis.get_gpu_kernels_with_user_annotations(0)
+    with pytest.warns(UserWarning, match="rank3.a.json is left out: .*rank3.b.json is of rank 3, too"):
+        assert LabeledTrace(trace_dir=tmp_path).ranks() == [3]
 
 
 def test_counters_of_a_trace_without_a_queue(tmp_path: Path) -> None:

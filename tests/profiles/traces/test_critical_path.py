@@ -92,6 +92,12 @@ def test_a_path_that_a_hand_can_follow(trace: Any) -> None:
     assert "gemm, launched by aten::mm, counts most: without it, this would take 56 µs instead of 90 µs" in text
 
 
+def test_an_operator_that_launches_runs_once(trace: Any) -> None:
+    launching = event("cuda_runtime", "cudaLaunchKernel", 15, 5)
+    [row] = operator_rows(trace(event("cpu_op", "aten::mm", 10, 20), launching))
+    assert (row["name"], row["count"], row["time(us)"]) == ("aten::mm", 1, 20)
+
+
 def test_a_step_that_the_cpu_leaves_early_ends_when_the_device_does(trace: Any) -> None:
     """The CPU launches a step in 100 µs, and each keeps the device busy for 300 µs."""
     starts = [100 * number for number in range(5)]
@@ -138,6 +144,10 @@ def test_the_typical_step_is_neither_the_first_nor_an_outlier(trace: Any) -> Non
     assert window is not None
     assert window.name == "step 1"
     assert typical_step(trace()) is None
+    stub = [event("user_annotation", f"ProfilerStep#{number}", 500 * number, 100 - 90 * number) for number in range(2)]
+    window = typical_step(trace(stub))
+    assert window is not None
+    assert window.name == "step 0", "of two, the last may be recorded in part"
 
 
 @pytest.mark.parametrize("seed", PATHS)

@@ -84,6 +84,15 @@ def test_a_difference_is_said_in_words(trace: Any) -> None:
     assert "0.301 ms more" in again or "0.299 ms more" in again or "0.300 ms more" in again
 
 
+def test_a_small_difference_is_said_in_percent(trace: Any) -> None:
+    before, after = (
+        trace([event("user_annotation", f"ProfilerStep#{k}", 101_000 * k, time + k) for k in range(12)])
+        for time in (100_040, 100_400)
+    )
+    said = sentences(compare({0: before}, {0: after}))[0]
+    assert said.startswith("A step takes 100.41 ms instead of 100.05 ms: 0.36 % more (0.360 ms more, ")
+
+
 def test_what_is_new_and_what_is_gone(trace: Any) -> None:
     def with_operator(name: str) -> Trace:
         return trace(_steps(3), [event("cpu_op", name, 1000 * number + 51, 3) for number in range(12)])

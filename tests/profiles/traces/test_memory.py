@@ -85,8 +85,8 @@ def test_the_peak_and_who_held_it(two_steps: Trace) -> None:
 def test_in_words_and_as_text(two_steps: Trace, workshop: Run) -> None:
     facts = [str(each) for each in findings({0: two_steps}) if each.share is None]
     assert facts[1] == (
-        "at most 1.4 kB of memory on cuda:0 were in use at once (backward, step 2); of that 700 bytes (50 %) from "
-        "before the recording and 600 bytes (43 %) from aten::conv2d (forward)"
+        "at most 1.4 kB of memory on cuda:0 were in use at once (backward, step 2); of that 700 bytes (50%) from "
+        "before the recording and 600 bytes (43%) from aten::conv2d (forward)"
     )
     done = workshop("trace", two_steps.path, "--only", "allocations")
     assert "When most memory was in use" in done.stdout
@@ -94,8 +94,14 @@ def test_in_words_and_as_text(two_steps: Trace, workshop: Run) -> None:
     assert facts[1][:50] in workshop("trace", two_steps.path).stdout
     workshop("trace", two_steps.path, "--html", "page.html")
     assert f"<li>{facts[1]}</li>" in Path("page.html").read_text()
-    found, at_peak = TraceAnalysis([str(two_steps.path)]).get_memory_peaks()
+    found, at_peak = TraceAnalysis([str(two_steps.path)], include_last_profiler_step=True).get_memory_peaks()
     assert (len(found), at_peak["bytes"].sum()) == (2, found["peak(bytes)"].sum())
+
+
+def test_what_the_last_step_allocates_is_left_out_with_it(two_steps: Trace) -> None:
+    found = TraceAnalysis([str(two_steps.path)]).get_allocations()
+    rows = found[["phase", "allocations", "releases"]].to_numpy().tolist()
+    assert rows == [["forward", 1, 0], ["backward", 1, 0], ["optimizer", 0, 1], ["other", 0, 1]]
 
 
 def test_without_allocations_one_line_says_how_to_record_them(workshop: Run, tmp_path: Path) -> None:

@@ -119,6 +119,15 @@ def test_a_file_that_was_cut_off(suffix: str, tmp_path: Path) -> None:
     assert found.damage[0].startswith(f"{cut} ends too early")
 
 
+def test_one_bad_byte_of_what_was_compressed_costs_what_is_behind_it(tmp_path: Path) -> None:
+    events = [event for seed in range(50) for event in made_up(seed)["traceEvents"]]
+    whole = write(tmp_path / "whole.json.gz", json.dumps({"traceEvents": events}))
+    content = bytearray(whole.read_bytes())
+    content[len(content) // 2] ^= 255
+    damaged = write(tmp_path / "damaged.json.gz", bytes(content))
+    assert 0 < len(read(damaged).events) < len(read(whole).events)
+
+
 def test_one_bad_event_costs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workshop.profiles.traces.decoding.BLOCK_BYTES", 2000)
     events = [event("cpu_op", f"name{n}", n, 1) for n in range(200)]
@@ -135,7 +144,7 @@ def test_one_bad_event_costs_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (b"Dear diary", "is no trace of torch.profiler: there are no traceEvents in it"),
         (b'{"a": 1}', "is no trace of torch.profiler"),
         (gzip.compress(b""), "is empty"),
-        (b"\x1f\x8b", "is empty"),
+        (b"\x1f\x8b", "is damaged: nothing of it can be decompressed"),
         (b'{"traceEvents": [{{{', "is damaged: no event of it can be read"),
     ],
 )

@@ -109,6 +109,8 @@ def test_what_is_not_there_is_named(runs: list[LabeledTrace], tmp_path: Path) ->
         TraceDiff.compare_traces(runs[0], bare)
     with pytest.raises(TraceError, match="name the folder"):
         LabeledTrace("base")
+    with pytest.raises(TraceError, match=r"device_type is a DeviceType, such as DeviceType\.CPU, and not 'CPU'"):
+        TraceDiff.compare_traces(*runs, device_type="CPU")
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ BLOCK_BYTES = 1 << 22
 COMPRESSED_BYTES = 1 << 18
 """The number of compressed bytes that are read at once."""
 
+DAMAGED_BYTES = 256
+"""The number of compressed bytes around damage that are lost."""
+
 MOST_CUTS = 4
 """The number of places that are tried, from the end of a block, to find one that is between two events."""
 
@@ -154,10 +157,12 @@ class Decoder:
         unzip, self.truncated = zlib.decompressobj(wbits=31), True
         for block in blocks:
             while block:
+                before = unzip.copy()
                 try:
                     yield unzip.decompress(block, BLOCK_BYTES)
                 except zlib.error:
                     self.truncated = True
+                    yield from _until_damage(before, block)
                     return
                 self.truncated = not unzip.eof
                 block = unzip.unconsumed_tail
@@ -179,7 +184,8 @@ class Decoder:
                 self._read_about(bytes(read[:begin]).rstrip().removesuffix(b",") + b"}")
                 return bytes(read[end:])
         if not read:
-            raise TraceError(f"{self.path} is empty")
+            what = "damaged: nothing of it can be decompressed" if self.truncated else "empty"
+            raise TraceError(f"{self.path} is {what}")
         raise TraceError(f"{self.path} is no trace of torch.profiler: there are no traceEvents in it")
 
     def _first_events(self, data: bytearray) -> tuple[Iterator[list[TraceEvent]], bytearray]:
@@ -247,6 +253,13 @@ class Decoder:
 
     def _as_event(self, values: dict[str, Any]) -> Any:
         return _as_event(values)
+
+
+def _until_damage(unzip: "zlib._Decompress", block: bytes) -> Iterator[bytes]:
+    """Yield what can be decompressed in front of damage, which is lost if it is in the same call."""
+    with suppress(zlib.error):
+        for start in range(0, len(block), DAMAGED_BYTES):
+            yield unzip.decompress(block[start : start + DAMAGED_BYTES])
 
 
 def _cuts(data: bytearray) -> Iterator[int]:

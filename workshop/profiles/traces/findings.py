@@ -77,8 +77,8 @@ def _long_steps(who: str, trace: Trace) -> list[Finding]:
     usual = median(lengths)
     excess = [length - usual for length in lengths if length > LONG_STEP * usual]
     text = (
-        f"{who}{len(excess)} of {len(lengths)} steps take more than {LONG_STEP} times as long as the median, "
-        f"{_time(usual)}; together that is {_time(sum(excess))} more. What do they do that the others do not?"
+        f"{who}{len(excess)} of {len(lengths)} steps took more than {LONG_STEP} times as long as the median, "
+        f"{_time(usual)}: {_time(sum(excess))} more in all. What happened then that does not happen in the others?"
     )
     return [Finding(sum(excess) / sum(lengths), text, "part 11")]
 
@@ -102,7 +102,7 @@ def _device(who: str, trace: Trace) -> list[Finding]:
     communication = breakdown.comm_comp(trace)
     if (hidden := communication["comp_comm_overlap_pctg"]) is not None:
         open_us = communication["communication_time(us)"] * (1 - hidden / 100)
-        text = f"{who}{hidden:.0f} % of the communication is hidden under computation; {_time(open_us * 1000)} are not"
+        text = f"{who}{hidden:.0f}% of the communication is hidden under computation; {_time(open_us * 1000)} are not"
         found.append(Finding(open_us / whole_us, text, "part 10"))
     for row in breakdown.copies(trace):
         if "HtoD" in row["name"]:
@@ -183,7 +183,7 @@ def _peaks(who: str, trace: Trace) -> list[Finding]:
         largest = [each for each in here if each["name"] != memory.BEFORE][:1]
         sources = [(each, memory.BEFORE) for each in before]
         sources += [(each, f"{each['name']} ({each['phase']})") for each in largest]
-        parts = [f"{_size(each['bytes'])} ({each['share_pctg']:.0f} %) from {source}" for each, source in sources]
+        parts = [f"{_size(each['bytes'])} ({each['share_pctg']:.0f}%) from {source}" for each, source in sources]
         found.append(Finding(None, f"{text}; of that {' and '.join(parts)}"))
     return found
 

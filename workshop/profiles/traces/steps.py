@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
+from workshop.profiles.traces.allocations import Allocations
 from workshop.profiles.traces.breakdown import CPU_COMMUNICATION, Row, exposed_communication
 from workshop.profiles.traces.intervals import Ints, Spans, shared, union, without
 from workshop.profiles.traces.ranks import Rank, number_of
@@ -143,7 +144,9 @@ def _until_last_step(trace: Trace, include_last: bool) -> Trace:
     on_device = trace.on_gpu | trace.of(*SYNC)
     kept = ~on_device & (events.ts < until)
     launched = events.correlation[kept & (events.correlation >= 0)]
-    return replace(trace, events=events[kept | on_device & np.isin(events.correlation, launched)])
+    kept |= on_device & np.isin(events.correlation, launched)
+    allocations = Allocations(*(column[trace.allocations.ts < until] for column in trace.allocations))
+    return replace(trace, events=events[kept], allocations=allocations)
 
 
 def _marked_steps(trace: Trace) -> Ints:

@@ -9,41 +9,45 @@ from workshop.profiles.traces.path import critical_path
 from workshop.profiles.traces.ranks import Rank, Traces
 from workshop.profiles.traces.trace import Trace
 
-ANALYSES: dict[str, Callable[[Trace], Any]] = {
+TABLES: dict[str, Callable[[Trace], Any] | None] = {
     "temporal": breakdown.temporal,
     "idle": breakdown.idle,
     "overlap": breakdown.comm_comp,
     "launch": breakdown.launch_summary,
+    "types": breakdown.kernel_types,
     "kernels": breakdown.kernels,
     "operators": operators.operators,
     "steps": steps.step_rows,
+    "stragglers": None,
     "path": critical_path.path_rows,
+    "path_operators": critical_path.operator_rows,
     "annotations": annotations.annotation_rows,
     "queue": queues.queue_rows,
     "memory": breakdown.copies,
     "bandwidth": bandwidth.bandwidth_rows,
     "allocations": memory.by_phase,
+    "peaks": memory.peaks,
+    "held": memory.held,
 }
-"""The analyses of a trace, by the names that `workshop trace --only` takes."""
+"""The tables by name, each with the analysis of a trace that makes it; one of all ranks together has none."""
+
+TOGETHER = {
+    "kernels": ("types",),
+    "steps": ("stragglers",),
+    "path": ("path_operators",),
+    "allocations": ("peaks", "held"),
+}
+"""The tables that come with another one."""
 
 
 def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
-    """Return the rows of all analyses by name, or of one of `ANALYSES`.
+    """Return the rows of all `TABLES` by name, or those of one of them and of what comes with it."""
+    names = TABLES if only is None else (only, *TOGETHER.get(only, ()))
+    return {name: _rows(traces, TABLES[name]) for name in names}
 
-    The table "types" comes with the kernels, "stragglers" with the steps of several ranks, "path_operators" with the
-    path, and with the allocations come "peaks" and "held", what was in use at the peaks.
-    """
-    found = {name: rows_of_all(traces, analysis) for name, analysis in ANALYSES.items() if only in (None, name)}
-    if "kernels" in found:
-        found["types"] = rows_of_all(traces, breakdown.kernel_types)
-    if "allocations" in found:
-        found["peaks"] = rows_of_all(traces, memory.peaks)
-        found["held"] = rows_of_all(traces, memory.held)
-    if "steps" in found and len(traces) > 1:
-        found["stragglers"] = steps.stragglers(traces)
-    if "path" in found:
-        found["path_operators"] = rows_of_all(traces, critical_path.operator_rows)
-    return found
+
+def _rows(traces: Traces, analysis: Callable[[Trace], Any] | None) -> list[Row]:
+    return rows_of_all(traces, analysis) if analysis else steps.stragglers(traces)
 
 
 def rows_of_all(traces: dict[Rank, Trace], analysis: Callable[[Trace], Any]) -> list[Row]:

@@ -18,6 +18,9 @@ LONGEST_NAME = 60
 
 SIGNIFICANT_DIGITS = 3
 
+HARDLY = 1.1
+"""Below this ratio, a change is told in percent."""
+
 ALL_DIGITS = 6
 """The digits behind the point of a time in ms that is exact to the ns."""
 
@@ -58,18 +61,25 @@ def short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-def milliseconds(ns: float) -> str:
-    """Return a time in ms, without its sign and unit, to three digits, and never less than all before the point."""
-    value = abs(ns) / 1e6
-    digits = SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(value)) if value else 0
-    return f"{value:,.{min(max(digits, 0), ALL_DIGITS)}f}"
+def milliseconds(ns: float, difference_ns: float = 0) -> str:
+    """Return a time in ms, without its sign and unit, to three digits, and never less than all before the point.
+
+    If it is given together with another time, it has so many digits that their difference has two.
+    """
+    decimals = max(_decimals(ns, SIGNIFICANT_DIGITS), _decimals(difference_ns, 2), 0)
+    return f"{abs(ns) / 1e6:,.{min(decimals, ALL_DIGITS)}f}"
+
+
+def _decimals(ns: float, digits: int) -> int:
+    """Return the number of digits behind the point of a time in ms that has some digits in all."""
+    return digits - 1 - math.floor(math.log10(abs(ns) / 1e6)) if ns else 0
 
 
 def _step(difference: Difference) -> str:
     """Return how long a step takes, and how sure that is; or how small a difference would have been seen."""
     step = difference.step
     subject = "a step" if difference.by_step else "the whole recording"
-    before, after = milliseconds(step.before_ns), milliseconds(step.after_ns)
+    before, after = (milliseconds(ns, step.difference_ns) for ns in (step.before_ns, step.after_ns))
     if not step.is_noise:
         says = f"{subject} takes {after} ms instead of {before} ms{_ratio(step)}"
     else:
@@ -98,6 +108,9 @@ def _ratio(change: Change) -> str:
         return ""
     ratio = change.before_ns / change.after_ns
     times = max(ratio, 1 / ratio)
+    if times < HARDLY:
+        share = 100 * abs(change.difference_ns) / change.before_ns
+        return f": {share:.2g} % {'less' if ratio > 1 else 'more'}"
     digits = f"{times:.3g}" if times < 100 else f"{times:,.0f}"
     return f": {digits} times as {'fast' if ratio > 1 else 'long'}"
 

@@ -1,6 +1,7 @@
 """The analyses of traces for notebooks: the class and the methods of HolisticTraceAnalysis, and a few of our own."""
 
 import re
+import warnings
 from collections.abc import Callable
 from enum import Flag, auto
 from pathlib import Path
@@ -40,9 +41,11 @@ class TraceAnalysis:
     it is rank 0, or the first one if there is no rank 0.
 
     Args:
-        trace_files: the traces, or their paths by rank.
-        trace_dir: a folder of traces, or the one that the paths by rank are relative to.
+        trace_files: the paths of the traces, or these by rank.
+        trace_dir: a folder of traces, or the one that the paths are relative to.
         include_last_profiler_step: whether to analyse the last of several steps, too, which is often recorded in part.
+
+    What of the traces cannot be read is told in a warning.
 
     Raises:
         TraceError: there is no trace.
@@ -56,15 +59,9 @@ class TraceAnalysis:
     ) -> None:
         if not trace_files and trace_dir is None:
             raise TraceError("name a folder: TraceAnalysis(trace_dir=...)")
-        if isinstance(trace_files, dict) and trace_files:
-            self.traces = Traces([])
-            for rank, name in trace_files.items():
-                found = load([Path(trace_dir or "") / name])
-                if len(found) > 1:
-                    raise TraceError(f"{name} has {len(found)} traces; name one for each rank")
-                [self.traces[rank]] = found.values()
-        else:
-            self.traces = load([Path(str(name)) for name in trace_files or (trace_dir,)])
+        self.traces = _read(trace_files or [""], Path(trace_dir or "").expanduser())
+        for note in self.traces.notes:
+            warnings.warn(note, stacklevel=2)
         self.begin = frames.events_begin(self.traces.values())
         """When the first event of all ranks begins, in ns: times in data frames are counted from there."""
         self.traces.update(steps.without_last_step(self.traces, bool(include_last_profiler_step)))
@@ -450,9 +447,7 @@ class TraceAnalysis:
         }
         pieces = [{"rank": rank} | row for rank, path in paths.items() for row in critical_path.rows_of(path)]
         operators = [
-            {"rank": rank} | row
-            for rank, path in paths.items()
-            for row in critical_path.operator_rows_of(self.traces[rank], path)
+            {"rank": rank} | row for rank, path in paths.items() for row in critical_path.operator_rows_of(path)
         ]
         return data_frame(pieces), data_frame(operators)
 
@@ -513,12 +508,30 @@ class TraceAnalysis:
     def _chosen(self, ranks: list[Rank] | None) -> dict[Rank, Trace]:
         """Return the traces of some ranks; by default that of rank 0, or else the first one."""
         default = 0 if 0 in self.traces else next(iter(self.traces))
-        return {rank: self._trace(rank) for rank in ranks or [default]}
+        chosen = [ranks] if isinstance(ranks, int | str) else ranks
+        return {rank: self._trace(rank) for rank in chosen or [default]}
 
     def _trace(self, rank: Rank) -> Trace:
-        if rank not in self.traces:
-            raise TraceError(f"there is no trace of rank {rank}, but of {', '.join(map(str, self.traces))}")
-        return self.traces[rank]
+        """Return the trace of a rank; where several files name the same one, its number stands for the first."""
+        for known, trace in self.traces.items():
+            if rank in (known, number_of(known)):
+                return trace
+        raise TraceError(f"there is no trace of rank {rank!r}, but of {', '.join(map(repr, self.traces))}")
 
     def _frame(self, analysis: Callable[[Trace], Any], columns: tuple[str, ...] | None = None) -> "pandas.DataFrame":
         return data_frame(rows_of_all(self.traces, analysis), columns)
+
+
+def _read(files: dict[int, str] | list[str] | str, folder: Path) -> Traces:
+    """Read traces, or those of some ranks, whose paths are relative to a folder."""
+    if not isinstance(files, dict):
+        names = [files] if isinstance(files, str) else files
+        return load([folder / Path(name).expanduser() for name in names])
+    traces = Traces([])
+    for rank, name in files.items():
+        found = load([folder / Path(name).expanduser()])
+        if len(found) > 1:
+            raise TraceError(f"{name} has {len(found)} traces; name one for each rank")
+        [traces[rank]] = found.values()
+        traces.notes += found.notes
+    return traces

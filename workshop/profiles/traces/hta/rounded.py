@@ -76,8 +76,18 @@ def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
 
 
 def by_rank(traces: Traces) -> dict[int, Trace]:
-    """Return traces as the original has them: rank 0 if a trace names none, and the last one of equal rank."""
-    return dict(sorted(((trace.rank or 0, trace) for trace in traces.values()), key=lambda each: each[0]))
+    """Return traces as the original has them: rank 0 if a trace names none, and the last one of equal rank.
+
+    What is left out for this is named in the notes of the traces.
+    """
+    found: dict[int, Trace] = {}
+    for trace in traces.values():
+        rank = trace.rank or 0
+        if rank in found:
+            note = f"{found[rank].path} is left out: {trace.path} is of rank {rank}, too"
+            traces.notes += [note] * (note not in traces.notes)
+        found[rank] = trace
+    return dict(sorted(found.items()))
 
 
 def _flat_or_none(tables: dict[int, list[Row] | None]) -> list[Row] | None:

@@ -5,6 +5,7 @@ charts need plotly.
 """
 
 import re
+import warnings
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
@@ -53,9 +54,11 @@ class LabeledTrace:
     def __init__(self, label: str | None = None, t: Traces | None = None, trace_dir: str | Path | None = None) -> None:
         if t is None and trace_dir is None:
             raise TraceError("name the folder of the traces: LabeledTrace(trace_dir=...)")
-        self.t = load([Path(str(trace_dir))]) if t is None else t
+        self.t = load([Path(str(trace_dir)).expanduser()]) if t is None else t
         self.label = label or next(iter(self.t.values())).path.absolute().parent.name
         self._traces = by_rank(self.t)
+        for note in self.t.notes:
+            warnings.warn(note, stacklevel=2)
 
     def ranks(self) -> list[int]:
         """Return the numbers of the ranks."""
@@ -71,8 +74,10 @@ class LabeledTrace:
         """Return the events of some ranks and steps on one kind of device: name, category, and duration in µs.
 
         Raises:
-            TraceError: there is no such rank or step.
+            TraceError: there is no such rank or step, or kind of device.
         """
+        if not isinstance(device_type, DeviceType):
+            raise TraceError(f"device_type is a DeviceType, such as DeviceType.CPU, and not {device_type!r}")
         steps = _chosen(iteration, self.iterations(), f"step in {self.label}")
         ranks = _chosen(rank, self.ranks(), f"rank in {self.label}")
         columns: dict[str, list[Any]] = {"cat": [], "name": [], "dur": []}

@@ -69,7 +69,7 @@ class CriticalPath:
         longest = np.argsort(-times, kind="stable")[:MOST_OPERATORS]
         found = []
         for one, without in zip(longest.tolist(), durations_without(self.graph, operators[longest]), strict=True):
-            runs = len(np.unique(self.graph.event[on_path[number == one]]))
+            runs = len(np.unique(self.graph.run[on_path[number == one]]))
             name, launcher = operator_names(self.names, int(operators[one]))
             found.append(OnPath(name, launcher, runs, int(times[one]), int(without)))
         return found
@@ -129,11 +129,14 @@ def of_typical_step(trace: Trace) -> CriticalPath | None:
 
 
 def typical_step(trace: Trace) -> Window | None:
-    """Return the step of median duration, without the first and the last if there are others; else the whole trace."""
+    """Return the step of median duration, without the first and the last if there are others; else the whole trace.
+
+    Of two steps it is the longer one, as the profiler often records the last one only in part.
+    """
     steps = [step for step in _step_windows(trace) if step.end > step.start]
     if steps:
         steps = sorted(steps[1:-1] or steps, key=lambda step: step.end - step.start)
-        return steps[(len(steps) - 1) // 2]
+        return steps[len(steps) // 2]
     if not len(trace.events):
         return None
     start, end = int(trace.events.ts.min()), int(trace.events.end.max())
@@ -183,7 +186,7 @@ def path_rows(trace: Trace) -> list[Row]:
 
 def operator_rows(trace: Trace) -> list[Row]:
     """Return the operators with most time on the typical step's path, and the step without each of them; in µs."""
-    return operator_rows_of(trace, of_typical_step(trace))
+    return operator_rows_of(of_typical_step(trace))
 
 
 def rows_of(path: CriticalPath | None) -> list[Row]:
@@ -197,7 +200,7 @@ def rows_of(path: CriticalPath | None) -> list[Row]:
     ]
 
 
-def operator_rows_of(trace: Trace, path: CriticalPath | None) -> list[Row]:
+def operator_rows_of(path: CriticalPath | None) -> list[Row]:
     """Return the operators with most time on a path, and the window without each of them; in µs."""
     if path is None or not path.duration:
         return []

@@ -64,7 +64,9 @@ class Graph(NamedTuple):
     event: Ints
     """The row in `Trace.events` of the event that took the own time, or -1."""
     operator: Ints
-    """The operator or kernel that took the own time, as `Operators` numbers them, or -1."""
+    """The operator or kernel that took the own time, as `operator_names` numbers them, or -1."""
+    run: Ints
+    """The row in `Trace.events` of this run of the operator or kernel, or -1."""
     chain: Ints
     """A number for each thread and stream."""
     before: Ints
@@ -107,6 +109,7 @@ class _Columns(NamedTuple):
     kind: Ints
     event: Ints
     operator: Ints
+    run: Ints
     chain: Ints
 
 
@@ -114,7 +117,7 @@ def _columns(trace: Trace, window: Window, host: HostEvents, device: DeviceEvent
     """Return the columns of all moments, in the order of their numbers."""
     both = np.array([window.start, window.end]), np.array([-1, 9]), np.array([PYTHON] * 2)
     none = np.full(2, -1)
-    of_window = _Columns(*both, none, none, np.array([-1, -2]))
+    of_window = _Columns(*both, none, none, none, np.array([-1, -2]))
     parts = (of_window, _host_columns(trace, window, host), _device_columns(trace, host, device))
     return _Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -128,12 +131,14 @@ def _host_columns(trace: Trace, window: Window, host: HostEvents) -> _Columns:
     kinds[:-1][trace.named(waits.BLOCKING)[host.row]] = SYNCHRONISATION
     kinds[:-1][_under(host, waits_for_data(trace, window)[host.row])] = DATA
     kinds[-1] = PYTHON
+    runs = _runs(trace, host)
     return _Columns(
         np.where(is_end, host.end[number], host.start[number]),
         np.where(is_end & lasting[number], 1, 2),
         kinds[owner],
         np.append(host.row, -1)[owner],
-        np.append(_operators(trace, host), -1)[owner],
+        np.append(_operators(trace, runs), -1)[owner],
+        np.append(runs, -1)[owner],
         host.thread[number],
     )
 
@@ -142,7 +147,7 @@ def _device_columns(trace: Trace, host: HostEvents, device: DeviceEvents) -> _Co
     count = len(device.row)
     number_of = np.full(len(trace.events) + 1, -1)
     number_of[host.row] = np.arange(len(host.row))
-    launcher = np.append(_operators(trace, host), 0)[number_of[device.call]]
+    launcher = np.append(_operators(trace, _runs(trace, host)), 0)[number_of[device.call]]
     operator = (trace.events.name[device.row] + 1) * _base(trace.names) + launcher // _base(trace.names)
     none = np.full(count, -1)
     pairs = (
@@ -151,6 +156,7 @@ def _device_columns(trace: Trace, host: HostEvents, device: DeviceEvents) -> _Co
         (np.full(count, GAP), np.array([KERNEL, COMMUNICATION, COPY])[device.kind]),
         (none, device.row),
         (none, operator),
+        (none, device.row),
         (device.queue + int(trace.thread.max(initial=0)) + 1,) * 2,
     )
     return _Columns(*(np.stack(pair, axis=1).reshape(-1) for pair in pairs))
@@ -164,13 +170,18 @@ def _under(host: HostEvents, chosen: Mask) -> Mask:
     return found[:-1]
 
 
-def _operators(trace: Trace, host: HostEvents) -> Ints:
-    """Return the operator of each event on the CPU, as `operator_names` numbers them: a call's is the one around it."""
+def _runs(trace: Trace, host: HostEvents) -> Ints:
+    """Return the row in `Trace.events` of each event on the CPU; of a call, that of the operator around it."""
     calls = trace.of(*LAUNCH)[host.row]
     owner = np.arange(len(host.row))
     while len(inner := np.flatnonzero(calls[owner] & (host.parent[owner] >= 0))):
         owner[inner] = host.parent[owner[inner]]
-    return (trace.events.name[host.row[owner]] + 1) * _base(trace.names)
+    return host.row[owner]
+
+
+def _operators(trace: Trace, rows: Ints) -> Ints:
+    """Return the operators in some rows, as `operator_names` numbers them."""
+    return (trace.events.name[rows] + 1) * _base(trace.names)
 
 
 def operator_names(names: list[str], operator: int) -> tuple[str, str | None]:
@@ -188,7 +199,7 @@ def _in_order(columns: _Columns, links: Links, at: Moments) -> Graph:
     order = np.lexsort((columns.rank, columns.time))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    time, rank, kind, event, operator, chain = (column[order] for column in columns)
+    time, rank, kind, event, operator, run, chain = (column[order] for column in columns)
     before = np.where(np.diff(columns.chain, prepend=-3) == 0, place[np.arange(len(place)) - 1], -1)[order]
     before[before >= np.arange(len(before))] = -1
     later, earlier = place[links.later], place[links.earlier]
@@ -209,4 +220,4 @@ def _in_order(columns: _Columns, links: Links, at: Moments) -> Graph:
     kind[(kind == LAUNCH_DELAY) & on_device[last]] = SYNCHRONISATION
     # No launch takes that long: the stream waited for something, and the trace does not say for what.
     kind[np.isin(kind, (GAP, LAUNCH_DELAY)) & (own >= KERNEL_WAIT_NS)] = UNKNOWN
-    return Graph(time, own, last, kind, event, operator, chain, before, links)
+    return Graph(time, own, last, kind, event, operator, run, chain, before, links)

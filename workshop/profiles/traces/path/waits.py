@@ -40,8 +40,6 @@ class Moments(NamedTuple):
     host_end: Ints
     device_start: Ints
     device_end: Ints
-    begin: int = 0
-    """The start of the window."""
     end: int = 1
     """The end of the window."""
 
