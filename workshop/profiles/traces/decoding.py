@@ -32,7 +32,7 @@ MOST_ENDS = 1000
 """The number of brackets that are tried, from the end of the file, to find the one that closes the list of events."""
 
 MOST_BETWEEN = 64
-"""The number of bytes that a name in the file and the bracket behind it have at most."""
+"""The number of bytes that `"traceEvents": [` takes at most, or the space in front of a bare list."""
 
 GZIP = b"\x1f\x8b"
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -13,7 +13,7 @@ import numpy as np
 from workshop.probe.phases import TRACED, Phase
 from workshop.profiles.traces.allocations import Allocations
 from workshop.profiles.traces.breakdown import Row
-from workshop.profiles.traces.intervals import Ints
+from workshop.profiles.traces.intervals import Ints, sums
 from workshop.profiles.traces.nesting import around
 from workshop.profiles.traces.steps import phase_spans, traced_steps
 from workshop.profiles.traces.trace import Mask, Trace
@@ -125,8 +125,7 @@ def _holders(trace: Trace, events: Allocations, phase: Ints) -> list[Row]:
     names = np.append(ops.name, -1)  # of no operator
     keys = np.stack([names[outermost], names[innermost], phase], axis=1)
     groups, group, counts = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    sums = np.zeros(len(groups), np.int64)
-    np.add.at(sums, group.reshape(-1), events.size)
+    size = sums(group.reshape(-1), events.size, len(groups))
     words = [*(name.removeprefix(AUTOGRAD) for name in trace.names), OUTSIDE]
     return [
         {
@@ -134,9 +133,9 @@ def _holders(trace: Trace, events: Allocations, phase: Ints) -> list[Row]:
             "allocated_in": words[inner],
             "phase": str(TRACED[number]),
             "count": count,
-            "bytes": size,
+            "bytes": in_bytes,
         }
-        for (outer, inner, number), count, size in zip(groups.tolist(), counts.tolist(), sums.tolist(), strict=True)
+        for (outer, inner, number), count, in_bytes in zip(groups.tolist(), counts.tolist(), size.tolist(), strict=True)
     ]
 
 

@@ -13,6 +13,7 @@ from workshop.profiles.traces import bandwidth, queues
 from workshop.profiles.traces.annotations import of_kernels
 from workshop.profiles.traces.breakdown import KINDS, Row, kinds, launches
 from workshop.profiles.traces.decoding import TraceError
+from workshop.profiles.traces.hta.rounded import MEMORY
 from workshop.profiles.traces.hta.sequences import Sequence
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.rewriting import exact_us
@@ -33,10 +34,11 @@ TEMPORAL = (
 IDLE = ("rank", "stream", "idle_category", "idle_time", "idle_time_ratio", "device")
 GAPS = ("idle_category", "rank", "stream", "count", "mean", "std", "min", "25%", "50%", "75%", "max", "device")
 OVERLAP = ("rank", "comp_comm_overlap_pctg", "communication_time(us)")
+BRACKETS = {">": "<", ")": "("}
 SEQUENCES = ("pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)")
 
 
-def data_frame(data: Any, columns: Iterable[str] | None = None, **options: Any) -> "pandas.DataFrame":
+def data_frame(data: Any, columns: Iterable[str] | None = None) -> "pandas.DataFrame":
     """Return a data frame; of some columns only, if they are named.
 
     Raises:
@@ -46,7 +48,7 @@ def data_frame(data: Any, columns: Iterable[str] | None = None, **options: Any) 
         import pandas
     except ImportError:
         raise TraceError(f"data frames need pandas: {INSTALL}") from None
-    return pandas.DataFrame(data, columns=None if columns is None else [*columns], **options)
+    return pandas.DataFrame(data, columns=None if columns is None else [*columns])
 
 
 def show(chart: str, data: "pandas.DataFrame", title: str, renderer: str | None = None, **options: Any) -> None:
@@ -175,14 +177,13 @@ def kernel_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
 
 
 def short_name(name: str) -> str:
-    """Return the name of a kernel without its types and arguments."""
-    if name.startswith(("Mem", "hipMem")):
+    """Return the name of a function without its arguments, the types of its template, and the type that it returns."""
+    if MEMORY.match(name) or not any(bracket in name for bracket in BRACKETS.values()):
         return name
-    inner = re.compile(r"<[^<>]*>|\([^()]*\)")
-    name = name.replace("->", "")
-    while (shorter := inner.sub("", name)) != name:
-        name = shorter
-    return name.split(" ")[-1]
+    kept = ""
+    for letter in name.replace("->", ""):
+        kept = kept.rpartition(BRACKETS[letter])[0] if letter in BRACKETS else kept + letter
+    return kept.split(" ")[-1]
 
 
 def sequence_frame(sequences: list[Sequence]) -> "pandas.DataFrame":

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workshop.profiles.traces.breakdown import IDLE, KINDS, Row
-from workshop.profiles.traces.intervals import Ints
+from workshop.profiles.traces.intervals import Ints, pairs
 from workshop.profiles.traces.ranks import Traces
 from workshop.profiles.traces.trace import COPY, KERNEL, SET, Mask, Trace, matching
 
@@ -154,10 +154,9 @@ class _Rank:
         here = np.isin(events.correlation, events.correlation[_named(self.trace, events, LAUNCHES)])
         cpu, gpu = events.rows(here & (events.stream == -1)), events.rows(here & (events.stream != -1))
         gpu = gpu.rows(np.argsort(gpu.correlation, kind="stable"))
-        first = np.searchsorted(gpu.correlation, cpu.correlation, "left")
-        count = np.searchsorted(gpu.correlation, cpu.correlation, "right") - first
-        cpu = cpu.rows(np.repeat(np.arange(len(count)), count))
-        gpu = gpu.rows(np.arange(count.sum()) - np.repeat(np.cumsum(count) - count - first, count))
+        bounds = (np.searchsorted(gpu.correlation, cpu.correlation, side) for side in ("left", "right"))
+        of_cpu, of_gpu = pairs(*bounds)
+        cpu, gpu = cpu.rows(of_cpu), gpu.rows(of_gpu)
         delay = np.maximum(gpu.ts - cpu.ts - cpu.dur, 0)
         times = {"cpu_duration": cpu.dur, "gpu_duration": gpu.dur, "launch_delay": delay}
         first_rows = [

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.hta.frames import data_frame, plotly_express
-from workshop.profiles.traces.hta.rounded import MEMORY, HtaEvents, by_rank, hta_events
+from workshop.profiles.traces.hta.frames import data_frame, plotly_express, short_name
+from workshop.profiles.traces.hta.rounded import HtaEvents, by_rank, hta_events
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Traces, load
 from workshop.profiles.traces.trace import Mask, Trace, matching
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 STEP = r"ProfilerStep\s*#\s*\d"
 NO_STEP = -1
-BRACKETS = {">": "<", ")": "("}
 
 Numbers = int | list[int] | None
 """One number, several, or None for the first there is."""
@@ -176,16 +175,6 @@ class TraceDiff:
     ) -> None:
         """Show, or write to an image, for how many µs each name ran, from what `compare_traces` returned."""
         _show(df, [1, 3, 5], "Time of operators and kernels (µs)", show_image, export_image_path)
-
-
-def short_name(name: str) -> str:
-    """Return the name of a function without its arguments, the types of its template, and the type that it returns."""
-    if MEMORY.match(name) or not any(bracket in name for bracket in BRACKETS.values()):
-        return name
-    kept = ""
-    for letter in name.replace("->", ""):
-        kept = kept.rpartition(BRACKETS[letter])[0] if letter in BRACKETS else kept + letter
-    return kept.split(" ")[-1]
 
 
 def _labeled(*runs: LabeledTrace | Traces | str | Path) -> list[LabeledTrace]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.decoding import TraceError
-from workshop.profiles.traces.intervals import Ints
+from workshop.profiles.traces.intervals import Ints, sums
 from workshop.profiles.traces.path.dependencies import KINDS, Graph, dependencies, operator_names
 from workshop.profiles.traces.path.window import Window
 from workshop.profiles.traces.steps import traced_steps
@@ -64,8 +64,7 @@ class CriticalPath:
         """The `MOST_OPERATORS` operators and kernels with most time on the path, in descending order of it."""
         on_path = self.moments[(self.graph.operator[self.moments] >= 0) & (self.graph.own[self.moments] > 0)]
         operators, number = np.unique(self.graph.operator[on_path], return_inverse=True)
-        times = np.zeros(len(operators), np.int64)
-        np.add.at(times, number, self.graph.own[on_path])
+        times = sums(number, self.graph.own[on_path], len(operators))
         longest = np.argsort(-times, kind="stable")[:MOST_OPERATORS]
         found = []
         for one, without in zip(longest.tolist(), durations_without(self.graph, operators[longest]), strict=True):
