@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects
 import pytest
 from ask_hta import ANSWERS, answers
-from made_traces import a_training, event, launched, made_up, write
+from made_traces import a_step, a_training, event, launched, made_up, write
 
 from workshop.profiles.traces import LabeledTrace, TimeSeriesTypes, TraceAnalysis, TraceError, read
 
@@ -126,6 +126,19 @@ def test_frames_of_our_own(analysis: TraceAnalysis, tmp_path: Path) -> None:
     assert list(by_rank.get_queue_length_time_series()) == [3], "the only rank is the default"
     with pytest.raises(TraceError, match="no trace of rank 0, but of 3"):
         by_rank.get_memory_bw_summary([0])
+
+
+def test_the_slowest_rank_and_the_nodes_of_a_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank, work in enumerate((100, 140)):
+        steps = [a_step(number, 200 * number, work, 150 - work) for number in range(3)]
+        write(tmp_path / f"rank{rank}.json", {"traceEvents": [event for step in steps for event in step]})
+    analysis = TraceAnalysis(trace_dir=tmp_path)
+    assert analysis.get_stragglers()[["rank", "behind(us)"]].to_numpy().tolist() == [[1, 40], [0, 0]]
+    graph, found = analysis.critical_path_analysis(0, "ProfilerStep", 0)
+    graph.show_critical_path()
+    assert found
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.partition(", ")[0] for line in printed] == [f"CPNode(idx={node}" for node in graph.critical_path_nodes]
 
 
 def test_what_is_not_in_a_trace_is_none_or_empty(tmp_path: Path) -> None:
