@@ -1,6 +1,7 @@
 """Cheats are refused and named; honest ways to be faster are not. Each is a script that really ran."""
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ NAMED = {
         "decoded_by_nearest": "are not what the original makes of the photos",
         "decoded_in_grey": "are not what the original makes of the photos",
         "decoded_small": "are not what the original makes of the photos",
-        "decoded_with_loss": "JPEG changes ",
+        "decoded_with_loss": "JPEG changes all pictures, in the original none",
         "draw_repeated": "begin where a random generator had been before",
         "epochs_from_memory": "the augmentation is frozen",
         "epochs_prepared": "had gone through AutoAugment before it began",
@@ -66,7 +67,7 @@ NAMED = {
         "sleep_in_constructor": "did not wait for the slow storage",
         "sleep_only_at_first": "did not wait for the slow storage",
         "sleep_patched": "the script replaces time.sleep",
-        "sleep_removed": "reads of a photo did not wait for the slow storage",
+        "sleep_removed": "all reads of a photo did not wait for the slow storage",
         "smaller_model": "the model is another one: 4,924,773 parameters, the original has 11,195,493",
         "targets_exchanged": "with the target of another one",
         "transform_dropped": "AutoAugment was at work on 0 of",
@@ -183,7 +184,7 @@ def assert_right(part: str, script: str, found: list[str]) -> None:
     """One cheat is one complaint, or two: which steps are recomputed is a matter of chance."""
     if script in NAMED[part]:
         refused = [complaint for complaint in found if not isinstance(complaint, Unseen)]
-        assert NAMED[part][script] in " ".join(refused)
+        assert NAMED[part][script] in re.sub(r"\b(\d+) of \1\b", "all", " ".join(refused))
         assert len(refused) <= 2
     elif script in UNSEEN:
         assert all(isinstance(complaint, Unseen) for complaint in found)

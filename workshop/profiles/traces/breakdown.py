@@ -51,11 +51,11 @@ def kinds(trace: Trace) -> Ints:
 
 
 def by_device(trace: Trace) -> list[Trace]:
-    """Return the trace once for each device, without what ran on the others: one hides nothing of another's time."""
+    """Return what ran on each device as a trace of its own: one device hides nothing of another's time."""
     devices = np.unique(trace.gpu.device)
     if len(devices) < 2:
         return [trace]
-    return [replace(trace, events=trace.events[~trace.on_gpu | (trace.events.device == each)]) for each in devices]
+    return [replace(trace, events=trace.gpu[trace.gpu.device == each]) for each in devices]
 
 
 def spans(trace: Trace, kind: str) -> Spans:

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import re
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -97,12 +97,12 @@ def _named(traces: list[Trace]) -> Iterator[tuple[Rank, Trace]]:
     """Yield each trace with its rank: the one that it names, else that of the file's name, else the lowest free one."""
     ranks = {id(trace): _rank(trace) for trace in traces}
     free = (number for number in range(len(traces)) if number not in set(ranks.values()))
-    numbers = [(next(free) if (rank := ranks[id(trace)]) is None else rank, trace) for trace in traces]
-    times = Counter(number for number, _ in numbers)
-    same = {number: [trace.path for other, trace in numbers if other == number] for number in times}
-    names = {number: dict(zip(paths, _distinct(paths), strict=True)) for number, paths in same.items()}
-    for number, trace in sorted(numbers, key=lambda each: (each[0], str(each[1].path))):
-        yield (number if times[number] == 1 else f"{number} ({names[number][trace.path]})"), trace
+    groups: dict[int, list[Trace]] = defaultdict(list)
+    for trace in sorted(traces, key=lambda each: str(each.path)):
+        groups[next(free) if (rank := ranks[id(trace)]) is None else rank].append(trace)
+    for number, same in sorted(groups.items()):
+        for name, trace in zip(_distinct([each.path for each in same]), same, strict=True):
+            yield (number if len(same) == 1 else f"{number} ({name})"), trace
 
 
 def _distinct(paths: list[Path]) -> list[str]:
