@@ -203,7 +203,7 @@ def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
     if circumstances.compiled:
         return []
     slows = {
-        "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < cores,
+        "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < cores and not circumstances.forked,
         "anomaly-mode": circumstances.anomaly_mode,
         "float64": circumstances.double,
     }

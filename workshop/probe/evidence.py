@@ -29,7 +29,7 @@ from workshop.probe.events import (
     StepTaken,
     TrainedModel,
 )
-from workshop.probe.hooks import Listener, TrainingHooks, is_trained
+from workshop.probe.hooks import Listener, ModuleHook, TrainingHooks, is_trained
 from workshop.probe.lookout import Lookout
 from workshop.probe.messages import (
     EpochBegan,
@@ -175,9 +175,9 @@ class EvidenceKeeper(Listener):
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
         if self.model is not module:
-            enter = self.hooks.guard(lambda _, *call: self.enter(*call))
+            enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter(*call)))
             before = self.model.register_forward_pre_hook(enter, with_kwargs=True)
-            after = self.model.register_forward_hook(lambda *call: setattr(self, "output", call[-1]))
+            after = self.model.register_forward_hook(ModuleHook(lambda *call: setattr(self, "output", call[-1])))
             self.inner_hooks = [before, after]
         if self.early:  # the model is called in a closure, for the first time
             self.before_optimizer(self.early)

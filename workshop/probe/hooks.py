@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -86,6 +86,21 @@ class Listener:
 
     def on_step_end(self, steps: int) -> None:
         """A training step is over, as the `StepCounter` counts them; or some that were not counted before."""
+
+
+class ModuleHook:
+    """A hook on a module of the script: in a copy of the module, or in a file, it does nothing, and needs nothing."""
+
+    def __init__(self, do: Callable[..., None]) -> None:
+        self._do = do
+
+    def __call__(self, *call: Any) -> None:
+        """Do what the hook is there for."""
+        self._do(*call)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return what pickle and copy make of the hook: a method of the standard library that takes anything."""
+        return getattr, (nullcontext(), "__exit__")
 
 
 class TrainingHooks:
@@ -310,9 +325,9 @@ class TrainingHooks:
         is_outermost = self.clock.phase not in (Phase.FORWARD, Phase.DATA_WAIT)
         takes_hooks = not isinstance(module, torch.jit.ScriptModule) and module._compiled_call_impl is None
         if self.clock.is_own_thread() and is_outermost and takes_hooks and self._is_new(module):
-            # Functions, because a copy of the module would try to copy the owner of a bound method, too.
-            before = module.register_forward_pre_hook(lambda *call: self._before_forward(*call), with_kwargs=True)
-            after = module.register_forward_hook(lambda *call: self._after_forward(call[0], call[-1]), always_call=True)
+            before = module.register_forward_pre_hook(ModuleHook(self._before_forward), with_kwargs=True)
+            leave = ModuleHook(lambda module, _, output: self._after_forward(module, output))
+            after = module.register_forward_hook(leave, always_call=True)
             self._undo += [before.remove, after.remove]
         return original(module, *inputs, **options)
 

@@ -168,6 +168,10 @@ class Circumstances:
     anomaly_mode: bool = False
     compiled: bool = False
     """Whether torch.compile has made the model."""
+    forked: bool = False
+    """Whether the process was forked off one that had loaded torch: more threads would wait for each other forever."""
+    distributed: bool = False
+    """Whether the process trains together with others, in a process group."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class StepMeter(Listener):
         self, config: ProbeConfig, open_connection: Callable[[ProbeConfig], Connection] = connection.connect
     ) -> None:
         self.config, self.open_connection = config, open_connection
+        self.forked = False
         self.events = EventFile(config.folder)
         self.hooks = TrainingHooks(self, Lookout(config.folder))
         self.begin()
@@ -83,6 +84,7 @@ class StepMeter(Listener):
     def goes_on_in_fork(self) -> bool:
         """Measure this process by itself."""
         self.begin()
+        self.forked = True
         self.watch_process()
         return True
 
@@ -231,6 +233,8 @@ class StepMeter(Listener):
             double=parameter is not None and parameter.dtype == torch.float64,
             anomaly_mode=self.anomaly_mode,
             compiled=self.compiled(),
+            forked=self.forked,
+            distributed=distributed.is_available() and distributed.is_initialized(),
         )
 
     def compiled(self) -> bool:
