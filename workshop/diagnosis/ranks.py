@@ -14,7 +14,7 @@ Ranks = dict[int, Measurement]
 
 
 def waits_ms(ranks: Ranks) -> dict[int, float]:
-    """Return how long each rank waits for the last one in a step, in milliseconds: 0 for those that train by themselves.
+    """Return how long each rank waits for the last one in a step, in milliseconds: 0 if each trains by itself.
 
     The ranks meet in the backward pass, where gradients are averaged: none gets out of it before the last one has come.
     The clock is that of the machine, which they share.

@@ -29,10 +29,10 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find the module by the other finders."""
+        """Find the module by the finders that come after this one."""
         if fullname != self.name:
             return None
-        others = (each for each in list(sys.meta_path) if each is not self and hasattr(each, "find_spec"))
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         spec = next((found for each in others if (found := each.find_spec(fullname, path, target))), None)
         if spec and spec.loader:
             load = spec.loader.exec_module

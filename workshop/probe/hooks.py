@@ -125,11 +125,13 @@ class TrainingHooks:
         self._trained: WeakSet[nn.Module] = WeakSet()
         self._loaded_without_gradients = False
         self._learning_steps = 0
+        self._installed = False
         self._unlearn: Callable[[], None] | None = None
         self._undo: list[Callable[[], None]] = []
 
     def install(self) -> None:
         """Put every hook and wrapper in its place."""
+        self._installed = True
         self._wrap(torch.jit.RecursiveScriptModule, "__call__", self._scripted_forward)
         self._learn()
         self._undo.append(register_optimizer_step_pre_hook(self._before_optimizer).remove)
@@ -152,6 +154,7 @@ class TrainingHooks:
 
     def remove(self) -> None:
         """Take every hook and wrapper away again. Modules that were compiled in place stay wrapped."""
+        self._installed = False
         self._stop_learning()
         while self._undo:
             self._undo.pop()()
@@ -310,7 +313,8 @@ class TrainingHooks:
     def _learn(self) -> None:
         """Look at the next call of any module."""
         self._stop_learning()
-        self._unlearn = self._replace(nn.Module, "__call__", self._any_forward)
+        if self._installed:
+            self._unlearn = self._replace(nn.Module, "__call__", self._any_forward)
 
     def _stop_learning(self) -> None:
         """Look at no more calls. To change the class again for nothing would slow down each module after it."""
