@@ -11,7 +11,14 @@ from workshop.probe import file_writes, photo_reads, wire
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim, events_folder, rank_of
 from workshop.probe.event_file import EventFile
-from workshop.probe.settings import LINES_VARIABLE, NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
+from workshop.probe.settings import (
+    FIRST_STEP_VARIABLE,
+    LINES_VARIABLE,
+    NVTX_VARIABLE,
+    PROBE_VARIABLE,
+    PROFILER_VARIABLE,
+    ProbeConfig,
+)
 
 parent: Connection | None = None
 """The connection to the process that watches this script, in the process that has claimed it."""
@@ -26,6 +33,9 @@ def start() -> None:
     if PROFILER_VARIABLE in os.environ:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
         after_import("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).hooks.install())
+    if FIRST_STEP_VARIABLE in os.environ:
+        folder = os.environ[FIRST_STEP_VARIABLE]
+        after_import("torch", lambda torch: _probe("first_step").note_first_step(torch, folder))
     if LINES_VARIABLE in os.environ:
         # It needs more than the standard library and torch, and is no part of the probe.
         counter = import_module("workshop.line_counts.counter")

@@ -20,7 +20,7 @@ from workshop.probe import wire
 from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
 from workshop.processes.output import OutputTail
-from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree, marked
+from workshop.processes.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
@@ -40,9 +40,6 @@ try:
 finally:
     shutil.rmtree(sys.argv[2], ignore_errors=True)
 """
-
-_running: set["Script"] = set()
-"""The scripts that run; while there is one, this process adopts the orphans below it."""
 
 
 class ScriptError(Exception):
@@ -120,8 +117,6 @@ class Script:
         own, theirs = socket.socketpair()
         self.work_folder.mkdir(exist_ok=True)
         config = ProbeConfig(str(self.folder), theirs.fileno(), self.runs, judged, self.ranks)
-        _running.add(self)
-        adopt_orphans(True)
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, *self.command],
@@ -148,9 +143,10 @@ class Script:
         if self.process is None:
             return
         process, self.process = self.process, None
-        kill_tree(process, mark=str(self.folder))
-        _running.discard(self)
-        adopt_orphans(bool(_running))
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if group_size(process.pid) > MAX_PROCESSES:  # only killing all at once outruns a fork bomb
+                os.killpg(process.pid, signal.SIGKILL)
+        end(lambda: tree_of(process, mark=str(self.folder)), grace_s=0)
         self._guard.kill()
         self._guard.communicate()
         self.connection.close()
@@ -185,8 +181,8 @@ class Script:
                 raise ClosedError("the process has ended")
             if time.monotonic() > give_up:
                 raise self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s")
-            if len(descendants(os.getpid())) > MOST_PROCESSES:
-                raise self.broken(f"it started more than {MOST_PROCESSES} processes")
+            if group_size(self.process.pid) > MAX_PROCESSES:
+                raise self.broken(f"it started more than {MAX_PROCESSES} processes")
         return message
 
     def broken(self, message: str) -> ScriptError:
