@@ -14,7 +14,7 @@ import pytest
 
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import SetStage
-from workshop.processes.output import MOST_BYTES
+from workshop.processes.output import MAX_BYTES
 from workshop.processes.script import LOOK_EVERY_S, Script, ScriptError, run_folder
 
 Make = Callable[..., Script]
@@ -106,7 +106,7 @@ def test_the_end_of_what_it_printed_is_kept(make: Make) -> None:
     with pytest.raises(ClosedError):
         script.receive()
     output = script.ended("").output
-    assert len(output) <= MOST_BYTES
+    assert len(output) <= MAX_BYTES
     assert "the end" in output
     assert "ZeroDivisionError" in output
 
