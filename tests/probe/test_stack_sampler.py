@@ -109,7 +109,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("other", "lost"), [("", ""), ("signature", ""), ("sampler", "TypeError")])
+@pytest.mark.parametrize(("other", "lost"), [("signature", ""), ("sampler", "TypeError")])
 def test_workers_work_on_whatever_becomes_of_their_sampler(other: str, lost: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", WORKERS, tmp_path, other], capture_output=True, text=True)
     assert done.stdout == "0 1 2 3\n", done.stderr
