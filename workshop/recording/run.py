@@ -71,5 +71,5 @@ class Run:
                 wait_while(self.processes, self.patience_s)
             end(self.processes, self.patience_s)
             self.process.wait(CLEAN_UP_S)  # it may still write what it has seen
-        except (KeyboardInterrupt, SystemExit, subprocess.TimeoutExpired):
+        except (KeyboardInterrupt, SystemExit, subprocess.TimeoutExpired):  # pressed again, or it hangs
             end(lambda: tree_of(self.process, self._mark), grace_s=0)
