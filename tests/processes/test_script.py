@@ -15,8 +15,8 @@ import pytest
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import SetStage
 from workshop.probe.settings import JudgedRun
-from workshop.processes.output import MOST_BYTES
-from workshop.processes.script import Script, ScriptError, run_folder
+from workshop.processes.output import MAX_BYTES
+from workshop.processes.script import LOOK_EVERY_S, Script, ScriptError, run_folder
 
 Make = Callable[..., Script]
 
@@ -80,10 +80,26 @@ def receive_or_end(script: Script) -> None:
 )
 def test_a_script_that_does_not_train(make: Make, text: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workshop.processes.script.EXIT_PATIENCE_S", 1.0)
+    monkeypatch.setattr("workshop.processes.script.MAX_PROCESSES", 200)
     script = make(text, patience_s=1.0 if "within" in says else 60.0)
     script.start(JUDGED)
     with pytest.raises(ScriptError, match=says):
         receive_or_end(script)
+
+
+def test_eight_ranks_with_thirty_workers_each_are_no_fork_bomb(make: Make) -> None:
+    script = make(
+        "import os\nif all([os.fork() for _ in range(8)]):\n    "
+        + SAY.replace("\n", "\n    ")
+        + "say(SetStage(''))\n"
+        + REST
+    )
+    script.start()
+    assert isinstance(script.receive(), SetStage)
+    time.sleep(1.5 * LOOK_EVERY_S)
+    script.patience_s = 2 * LOOK_EVERY_S
+    with pytest.raises(ScriptError, match="did not come to the end"):
+        script.receive()
 
 
 def test_the_end_of_what_it_printed_is_kept(make: Make) -> None:
@@ -92,12 +108,11 @@ def test_the_end_of_what_it_printed_is_kept(make: Make) -> None:
     with pytest.raises(ClosedError):
         script.receive()
     output = script.ended("").output
-    assert len(output) <= MOST_BYTES
+    assert len(output) <= MAX_BYTES
     assert "the end" in output
     assert "ZeroDivisionError" in output
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt the orphans below it")
 def test_a_process_that_flees_is_found(make: Make, tmp_path: Path) -> None:
     flee = f"""
 import os, subprocess, sys, time

@@ -5,14 +5,18 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import Run
 from script_runs import press_ctrl_c, started
 
 from workshop.profiles import line_change, line_profile, line_tables
 from workshop.profiles.line_profile import Function, LineProfile
+
+Left = Callable[[], list[psutil.Process]]
 
 ITEMS, EPOCHS, BATCH, SLEEP_S = 16, 2, 4, 0.02
 
@@ -209,14 +213,52 @@ def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
     assert hits(profile.functions, "main"), "the training process, too"
 
 
+SPAWNS = """\
+import signal
+import time
+import torch
+import torch.multiprocessing as mp
+
+
+def train(rank, begin):
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    model = torch.nn.Linear(2, 1)
+    while time.time() < begin:
+        time.sleep(0.01)
+    while True:
+        model(torch.ones(1, 2)).sum().backward()
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    mp.spawn(train, (time.time() + 8,), nprocs=2)
+"""
+
+
+def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
+    workshop: Run, folder: Path, left_running: Left
+) -> None:
+    """Though the trainers are processes of their own, and do not listen to SIGTERM; what they have counted is kept."""
+    (folder / "spawns.py").write_text(SPAWNS)
+    done = workshop("record", "lines", "--seconds", "2", "--", "spawns.py")
+    assert done.returncode == 0, done.stderr
+    recorded = line_profile.read(folder / "spawns.py.lprof").recorded
+    assert recorded
+    assert sorted(recorded.processes) == ["SpawnProcess-1", "SpawnProcess-2", "main"]
+    for name in ("SpawnProcess-1", "SpawnProcess-2"):
+        assert hits(recorded.processes[name], "train")[-2] > 10, name
+    assert left_running() == []
+
+
 @pytest.mark.slow
-def test_after_some_seconds_it_ends_with_what_was_counted(workshop: Run, folder: Path) -> None:
+def test_the_seconds_of_a_script_without_torch(workshop: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.recording.countdown.TORCH_PATIENCE_S", 1.0)
     (folder / "endless.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
     done = workshop("record", "lines", "--seconds", "2", "--", "endless.py")
     assert done.returncode == 0, done.stderr
-    assert (
-        sum(line.hits for each in line_profile.read(folder / "endless.py.lprof").functions for line in each.lines) > 50
-    )
+    assert "torch was not loaded within 1 s; the time counts from the start." in done.stderr
+    profile = line_profile.read(folder / "endless.py.lprof")
+    assert sum(line.hits for each in profile.functions for line in each.lines) > 50
 
 
 @pytest.mark.slow

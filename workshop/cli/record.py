@@ -12,7 +12,7 @@ from workshop.cli.output import commands, say
 from workshop.errors import WorkshopError
 
 SecondsOption = Annotated[
-    float | None, typer.Option(help="End the run after so many seconds.", min=1, show_default=False)
+    float | None, typer.Option(help="End the run so long after its first step.", min=1, show_default=False)
 ]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
 
@@ -52,7 +52,7 @@ def record_lines(
     """
     from workshop.recording import lines
 
-    found = lines.record(command, output, only or (), own or (), seconds)
+    found = lines.record(command, output, only or (), own or (), seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
@@ -93,7 +93,7 @@ def record_py_spy(
     if slurm:
         print(py_spy.slurm_job(command, output, flags))
         return
-    found = py_spy.record(command, output, flags, seconds)
+    found = py_spy.record(command, output, flags, seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"

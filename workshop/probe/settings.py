@@ -9,6 +9,12 @@ NVTX_VARIABLE = "WORKSHOP_NVTX"
 """The environment variables: of a `ProbeConfig`, of `ProfilerOptions`, of a `CountedRun`, and one that asks for NVTX
 ranges."""
 
+RUN_VARIABLE = "WORKSHOP_RUN"
+"""The environment variable that names the folder of a recorded run, by which its processes are found again."""
+
+FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
+"""The environment variable with the folder in which a process notes that it has loaded torch, and taken a step."""
+
 
 @dataclass(frozen=True)
 class JudgedRun:

@@ -15,6 +15,7 @@ from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
 from workshop.probe.log import log
 from workshop.probe.settings import (
+    FIRST_STEP_VARIABLE,
     LINES_VARIABLE,
     NVTX_VARIABLE,
     PROBE_VARIABLE,
@@ -42,6 +43,9 @@ def start() -> None:
     if PROFILER_VARIABLE in os.environ:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
         _after("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).install(), options.folder)
+    if FIRST_STEP_VARIABLE in os.environ:
+        folder = os.environ[FIRST_STEP_VARIABLE]
+        _after("torch", lambda torch: _probe("first_step").note_first_step(torch, folder))
     if LINES_VARIABLE in os.environ:
         # It needs more than the standard library and torch, and is no part of the probe.
         counter = import_module("workshop.line_counts.counter")

@@ -22,7 +22,7 @@ from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
 from workshop.processes.connections import Connections
 from workshop.processes.output import OutputTail
-from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree, marked
+from workshop.processes.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
 from workshop.processes.seen import describe_sightings
 
 Say = Callable[[str], None]
@@ -46,9 +46,6 @@ try:
 finally:
     shutil.rmtree(sys.argv[2], ignore_errors=True)
 """
-
-_running: set["Script"] = set()
-"""The scripts that run; while there is one, this process adopts the orphans below it."""
 
 
 class ScriptError(Exception):
@@ -132,8 +129,6 @@ class Script:
         self.work_folder.mkdir(exist_ok=True)
         self.connections = Connections(self.folder, several=judged is None)
         config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged)
-        _running.add(self)
-        adopt_orphans(True)
         self.process = subprocess.Popen(
             [sys.executable, *self.command],
             cwd=self.work_folder,
@@ -158,9 +153,10 @@ class Script:
         if self.process is None:
             return
         process, self.process = self.process, None
-        kill_tree(process, mark=str(self.folder))
-        _running.discard(self)
-        adopt_orphans(bool(_running))
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if group_size(process.pid) > MAX_PROCESSES:  # only killing all at once outruns a fork bomb
+                os.killpg(process.pid, signal.SIGKILL)
+        end(lambda: tree_of(process, mark=str(self.folder)), grace_s=0)
         self._guard.kill()
         self._guard.communicate()
         self.connections.close()
@@ -205,8 +201,8 @@ class Script:
             if now > speak_up:
                 speak_up = now + 2 * SILENCE_S
                 self.on_silence(now - began)
-            if len(descendants(os.getpid())) > MOST_PROCESSES:
-                raise self.broken(f"it started more than {MOST_PROCESSES} processes")
+            if group_size(self.process.pid) > MAX_PROCESSES:
+                raise self.broken(f"it started more than {MAX_PROCESSES} processes")
         if isinstance(message, ProbeFault):
             raise self.unseen(f"the workshop's probe failed in it: {message.fault}")
         return message
