@@ -22,6 +22,7 @@ from workshop.probe.hooks import Listener, TrainingHooks, is_trained
 from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import StackSampler
 from workshop.probe.trials import attempt
 
@@ -47,7 +48,7 @@ class StepMeter(Listener):
         self.anomaly_mode = False
         self.model: nn.Module | None = None
         self.reported_s = self.stepped_s = self.backward_s = _monotonic()
-        self.first_step = 0
+        self.first_step = self.called = 0
         self.clear()
 
     def install(self) -> None:
@@ -61,6 +62,7 @@ class StepMeter(Listener):
         """Begin to count for the next report."""
         self.durations_us: list[int] = []
         self.backwards_s: list[float] = []
+        self.forwards: list[int] = []
         self.loaded = self.trained = 0
         self.batches = BatchCounts()
 
@@ -94,7 +96,8 @@ class StepMeter(Listener):
             self.batches.pageable_bytes += tensor.numel() * tensor.element_size()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Count the samples that enter the first model: those of a loop without a DataLoader."""
+        """Count the calls, and the samples that enter the first model: those of a loop without a DataLoader."""
+        self.called += self.hooks.clock.phase != Phase.FORWARD
         if self.model is None and is_trained(module):
             self.model = module
         if module is self.model and torch.is_grad_enabled():
@@ -121,6 +124,8 @@ class StepMeter(Listener):
         each_us = round((now - self.stepped_s) / steps * 1e6)
         self.durations_us += [each_us] * steps
         self.backwards_s += [self.backward_s] * steps
+        self.forwards += [self.called // steps] * steps
+        self.called = 0
         self.stepped_s = now
         if now - self.reported_s > REPORT_EVERY_S:
             self.report()
@@ -143,6 +148,7 @@ class StepMeter(Listener):
                 rank=self.rank,
                 first_step=self.first_step,
                 backward_s=tuple(self.backwards_s),
+                forwards=tuple(self.forwards),
                 failure=self.hooks.loaders.failure,
             )
         )
