@@ -28,7 +28,16 @@ def steps(data_ms: float, computing_ms: float, samples: int = 80, batch_bytes: i
         Phase.FORWARD: computing_ms * STEPS / 1e3,
     }
     wall_s = sum(phases_s.values())
-    return MeasuredSteps(STEPS, wall_s, phases_s, samples, ended_s=wall_s, batches=STEPS, batch_bytes=batch_bytes)
+    return MeasuredSteps(
+        STEPS,
+        wall_s,
+        phases_s,
+        samples,
+        (wall_s / STEPS,) * STEPS,
+        ended_s=wall_s,
+        batches=STEPS,
+        batch_bytes=batch_bytes,
+    )
 
 
 def measured(

@@ -2,9 +2,11 @@
 
 from functools import partial
 
+from workshop.diagnosis.change import change_of
 from workshop.diagnosis.findings import LEAST_GAIN, LITTLE, Finding, finding, gain_of
 from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
+from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
 from workshop.probe.observations import Role
@@ -87,6 +89,8 @@ def _other_settings(loading: Loading) -> list[Finding]:
     if not tried:
         return []
     workers = _best(loading)
+    if _is_noise(loading.steps, tried[workers]):
+        return []
     best_ms, max_gain = tried[workers].ms_a_step, loading.max_gain(tried[workers])
     cause, words = _why(loading, workers)
     words = f"{words}, a step took {best_ms:.1f} ms in the place of {step_ms:.1f}"
@@ -108,6 +112,12 @@ def _other_settings(loading: Loading) -> list[Finding]:
             measured=gain <= max_gain,
         )
     ]
+
+
+def _is_noise(before: MeasuredSteps, after: MeasuredSteps) -> bool:
+    """Return whether chance alone may make this difference; with a block or none that cannot be told."""
+    both = [[sum(block.values()) for block in each.blocks_ms] for each in (before, after)]
+    return min(map(len, both)) > 1 and not change_of("a step", *both).is_more_than_noise
 
 
 def _distorts(settings: Finding, loading: Loading) -> bool:
