@@ -90,3 +90,26 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     assert "in every 2nd step" in twice.words
     (validates,) = found("validate(model)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION)
     assert validates.words == "This takes 50 ms in every step: do it less often, or less of it."
+
+
+def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:
+    """And a method of the model that is called by its name is no work besides the computing."""
+    script = str(tmp_path / "mine.py")
+    for name, expected in (("augment", ["own-work"]), ("forward", [])):
+        samples = [
+            Sample(
+                0.1 * number,
+                0.1,
+                1,
+                Role.TRAINING,
+                str(Phase.OTHER),
+                (Frame("main", script, of), Frame(name, script, 9)),
+            )
+            for number in range(1, 41)
+            for of in (1 + number % 2,)
+        ]
+        phases_s = dict.fromkeys(Phase, 0.0) | {Phase.OTHER: 4.0, Phase.FORWARD: 4.0}
+        steps = MeasuredSteps(40, 8.0, phases_s, 80, (0.2,) * 40, ended_s=8.0)
+        both = own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+        assert [each.cause for each in both] == expected
+        assert [each.share for each in both] == [pytest.approx(0.5)] * len(expected)

@@ -2,7 +2,7 @@
 
 import linecache
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
+from workshop.profiles.stacks import Frame
 
 MOST_LINES = 3
 
@@ -112,6 +113,23 @@ class Timeline:
         """The functions on the way to the backward pass and the optimizer's step: the loop, and what calls it."""
         return trunk_of(each.path for each in self.samples if each.phase in (Phase.BACKWARD, Phase.OPTIMIZER))
 
+    @cached_property
+    def differentiated(self) -> set[Frame]:
+        """The own lines that have made what a backward pass went through."""
+        observations = self.measurement.observations
+        return {
+            frame
+            for each in observations.backward_passes
+            for seconds, _, stack in each.parts
+            if seconds > 0
+            for frame in observations.own_wire(stack)[-1:]
+        }
+
+    def computes(self, sample: OwnSample) -> bool:
+        """Return whether this is the computing of a model whose methods the script calls by their names."""
+        in_model = any(frame.name == "forward" for frame in sample.path)
+        return sample.phase == Phase.OTHER and (in_model or bool(self.differentiated.intersection(sample.path[-1:])))
+
     def hottest(self, samples: list[OwnSample]) -> HotLine | None:
         """Return the line that most of the time of some samples goes into."""
         return hottest(((each.path, each.weight_s) for each in samples), self.trunk)
@@ -123,14 +141,17 @@ class Timeline:
 
 def _besides(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     """Lines between the phases and of the validation, each in every step or in some."""
-    ahead = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    besides = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    ahead = [each for each in besides if not timeline.computes(each)]
     found: list[Finding] = []
     for _ in range(MOST_LINES):
         line = timeline.hottest(ahead)
         if line is None or timeline.share(line.weight) < LITTLE:
             break
-        here = [each for each in ahead if line.holds(each.path)]
-        ahead = [each for each in ahead if not line.holds(each.path)]
+        here = [each for each in ahead if line.frame in each.path]  # whoever has called it
+        ahead = [each for each in ahead if line.frame not in each.path]
+        elsewhere = sum(each.weight_s for each in here if not line.holds(each.path))
+        line = replace(line, weight=line.weight + elsewhere, of_call=line.of_call + elsewhere)
         found.append(_finding_of(timeline, line, here))
     return found
 
@@ -218,14 +239,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
 
 def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     """Lines of a forward pass that make nothing which is differentiated, and are no operators of torch."""
-    observations = timeline.measurement.observations
-    differentiated = {
-        frame
-        for each in observations.backward_passes
-        for seconds, _, stack in each.parts
-        if seconds > 0
-        for frame in observations.own_wire(stack)[-1:]
-    }
+    differentiated = timeline.differentiated
     if not differentiated:
         return []
     samples = [
