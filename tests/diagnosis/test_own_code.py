@@ -98,7 +98,7 @@ def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:
     for name, expected in (("augment", ["own-work"]), ("forward", [])):
         samples = [
             Sample(
-                0.1 * number,
+                0.2 * number - 0.1,
                 0.1,
                 1,
                 Role.TRAINING,
