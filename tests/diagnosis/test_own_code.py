@@ -33,6 +33,7 @@ def found(tmp_path: Path) -> Found:
         library: tuple[Frame, ...] = (),
         function: str = "main",
         phase: Phase = Phase.OTHER,
+        only_line_grows: bool = False,
     ) -> list[Finding]:
         script = tmp_path / "mine.py"
         script.write_text(f"{text}\noptimizer.step()\n")
@@ -41,9 +42,10 @@ def found(tmp_path: Path) -> Found:
             end_s += duration_s
             line, other = (Frame(function, str(script), 1), *library), (Frame("main", str(script), 2),)
             stack, of = (line, phase) if number % every == 0 else (other, Phase.OPTIMIZER)
+            rest_s = (durations_s[0] if only_line_grows else duration_s) / 2
             samples += [
-                Sample(end_s - 0.2 * duration_s, duration_s / 2, 1, Role.TRAINING, str(Phase.OPTIMIZER), other),
-                Sample(end_s - 0.1 * duration_s, duration_s / 2, 1, Role.TRAINING, str(of), stack),
+                Sample(end_s - 0.2 * duration_s, rest_s, 1, Role.TRAINING, str(Phase.OPTIMIZER), other),
+                Sample(end_s - 0.1 * duration_s, duration_s - rest_s, 1, Role.TRAINING, str(of), stack),
             ]
         phases_s = dict.fromkeys(Phase, 0.0) | {Phase.OTHER: end_s / 2, Phase.OPTIMIZER: end_s / 2}
         steps = MeasuredSteps(
@@ -58,10 +60,10 @@ def test_episodes_that_grow_are_no_steps_that_grow(found: Found) -> None:
     """A step of reinforcement learning takes as long as its episode: each call of the model takes the same time."""
     calls = tuple(range(10, 50))
     longer = [0.01 * number for number in calls]
-    assert found("state = env.step(action)", longer)[0].cause == "growing-steps"
+    assert found("state = env.step(action)", longer, only_line_grows=True)[0].cause == "growing-steps"
     assert {each.cause for each in found("state = env.step(action)", longer, calls)} == {"own-work"}
     costlier = [0.01 * number * number / 10 for number in calls]
-    assert found("total = sum(seen)", costlier, calls)[0].cause == "growing-steps"
+    assert found("total = sum(seen)", costlier, calls, only_line_grows=True)[0].cause == "growing-steps"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,18 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     assert "in every 2nd step" in twice.words
     (validates,) = found("validate(model)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION)
     assert validates.words == "This takes 50 ms in every step: do it less often, or less of it."
+
+
+def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:
+    """All lines of a step take longer then."""
+    growing = [0.01 * number for number in range(10, 50)]
+    assert found("loss.backward()", growing, phase=Phase.BACKWARD) == []
+    assert [each.cause for each in found("total = sum(seen)", growing, only_line_grows=True)][:1] == ["growing-steps"]
+
+
+def test_what_came_once_has_no_period(found: Found) -> None:
+    (once,) = found("long_episode()", [STEP_S] * 10, every=40)
+    assert once.words.startswith("This takes 50 ms once in 10 steps: ")
 
 
 def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ GROWS = 1.25
 STILL_GROWS = 1.3
 """Steps that grow will cost more when they are measured the next time, or for longer."""
 
+SMALL_REST = 0.1
+"""Of a smaller share of the steps it cannot be told whether it grows."""
+
 FEWEST_TO_GROW = 12
 """The number of steps in which a trend can be told from chance."""
 
@@ -166,6 +169,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> 
     cause = "periodic-work" if (seldom or validates) and not acts else "own-work"
     every = max(1 + seldom, round(steps.count / in_steps))
     when = f"in every {_ordinal(every)} step" if every > 1 else "in every step"
+    when = f"once in {steps.count} steps" if in_steps == 1 < steps.count else when
     if acts:
         words = (
             f"This makes what the model learns from, {each_ms:.0f} ms {when}, and the training waits for it: "
@@ -214,7 +218,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
     weights = [(each.path, weight_s) for each, weight_s in more]
     by_phase = {phase: sum(weight_s for each, weight_s in more if each.phase == phase) for phase in Phase}
     line = hottest(weights, timeline.trunk)
-    if line is None or line.weight <= 0:
+    if line is None or line.weight <= 0 or _grows_all(timeline, line):
         return []
     mean = durations.mean()
     spent = sum(each.weight_s / work[each.step] for each in timeline.samples if line.holds(each.path)) / len(durations)
@@ -235,6 +239,18 @@ def _growing(timeline: Timeline) -> list[Finding]:
             share=float(grown / mean),
         )
     ]
+
+
+def _grows_all(timeline: Timeline, line: HotLine) -> bool:
+    """Return whether the rest of the steps grows as the line does: then the machine has become busier, or warmer."""
+    spent_s = np.zeros((2, 2))
+    for each in timeline.samples:
+        is_late = each.step >= len(timeline.work) / 2
+        spent_s[int(line.frame in each.path), int(is_late)] += each.weight_s / timeline.work[each.step]
+    rest_s, line_s = spent_s
+    if rest_s.sum() < SMALL_REST * spent_s.sum() or not spent_s[:, 0].all():
+        return False
+    return bool(rest_s[1] / rest_s[0] - 1.0 > (line_s[1] / line_s[0] - 1.0) / 2.0)
 
 
 def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
