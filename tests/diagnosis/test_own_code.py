@@ -92,6 +92,9 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     assert "in every 2nd step" in twice.words
     (validates,) = found("validate(model)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION)
     assert validates.words == "This takes 50 ms in every step: do it less often, or less of it."
+    model = (Frame("forward", validates.file, 2),)
+    (validates,) = found("model(batch)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION, library=model)
+    assert validates.line == 1, "the line that calls the model"
 
 
 def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:

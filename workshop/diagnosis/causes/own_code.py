@@ -4,6 +4,7 @@ import linecache
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ class Timeline:
 def _besides(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     """Lines between the phases and of the validation, each in every step or in some."""
     besides = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
-    ahead = [each for each in besides if not timeline.computes(each)]
+    ahead = [replace(each, path=_before_model(each.path)) for each in besides if not timeline.computes(each)]
     found: list[Finding] = []
     for _ in range(MOST_LINES):
         line = timeline.hottest(ahead)
@@ -157,6 +158,11 @@ def _besides(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
         line = replace(line, weight=line.weight + elsewhere, of_call=line.of_call + elsewhere)
         found.append(_finding_of(timeline, line, here))
     return found
+
+
+def _before_model(path: Path) -> Path:
+    """Return the frames down to the line that calls a model: what to validate is not decided in the model."""
+    return tuple(takewhile(lambda frame: frame.name != "forward", path)) or path
 
 
 def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> Finding:
