@@ -93,6 +93,7 @@ def test_stages(parent: Connection) -> None:
     kept = [parent.receive() for _ in range(4)]
     assert [each.stage for each in kept] == ["warm-up", "keep", "keep", "keep"], "a message is read after a step"
     assert kept[0].batches.validation == 4
+    assert [list(each.forwards) for each in kept] == [[5], [1], [1], [1]], "the validation before it belongs to a step"
     assert sum(each.batches.kept for each in kept) == 3
 
     parent.send(SetStage("as it is"))

@@ -261,16 +261,22 @@ def test_the_seconds_of_a_script_without_torch(workshop: Run, folder: Path, monk
     assert sum(line.hits for each in profile.functions for line in each.lines) > 50
 
 
-@pytest.mark.slow
-def test_other_folders_of_ones_own(folder: Path, tmp_path: Path) -> None:
-    (folder / "scripts").mkdir()
+def test_whatever_is_not_installed_is_ones_own(folder: Path) -> None:
+    """A package beside the folder of the script is; an installed one is if it is said so, without what it contains."""
+    for place in ("scripts", "site-packages/tool", "site-packages/tool/lib/python3.11"):
+        (folder / place).mkdir(parents=True)
+    (folder / "site-packages" / "tool" / "lib" / "python3.11" / "deep.py").write_text("def deep(): pass\n")
+    (folder / "site-packages" / "tool" / "__init__.py").write_text("def installed():\n    return 1\n")
     (folder / "scripts" / "main.py").write_text(
-        "import sys\nsys.path.append(sys.argv[1])\nimport beside\nbeside.in_a_thread()\n"
+        "import sys\n"
+        "sys.path += ['.', 'site-packages', 'site-packages/tool/lib/python3.11']\n"
+        "import beside, deep, tool\nbeside.in_a_thread()\ntool.installed()\n"
     )
-    record(folder, "--", "scripts/main.py", str(folder))
-    record(folder, "--own", ".", "--", "scripts/main.py", str(folder))
+    record(folder, "--", "scripts/main.py")
+    record(folder, "--own", "site-packages/tool", "--", "scripts/main.py")
     found = [{each.name for each in line_profile.read(path).functions} for path in sorted(folder.glob("main*.lprof"))]
-    assert found == [{"<module>", "in_a_thread", "twice"}, {"<module>"}], "the second one has a number"
+    own = {"<module>", "in_a_thread", "twice"}
+    assert found == [own | {"installed"}, own], "the first one has a number"
 
 
 ODD = """\
@@ -352,8 +358,8 @@ def test_a_script_that_fails_says_what_it_says_otherwise(code: str, folder: Path
     ("command", "says"),
     [
         (("--", "nothing.py"), "nothing.py is not a file"),
-        (("--only", "absent", "--", "beside.py"), "ran no line of absent of a file below"),
-        (("--", "python", "-c", "1"), "ran no line of a file below"),
+        (("--only", "absent", "--", "beside.py"), "ran no line of absent of your own code"),
+        (("--", "python", "-c", "1"), "ran no line of your own code"),
         (("--", "fails.py"), "fails.py ended with exit code 1 before a line of its own code ran"),
     ],
 )

@@ -36,7 +36,9 @@ def record_lines(
     ] = None,
     own: Annotated[
         list[Path] | None,
-        typer.Option("--own", help="Another folder of your own code; may come again.", show_default=False),
+        typer.Option(
+            "--own", help="Count this installed package (its folder), too; may come again.", show_default=False
+        ),
     ] = None,
     seconds: SecondsOption = None,
 ) -> None:
@@ -46,9 +48,9 @@ def record_lines(
 
     Example: workshop record lines -- train.py configs/example_config.py
 
-    Your own code is what lies in the folder of the script. The profile, train.py.lprof, contains the source as it
-    ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's; 2,
-    nothing was recorded.
+    Your own code is what is neither installed nor part of Python. The profile, train.py.lprof, contains the source as
+    it ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's;
+    2, nothing was recorded.
     """
     from workshop.recording import lines
 

@@ -37,6 +37,8 @@ class MeasuredSteps:
     """The number of the first of them, from 0."""
     backward_s: tuple[float, ...] = ()
     """When the last backward pass of each step began, on the monotonic clock."""
+    forwards: tuple[int, ...] = ()
+    """The number of calls of modules in each step, of those that the script itself calls."""
 
     @property
     def samples_per_s(self) -> float:
@@ -113,6 +115,7 @@ class Stage:
             pageable_bytes=sum(each.pageable_bytes for each in counts),
             first_step=self.reports[0].first_step,
             backward_s=tuple(each for report in self.reports for each in report.backward_s),
+            forwards=tuple(each for report in self.reports for each in report.forwards),
         )
 
 

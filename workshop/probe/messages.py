@@ -201,6 +201,8 @@ class StepReport:
     """The number of the first of these steps, from 0."""
     backward_s: tuple[float, ...] = ()
     """When the last backward pass of each step began, on the monotonic clock: other ranks wait for each other in it."""
+    forwards: tuple[int, ...] = ()
+    """The number of calls of modules in each step, of those that the script itself calls."""
     failure: str = ""
     """Why another number of workers could not load, if one was tried and failed."""
 

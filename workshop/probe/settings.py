@@ -113,7 +113,7 @@ class CountedRun:
 
     folder: str
     """The folder that the counts are written to."""
-    roots: tuple[str, ...]
-    """The folders of the code whose lines are counted."""
+    more: tuple[str, ...]
+    """Folders of installed packages whose lines are counted beside those of the user's own code."""
     only: tuple[str, ...] = ()
     """The names of the functions to be counted, qualified or not; empty for all."""

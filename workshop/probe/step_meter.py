@@ -26,6 +26,7 @@ from workshop.probe.lookout import Lookout
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.stack_sampler import StackSampler
@@ -67,7 +68,7 @@ class StepMeter(Listener):
         self.anomaly_mode = False
         self.model: nn.Module | None = None
         self.reported_s = self.stepped_s = self.backward_s = _monotonic()
-        self.first_step = 0
+        self.first_step = self.called = 0
         self.clear()
 
     def install(self) -> None:
@@ -97,6 +98,7 @@ class StepMeter(Listener):
         """Begin to count for the next report."""
         self.durations_us: list[int] = []
         self.backwards_s: list[float] = []
+        self.forwards: list[int] = []
         self.loaded = self.trained = self.epochs_begun = 0
         self.batches = BatchCounts()
 
@@ -131,7 +133,8 @@ class StepMeter(Listener):
             self.batches.pageable_bytes += tensor.numel() * tensor.element_size()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Count the samples that enter the first model: those of a loop without a DataLoader."""
+        """Count the calls, and the samples that enter the first model: those of a loop without a DataLoader."""
+        self.called += self.hooks.clock.phase != Phase.FORWARD
         if self.model is None and is_trained(module):
             self.model = module
         if module is self.model and torch.is_grad_enabled():
@@ -160,11 +163,13 @@ class StepMeter(Listener):
             log(f"a training step is the {self.unit}")
             self.clear()
             self.hooks.clock.cut()
-            self.stepped_s = now
+            self.stepped_s, self.called = now, 0
             return
         each_us = round((now - self.stepped_s) / steps * 1e6)
         self.durations_us += [each_us] * steps
         self.backwards_s += [self.backward_s] * steps
+        self.forwards += [self.called // steps] * steps
+        self.called = 0
         self.stepped_s = now
         if now - self.reported_s > REPORT_EVERY_S:
             self.report()
@@ -196,6 +201,7 @@ class StepMeter(Listener):
                 epochs_begun=self.epochs_begun,
                 first_step=self.first_step,
                 backward_s=tuple(self.backwards_s),
+                forwards=tuple(self.forwards),
                 failure=self.hooks.loaders.failure,
             )
         )
