@@ -19,7 +19,7 @@ TRIED = {
     "numpy": ("1.26", "2.5"),
     "pillow": ("10.0", "13.0"),
     "psutil": ("5.9.8", "7.2"),
-    "py-spy": ("0.4.1", "0.4"),
+    "py-spy": ("0.4.1", "0.4.3"),
     "msgspec": ("0.19", "0.22"),
 }
 """The oldest and the newest of each with which `.ci/matrix` ran the tests."""
