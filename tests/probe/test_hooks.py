@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.optim import SGD
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from workshop.probe import hooks
 from workshop.probe.hooks import Listener, TrainingHooks
@@ -39,6 +39,11 @@ class Slow(Dataset):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         time.sleep(0.01)
         return self.transform(torch.ones(4)), index % 2
+
+
+class Stream(IterableDataset):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(torch.ones(8, 4))
 
 
 Start = Callable[..., tuple[TrainingHooks, list[str]]]
@@ -187,7 +192,7 @@ def test_what_a_listener_does_is_not_told(start: Start) -> None:
 
 
 def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
-    """Also when the loop has changed them, and where the loader would have come to its end."""
+    """Also when the loop has changed them; an epoch is as long as it would be, with more batches or with fewer."""
     hooks, _ = start()
     loader = DataLoader(Slow(), 2)
     hooks.batches.keeping = True
@@ -197,9 +202,34 @@ def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
         targets += 100
     assert hooks.batches.kept == 3
     hooks.batches.replaying = True
-    again = iter(loader)
-    assert [next(again)[1].tolist() for _ in range(7)] == [kept[number % 3].tolist() for number in range(7)]
-    assert hooks.batches.replayed == 7
+    kept.pop()
+    loader.__dict__["_workshop_kept_batches"].pop()
+    epochs = [targets.tolist() for _ in range(2) for _, targets in loader]
+    assert epochs == [kept[number % 2].tolist() for number in range(6)]
+    assert hooks.batches.replayed == 6
+
+
+def test_an_epoch_that_has_begun_ends_in_time_with_batches_from_memory(start: Start) -> None:
+    hooks, _ = start()
+    for loader in (DataLoader(Slow(), 2), DataLoader(Slow(), 2, num_workers=1, persistent_workers=True)):
+        hooks.batches.keeping, hooks.batches.replaying = True, False
+        for replays_from in (3, 1, 2):
+            hooks.batches.replaying = False
+            batches = iter(loader)
+            for number in range(replays_from):
+                assert next(batches) is not None, number
+            hooks.batches.replaying = True
+            assert len(list(batches)) == 3 - replays_from
+
+
+def test_the_length_of_an_epoch_that_only_its_end_tells(start: Start) -> None:
+    """An iterable dataset has no length, and a loader of somebody's own may be endless below."""
+    hooks, _ = start()
+    loader = DataLoader(Stream(), 2)
+    hooks.batches.keeping = True
+    assert len(list(loader)) == 4
+    hooks.batches.replaying = True
+    assert len(list(loader)) == 4
 
 
 def test_the_names_of_losses_are_those_of_torch() -> None:

@@ -1,5 +1,6 @@
 """What a process is doing is sampled from inside, without preferring one kind of code."""
 
+import os
 import threading
 import time
 from collections import Counter
@@ -39,7 +40,7 @@ def sampled(folder: Path, seconds: float) -> tuple[list[Sample], Counter[str]]:
             call()
             took[call.__code__.co_names[0]] += time.monotonic() - begin  # type: ignore[assignment]
     sampler.stop()
-    return read_observations(folder).samples, took
+    return read_observations(folder, os.getpid()).samples, took
 
 
 def test_each_line_has_the_share_that_it_takes(tmp_path: Path) -> None:

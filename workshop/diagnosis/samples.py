@@ -87,11 +87,13 @@ class Observations:
         return self.own(frames_of(stack))
 
 
-def read_observations(folder: Path) -> Observations:
-    """Read what the processes of a script noted in the files of a run's folder."""
+def read_observations(folder: Path, trainer: int) -> Observations:
+    """Read what a process that trains, and the workers that load for it, noted in the files of a run's folder."""
     found = Observations()
     for path in sorted(folder.glob("*.jsonl")):
-        _enter(found, _events(path))
+        events = list(_events(path))
+        if trainer in {each.trainer if isinstance(each, StackSamples) else each.pid for each in events}:
+            _enter(found, events)
     found.samples.sort(key=lambda sample: sample.time_s)
     return found
 

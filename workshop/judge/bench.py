@@ -85,6 +85,7 @@ class Bench:
         self.scripts = ExitStack()
         self.original = self.scripts.enter_context(contest.script(contest.original))
         self.candidate = self.scripts.enter_context(contest.script(contest.candidate))
+        self.original.say = self.candidate.say = say
         self.timed = WHOLE
         self.also: SampleCheck = lambda _: ()
         self.samples: list[Path] = []

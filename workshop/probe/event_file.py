@@ -1,13 +1,12 @@
 """The files in which the processes of a watched script note what they do."""
 
-import fcntl
 import os
 import threading
 import time
 from typing import Any
 
 from workshop.probe import wire
-from workshop.probe.connection import HIGH
+from workshop.probe.connection import moved_up
 from workshop.probe.events import Event
 
 _monotonic = time.monotonic  # the script may replace it
@@ -25,9 +24,7 @@ class EventFile:
         pid = os.getpid()
         if self._pid != pid:
             path = os.path.join(self.folder, f"{pid}.jsonl")
-            low = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            self._file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
-            os.close(low)
+            self._file = moved_up(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
             self._pid = pid  # last: a thread that sees it writes to the file
         event = kind(t=_monotonic(), pid=pid, thread=threading.get_ident(), **fields)
         os.write(self._file, wire.encode(event).encode() + b"\n")

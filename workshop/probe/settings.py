@@ -30,18 +30,19 @@ class ProbeConfig:
 
     folder: str
     """The folder that events and recorded steps are written to."""
-    control: int
-    """The file descriptor of the socket; the first process of the run claims it."""
+    socket: str
+    """The path of the socket that processes connect to: the first one of a judged run, else each that trains."""
     run_index: int = 0
     """How many times the script was started before this run."""
     judged: JudgedRun | None = None
     """None for a run that is only measured."""
-    ranks: str = ""
-    """The path of a socket that each rank of a run under torchrun connects to; empty for a run of one process."""
 
 
 ACTIVITIES = ("cpu", "cuda", "xpu", "mtia", "hpu")
 """The activities that torch.profiler knows on some machine."""
+
+REPORTS = "reports.jsonl"
+"""The file that each recorded process appends a `ProfilerReport` to, in the folder of the run."""
 
 OPERATORS = "profiler_list.dat"
 """The file with the operators of each trace, in the folder of the traces."""
@@ -78,8 +79,8 @@ class ProfilerOptions:
     """Write the traces for TensorBoard's plugin, too."""
     stop: bool = False
     """End the training when the last cycle has been kept."""
-    report: str = ""
-    """The file that each recorded process appends a `ProfilerReport` to; empty for none."""
+    folder: str = ""
+    """The folder for what recorded processes tell whoever records them; empty if nobody does."""
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.activities if name not in ACTIVITIES]:

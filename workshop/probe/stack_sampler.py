@@ -6,6 +6,8 @@ it is seen as it returns, still in the line that called it; so the time since th
 """
 
 import atexit
+import multiprocessing
+import os
 import random
 import sys
 import threading
@@ -38,12 +40,18 @@ class StackSampler:
         events: where the samples are noted.
         main: returns the identity of the thread that is of interest, its role, and the phase it is in.
         period_s: the mean time between two samples.
+        trainer: the process that trains; None for this one.
     """
 
     def __init__(
-        self, events: EventFile, main: Callable[[], tuple[int, Role, str]], period_s: float = PERIOD_S
+        self,
+        events: EventFile,
+        main: Callable[[], tuple[int, Role, str]],
+        period_s: float = PERIOD_S,
+        trainer: int | None = None,
     ) -> None:
         self._events, self._main, self._period_s = events, main, period_s
+        self._trainer = trainer or os.getpid()
         self._frames: dict[tuple[CodeType, str, int], int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
         self._new_frames: list[WireFrame] = []
@@ -98,7 +106,14 @@ class StackSampler:
         if self._samples:
             frames, stacks, samples = tuple(self._new_frames), tuple(self._new_stacks), tuple(self._samples)
             self._new_frames, self._new_stacks, self._samples = [], [], []
-            self._events.write(StackSamples, frames=frames, stacks=stacks, samples=samples, cpu_s=_process_time())
+            self._events.write(
+                StackSamples,
+                trainer=self._trainer,
+                frames=frames,
+                stacks=stacks,
+                samples=samples,
+                cpu_s=_process_time(),
+            )
 
 
 def line_of(code: CodeType, instruction: int) -> int:
@@ -130,7 +145,10 @@ def watch_workers(events: EventFile, module: Any) -> None:
     def sampled(*args: Any, **options: Any) -> None:
         thread, workers = threading.get_ident(), max(1, args[_WORKERS] if len(args) > _WORKERS else 1)
         period_s = PERIOD_S * max(1.0, workers / 2)  # many workers together cost as little as two
-        sampler = StackSampler(events, lambda: (thread, Role.WORKER, ""), period_s)
+        parent = multiprocessing.parent_process()
+        sampler = StackSampler(
+            events, lambda: (thread, Role.WORKER, ""), period_s, trainer=parent.pid if parent else None
+        )
         sampler.start()
         try:
             work(*args, **options)

@@ -4,7 +4,6 @@ import contextlib
 import getpass
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,10 +16,14 @@ import psutil
 
 from workshop import probe
 from workshop.probe import wire
-from workshop.probe.connection import ClosedError, Connection
+from workshop.probe.connection import ClosedError
+from workshop.probe.log import FILE_VARIABLE, log
+from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
+from workshop.processes.connections import Connections
 from workshop.processes.output import OutputTail
 from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree, marked
+from workshop.processes.seen import describe_sightings
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
@@ -30,6 +33,9 @@ LOOK_EVERY_S = 1.0
 
 MAX_TMPDIR = 50
 """A longer folder leaves no room for the names of sockets in it: their paths may have 103 characters on macOS."""
+
+SILENCE_S = 30.0
+"""After this time without a message, it is said what was seen in its place."""
 
 EXIT_PATIENCE_S = 60.0
 """A script that has closed its connection gets this time to end."""
@@ -58,6 +64,10 @@ class ScriptError(Exception):
     def __init__(self, message: str, exit_code: int | None, output: str, script: str) -> None:
         super().__init__(message)
         self.exit_code, self.output, self.script = exit_code, output, script
+
+
+class UnseenError(ScriptError):
+    """What a script does cannot be seen, which is not the script's fault."""
 
 
 @contextlib.contextmanager
@@ -93,10 +103,10 @@ class Script:
         work_folder: the folder it runs in; None for an empty one.
         environment: variables beside those of this process.
         patience_s: how long it may be silent, the start-up included.
-    """
 
-    ranks = ""
-    """The path of a socket that each rank connects to, for a command that starts several."""
+    Attributes:
+        say: told what was seen where nothing else was for half a minute.
+    """
 
     unit = "a step"
     """What a script is expected to report again and again."""
@@ -113,6 +123,8 @@ class Script:
         self.work_folder = work_folder or folder / "work"
         self.environment, self.patience_s = dict(environment or {}), patience_s
         self.process: subprocess.Popen[bytes] | None = None
+        self.say: Say = lambda _: None
+        self._log_read = 0
         self.runs = len(list(folder.glob("*.claimed")))
 
     def __enter__(self) -> Self:
@@ -129,23 +141,21 @@ class Script:
     def start(self, judged: JudgedRun | None = None) -> None:
         """Start the script from its beginning; `judged` is None for a script that is measured."""
         self.stop()
-        own, theirs = socket.socketpair()
         self.work_folder.mkdir(exist_ok=True)
-        config = ProbeConfig(str(self.folder), theirs.fileno(), self.runs, judged, self.ranks)
+        self.connections = Connections(self.folder, several=judged is None)
+        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged)
         _running.add(self)
         adopt_orphans(True)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, *self.command],
-                cwd=self.work_folder,
-                env=self._environment(config),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
-                process_group=0,
-            )
-        self.connection = Connection(own)
+        self.process = subprocess.Popen(
+            [sys.executable, *self.command],
+            cwd=self.work_folder,
+            env=self._environment(config),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        log(f"started process {self.process.pid}: {' '.join(self.command)}")
         self._guard = subprocess.Popen(
             [sys.executable, "-S", "-c", _GUARD, str(self.process.pid), str(self.folder)],
             stdin=subprocess.PIPE,
@@ -165,7 +175,8 @@ class Script:
         adopt_orphans(bool(_running))
         self._guard.kill()
         self._guard.communicate()
-        self.connection.close()
+        self.connections.close()
+        self._follow_log()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the script and everything that it has started, also what has left its process group."""
@@ -181,7 +192,7 @@ class Script:
     def send(self, message: Any) -> None:
         """Send the script a message; a script that has ended does not receive it."""
         with contextlib.suppress(ClosedError):
-            self.connection.send(message)
+            self.connections.send(message)
 
     def receive(self) -> Any:
         """Wait for the script's next message, and watch over it meanwhile.
@@ -189,17 +200,41 @@ class Script:
         Raises:
             ClosedError: it has ended, or hung up.
             ScriptError: it was silent for too long, or has started too many processes.
+            UnseenError: the probe has failed in it.
         """
         assert self.process
-        give_up = time.monotonic() + self.patience_s
-        while (message := self.connection.receive(LOOK_EVERY_S)) is None:
+        began = time.monotonic()
+        give_up, speak_up = began + self.patience_s, began + SILENCE_S
+        while (message := self.connections.receive(LOOK_EVERY_S)) is None:
+            self._follow_log()
             if self.process.poll() is not None:
                 raise ClosedError("the process has ended")
-            if time.monotonic() > give_up:
-                raise self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s")
+            now = time.monotonic()
+            if now > give_up:
+                raise self.broken(
+                    f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s: {self.seen()}"
+                )
+            if now > speak_up:
+                speak_up = now + 2 * SILENCE_S
+                self.on_silence(now - began)
             if len(descendants(os.getpid())) > MOST_PROCESSES:
                 raise self.broken(f"it started more than {MOST_PROCESSES} processes")
+        if isinstance(message, ProbeFault):
+            raise self.unseen(f"the workshop's probe failed in it: {message.fault}")
         return message
+
+    def on_silence(self, seconds: float) -> None:
+        """Say what was seen in the place of what is waited for."""
+        self.say(f"no end of {self.unit} for {seconds:.0f} s; seen so far: {self.seen()}")
+
+    def seen(self) -> str:
+        """Return what the script's processes have done with torch so far, in a sentence."""
+        return describe_sightings(self.folder)
+
+    def unseen(self, message: str) -> UnseenError:
+        """Return the error of what cannot be seen, and stop the script."""
+        self.stop()
+        return UnseenError(message, None, self.output.text(), self.name)
 
     def broken(self, message: str) -> ScriptError:
         """Kill the script, and return the error that says why."""
@@ -224,6 +259,20 @@ class Script:
     def _environment(self, config: ProbeConfig) -> dict[str, str]:
         environment = os.environ | self.environment | {PROBE_VARIABLE: wire.encode(config)} | probe_environment()
         environment.pop("LINE_PROFILE", None)
+        environment[FILE_VARIABLE] = str(self._log_file)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
         compiled = Path(tempfile.gettempdir()) / f"torchinductor_{_user_name()}"
         return {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}
+
+    @property
+    def _log_file(self) -> Path:
+        """The file that the script's processes write the log to, if it was asked for: what they print is not shown."""
+        return self.folder / "log"
+
+    def _follow_log(self) -> None:
+        """Print what has been added to the log."""
+        with contextlib.suppress(OSError), self._log_file.open("rb") as file:
+            file.seek(self._log_read)
+            added = file.read()
+            self._log_read += len(added)
+            sys.stderr.write(added.decode(errors="replace"))

@@ -13,9 +13,10 @@ from threading import Thread
 
 from workshop.errors import WorkshopError
 from workshop.probe import wire
-from workshop.probe.settings import PROFILER_VARIABLE, ProfilerOptions, ProfilerReport
+from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.processes.process_tree import wait_for_end
 from workshop.processes.script import Say, probe_environment
+from workshop.processes.seen import describe_sightings
 from workshop.recording.command import as_command
 from workshop.recording.output_paths import TRACES, free_folder
 from workshop.recording.slurm import job_script
@@ -54,9 +55,9 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
     except OSError as error:
         problem = f"cannot make the folder {folder}: {error.strerror}"
         raise WorkshopError(f"{problem}; name another with --prof-dir") from None
-    with tempfile.TemporaryDirectory() as reports:
-        report = Path(reports, "report.jsonl")
-        recorded = replace(options, prof_dir=str(folder.resolve()), report=str(report))
+    with tempfile.TemporaryDirectory() as run_folder:
+        report = Path(run_folder, REPORTS)
+        recorded = replace(options, prof_dir=str(folder.resolve()), folder=run_folder)
         environment = os.environ | {PROFILER_VARIABLE: wire.encode(recorded)} | probe_environment()
         environment.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto need not say that there is no GPU
         process = subprocess.Popen(command, env=environment)
@@ -64,6 +65,7 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
             Thread(target=_say_when_written, args=(process, folder, options, say), daemon=True).start()
         stopped = wait_for_end(process, process.terminate)
         processes = list(map(wire.decode, report.read_text().splitlines())) if report.exists() else []
+        seen = describe_sightings(Path(run_folder))
     code = process.returncode
     exit_code = 128 - code if code < 0 else code
     traces = sorted(folder.glob(TRACES))
@@ -71,7 +73,7 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
         with suppress(OSError):  # something else is in it
             folder.rmdir()
         if not stopped:
-            raise WorkshopError(_why_nothing(command, options, processes, exit_code))
+            raise WorkshopError(_why_nothing(command, options, processes, exit_code, seen))
     return RecordedTraces(folder, traces, exit_code, stopped)
 
 
@@ -97,15 +99,17 @@ def slurm_job(command: list[str], options: ProfilerOptions) -> str:
     return job_script(["workshop", "record", "torch", *flags], command)
 
 
-def _why_nothing(command: list[str], options: ProfilerOptions, processes: list[ProfilerReport], exit_code: int) -> str:
+def _why_nothing(
+    command: list[str], options: ProfilerOptions, processes: list[ProfilerReport], exit_code: int, seen: str
+) -> str:
     what = shlex.join(command)
     steps = max((each.steps for each in processes), default=0)
     if exit_code:
-        return f"{what} ended with exit code {exit_code} after {steps} optimizer steps; nothing was recorded"
+        return f"{what} ended with exit code {exit_code} after {steps} steps; nothing was recorded"
     if not steps:
-        return f"{what} never trained a model of torch; nothing was recorded"
+        return f"{what} ended before a training step was seen; nothing was recorded: {seen}"
     first = options.first_kept_step
     return (
-        f"{what} ended after {steps} optimizer step{'s' * (steps != 1)}, and step {first} is the first to be kept; "
+        f"{what} ended after {steps} step{'s' * (steps != 1)}, and step {first} is the first to be kept; "
         "say --wait 0 --warmup 1, or train longer"
     )
