@@ -31,6 +31,9 @@ Say = Callable[[str], None]
 LOOK_EVERY_S = 1.0
 """The time between two looks at a script's processes, which take time from the script."""
 
+MAX_TMPDIR = 50
+"""A longer folder leaves no room for the names of sockets in it: their paths may have 103 characters on macOS."""
+
 SILENCE_S = 30.0
 """After this time without a message, it is said what was seen in its place."""
 
@@ -66,9 +69,18 @@ class UnseenError(ScriptError):
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
-    """Make a folder for what a script's probe writes, and delete it in the end."""
-    with tempfile.TemporaryDirectory(prefix="workshop-", ignore_cleanup_errors=True) as folder:
+    """Make a folder for what a script's probe writes, and delete it in the end; it is the script's TMPDIR, too."""
+    usual = tempfile.gettempdir()
+    base = usual if len(os.fsencode(usual)) <= MAX_TMPDIR else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="workshop-", dir=base, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # as in a container that is run with a number for its user
+        return str(os.getuid())
 
 
 def probe_environment() -> dict[str, str]:
@@ -245,7 +257,7 @@ class Script:
         environment.pop("LINE_PROFILE", None)
         environment[FILE_VARIABLE] = str(self._log_file)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
-        compiled = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
+        compiled = Path(tempfile.gettempdir()) / f"torchinductor_{_user_name()}"
         return {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}
 
     @property
