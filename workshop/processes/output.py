@@ -62,9 +62,9 @@ def shorten(output: str) -> str:
     first, exit_code = failure.groups() if failure else ("", "")
     traces = {rank: trace for rank, text in said.items() if (trace := _last_trace(text))}
     if traces:
-        rank = min(traces, key=lambda rank: (CONSEQUENCE in traces[rank], rank != first, not rank))
-        whose = rank or first
-        return (f"rank {whose}:\n" if whose else "") + traces[rank]
+        guilty = min(traces, key=lambda each: (CONSEQUENCE in traces[each], each != first, not each))
+        whose = guilty or first
+        return (f"rank {whose}:\n" if whose else "") + traces[guilty]
     tail = said.get("", "").partition(_START)[0] if failure else said.get("", "")
     return "\n".join(
         [*tail.splitlines()[-MAX_LINES:], *[f"rank {first} ended with exit code {exit_code}"] * bool(first)]
