@@ -31,7 +31,7 @@ GROWS = 1.25
 STILL_GROWS = 1.3
 """Steps that grow will cost more when they are measured the next time, or for longer."""
 
-SMALL_REST = 0.1
+SMALL_REST = 0.2
 """Of a smaller share of the steps it cannot be told whether it grows."""
 
 FEWEST_TO_GROW = 12
@@ -217,7 +217,11 @@ def _growing(timeline: Timeline) -> list[Finding]:
     if len(durations) < FEWEST_TO_GROW:
         return []
     quarters = [float(np.median(each)) for each in np.array_split(durations, 4)]
-    if quarters[3] < GROWS * quarters[0] or sorted(quarters) != quarters:
+    shortest = [float(each.min()) for each in np.array_split(durations, 4)]  # what a busy machine does not make longer
+    if (
+        min(quarters[3] / max(quarters[0], 1e-9), shortest[3] / max(shortest[0], 1e-9)) < GROWS
+        or sorted(quarters) != quarters
+    ):
         return []
     half = len(durations) / 2
     more = [(each, each.weight_s / work[each.step] * (1 if each.step >= half else -1)) for each in timeline.samples]
@@ -256,7 +260,7 @@ def _grows_all(timeline: Timeline, line: HotLine) -> bool:
     rest_s, line_s = spent_s
     if rest_s.sum() < SMALL_REST * spent_s.sum() or not spent_s[:, 0].all():
         return False
-    return bool(rest_s[1] / rest_s[0] - 1.0 > (line_s[1] / line_s[0] - 1.0) / 2.0)
+    return bool(rest_s[1] / rest_s[0] - 1.0 > 0.6 * (line_s[1] / line_s[0] - 1.0))
 
 
 def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
