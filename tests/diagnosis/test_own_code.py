@@ -104,6 +104,20 @@ def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:
     assert [each.cause for each in found("total = sum(seen)", growing, only_line_grows=True)][:1] == ["growing-steps"]
 
 
+def test_a_line_that_calls_a_trainer_is_not_to_be_left_to_another_process(tmp_path: Path) -> None:
+    path = (Frame("<module>", str(tmp_path / "mine.py"), 1),)
+    phases = (Phase.BACKWARD, Phase.OPTIMIZER, Phase.OTHER)
+    samples = [
+        Sample(0.1 * number + 0.02 * at, 0.1 / 3, 1, Role.TRAINING, str(phase), path)
+        for number in range(40)
+        for at, phase in enumerate(phases, start=1)
+    ]
+    phases_s = dict.fromkeys(Phase, 0.0) | dict.fromkeys(phases, 4 / 3)
+    steps = MeasuredSteps(40, 4.0, phases_s, 80, (0.1,) * 40, ended_s=4.0)
+    (each,) = own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+    assert each.words.startswith("The whole training is in this line")
+
+
 def test_what_came_once_has_no_period(found: Found) -> None:
     (once,) = found("long_episode()", [STEP_S] * 10, every=40)
     assert once.words.startswith("This takes 50 ms once in 10 steps: ")

@@ -110,12 +110,17 @@ class Timeline:
         So does an episode of reinforcement learning that goes on for longer.
         """
         calls = np.maximum(self.steps.forwards or np.ones(len(self.steps.durations_s)), 1.0)
-        return np.asarray(calls / np.median(calls))
+        return np.asarray(calls / np.median(calls)) if calls.size else calls
 
     @cached_property
     def trunk(self) -> set[tuple[str, str]]:
         """The functions on the way to the backward pass and the optimizer's step: the loop, and what calls it."""
         return trunk_of(each.path for each in self.samples if each.phase in (Phase.BACKWARD, Phase.OPTIMIZER))
+
+    def trains(self, line: HotLine) -> bool:
+        """Return whether a line has a library train: backward passes and optimizer steps come from this one line."""
+        phases = {each.phase for each in self.samples if each.path == line.path}
+        return phases >= {Phase.BACKWARD, Phase.OPTIMIZER}
 
     @cached_property
     def differentiated(self) -> set[Frame]:
@@ -176,7 +181,13 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> 
     every = max(1 + seldom, round(steps.count / in_steps))
     when = f"in every {_ordinal(every)} step" if every > 1 else "in every step"
     when = f"once in {steps.count} steps" if in_steps == 1 < steps.count else when
-    if acts:
+    if timeline.trains(line) and not validates:
+        cause = "own-work"
+        words = (
+            "The whole training is in this line: the time is what the library that it calls does between the phases, "
+            "such as logging and callbacks. Let it do less of that."
+        )
+    elif acts:
         words = (
             f"This makes what the model learns from, {each_ms:.0f} ms {when}, and the training waits for it: "
             "make it cheaper, or act in several environments at a time."
