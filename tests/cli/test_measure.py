@@ -77,7 +77,7 @@ def test_the_untouched_script(
 @pytest.mark.parametrize(
     ("script", "exit_code", "says"),
     [
-        ("print('no training here')", 2, "mine.py ended after 0 optimizer steps; steps in processes that it starts"),
+        ("print('no training here')", 2, "mine.py ended before a training step was seen: no process has loaded torch"),
         ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
     ],
 )

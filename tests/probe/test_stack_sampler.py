@@ -85,7 +85,7 @@ def test_a_sampler_that_fails_ends_alone_and_that_is_known(tmp_path: Path, capfd
     sampler.start()
     sampler._thread.join()
     assert sys.getswitchinterval() == before
-    assert read_observations(tmp_path).lost == "LookupError: no thread"
+    assert read_observations(tmp_path, os.getpid()).lost == "LookupError: no thread"
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -112,9 +112,9 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(("other", "lost"), [("signature", ""), ("sampler", "TypeError")])
 def test_workers_work_on_whatever_becomes_of_their_sampler(other: str, lost: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", WORKERS, tmp_path, other], capture_output=True, text=True)
-    assert done.stdout == "0 1 2 3\n", done.stderr
-    found = read_observations(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", WORKERS, tmp_path, other], stdout=subprocess.PIPE, text=True) as run:
+        assert run.communicate()[0] == "0 1 2 3\n"
+    found = read_observations(tmp_path, run.pid)
     assert found.lost.startswith(lost) if lost else not found.lost
     assert (len(found.cpu) == 0) == (other == "sampler")
 

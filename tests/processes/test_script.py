@@ -94,7 +94,7 @@ def test_eight_ranks_with_thirty_workers_each_are_no_fork_bomb(make: Make) -> No
         + "say(SetStage(''))\n"
         + REST
     )
-    script.start()
+    script.start(JUDGED)
     assert isinstance(script.receive(), SetStage)
     time.sleep(1.5 * LOOK_EVERY_S)
     script.patience_s = 2 * LOOK_EVERY_S

@@ -80,7 +80,7 @@ def measure(
         synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
         found = Measurement(
             as_it_is.together,
-            synchronized and synchronized.together,
+            synchronized.together if synchronized else None,
             None,
             tuple(notes),
             run.circumstances,
@@ -120,6 +120,8 @@ def _with_headroom(
     notes = (*found.notes, *[why_not] * bool(why_not))
     assert run.lead is not None
     observations = read_observations(run.script.folder, run.script.pids[run.lead])
+    if observations.lost:
+        notes += (f"Not all could be noted of what the script did: {observations.lost}.",)
     found = replace(found, headroom=reached, notes=notes, observations=observations)
     if not reached:
         return found

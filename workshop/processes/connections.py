@@ -65,7 +65,7 @@ class Connections:
             for each in [one for one in self._open if one.has_message]:
                 self._open.append(self._open.pop(self._open.index(each)))  # the others come first the next time
                 return each.receive()
-            ends = [*([self._listening] if self._listening else []), *self._open]
+            ends: list[socket.socket | Connection] = [*([self._listening] if self._listening else []), *self._open]
             for ready in select.select(ends, [], [], None if left_s == math.inf else left_s)[0]:
                 self._hear(ready)
         return None

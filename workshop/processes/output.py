@@ -55,8 +55,8 @@ def shorten(output: str) -> str:
     said: dict[str, str] = {}
     for line in lines:
         if line.strip() and not _LOG_OF_TORCHRUN.match(line):
-            rank = _RANK.match(line)
-            number, words = (rank[1], line[rank.end() :]) if rank else ("", line)
+            of_rank = _RANK.match(line)
+            number, words = (of_rank[1], line[of_rank.end() :]) if of_rank else ("", line)
             said[number] = f"{said.get(number, '')}{words}\n"
     failure = _FIRST_FAILURE.search(output)
     first, exit_code = failure.groups() if failure else ("", "")
