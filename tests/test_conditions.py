@@ -67,7 +67,10 @@ SHARED_MEMORY = Condition(
 )
 READ_ONLY = Condition(
     "read-only home and working folder",
-    (*IN_OWN_MOUNTS, *in_shell('for each in "{home}" "{work}"; do mount -o bind,ro "$each" "$each" || exit; done')),
+    (
+        *IN_OWN_MOUNTS,
+        *in_shell('for each in "{home}" "{work}"; do mount -o bind,ro "$each" "$each" || exit; done; cd "{work}"'),
+    ),
     told="warn this folder may not be written",
     lines=2,
 )
