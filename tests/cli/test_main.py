@@ -34,7 +34,7 @@ print(sorted({{"torch", "torchvision", "numpy", "PIL", "nvitop", "rich"}} & set(
 def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
     sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", workshop("--help").stdout, re.M)
     commands = {title: {line.split()[0] for line in rows.splitlines()} for title, rows in sections}
-    assert commands.pop("Options") == {"--help"}
+    assert commands.pop("Options") == {"--help", "-v,"}
     assert commands == {
         "The course": set("list show hint diff solution start reset check watch doctor data".split()),
         "Instruments, for any training script": set(

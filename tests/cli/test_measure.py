@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FOREIGN = Path(__file__).parents[1] / "foreign"
 PHASES = [str(phase) for phase in Phase]
-SAMPLES_IN_A_STEP = {"functional_loss": 8, "accumulation": 64, "several_models": 12, "iterable": 32}
+SAMPLES_IN_A_STEP = {"functional_loss": 8, "accumulation": 64, "several_models": 12, "iterable": 32, "by_hand": 8}
 
 Found = dict[str, Any]
 
@@ -54,12 +54,54 @@ def test_every_foreign_script_is_tried() -> None:
 @pytest.mark.parametrize("name", SAMPLES_IN_A_STEP)
 def test_a_foreign_script(name: str, measured: Callable[..., Found]) -> None:
     found = measured(0.6, SAMPLES_IN_A_STEP[name], FOREIGN / f"{name}.py", "1e-2")
+    computes = ["forward", "backward", *["optimizer"] * (name != "by_hand")]
     for steps in (found["steps"], found["headroom"]):
-        assert all(steps["phases_s"][phase] > 0 for phase in ("forward", "backward", "optimizer"))
+        assert all(steps["phases_s"][phase] > 0 for phase in computes)
     trains = [phase for phase in PHASES if phase != "validation"]
     assert max(trains, key=found["steps"]["phases_s"].__getitem__) == "data wait"
     assert max(trains, key=found["headroom"]["phases_s"].__getitem__) != "data wait"
     assert found["headroom"]["samples_per_s"] > found["steps"]["samples_per_s"]
+
+
+IN_OTHER_PROCESSES = """
+import sys, torch
+import torch.multiprocessing as mp
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+def train(rank, model):
+    torch.set_num_threads(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    while True:
+        for (x,) in DataLoader(TensorDataset(torch.randn(64, 32)), 8):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    mp.start_processes(train, (nn.Linear(32, 4).share_memory(),), int(sys.argv[2]), start_method=sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "processes"), [("spawn", 1), ("spawn", 2), ("fork", 1), ("fork", 2)])
+def test_a_training_in_processes_that_the_script_starts(
+    how: str, processes: int, measured: Callable[..., Found], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(IN_OTHER_PROCESSES)
+    found = measured(0.5, 8, "mine.py", how, str(processes))
+    assert len(found["ranks"]) == (processes if processes > 1 else 0)
+    assert "slow-rank" not in {each["cause"] for each in found["findings"]}, "they never wait for each other"
+
+
+@pytest.mark.slow
+def test_a_step_that_is_waited_for_is_followed_by_what_was_seen(workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import time, torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\ntime.sleep(33)")
+    done = workshop("-v", "measure", "mine.py")
+    assert done.returncode == 2
+    assert "no end of a step for 30 s; seen so far: process" in done.stderr
+    assert "1 forward pass, no backward pass" in done.stderr.splitlines()[-1]
+    assert "the hooks into the training are in place" in done.stderr, "the log"
 
 
 @pytest.mark.slow

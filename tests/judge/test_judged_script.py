@@ -71,7 +71,7 @@ def test_what_has_left_its_process_group_stands_still_between_epochs_too(make: M
     script.epoch(pause=False)
     assert detached.status() != psutil.STATUS_STOPPED
     script.stop()
-    assert not detached.is_running()
+    assert not detached.is_running() or detached.status() == psutil.STATUS_ZOMBIE
 
 
 def test_start_up_is_no_part_of_the_first_epoch(make: Make) -> None:

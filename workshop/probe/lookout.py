@@ -18,7 +18,7 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 class Lookout(Listener):
-    """Keeps a `Sighting` of this process in a file, once a second at most.
+    """Keeps a `Sighting` of this process in a file, which is seldom more than a second behind.
 
     Args:
         folder: the folder of the file.
@@ -66,7 +66,8 @@ class Lookout(Listener):
         note(self._seen, self.folder)
 
     def _count(self, what: str) -> None:
-        count = getattr(self._seen, what)
-        self._seen = replace(self._seen, **{what: count + 1})
-        if not count or _monotonic() - self._noted_s > NOTED_EVERY_S:
+        count = getattr(self._seen, what) + 1
+        self._seen = replace(self._seen, **{what: count})
+        is_power_of_two = not count & (count - 1)
+        if is_power_of_two or _monotonic() - self._noted_s > NOTED_EVERY_S:
             self._note()

@@ -1,0 +1,45 @@
+"""What a run did in the place of what was waited for, in a sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from workshop.probe.observations import Sighting
+from workshop.probe.sightings import note, note_fault
+from workshop.processes.seen import describe_sightings
+
+
+@pytest.mark.parametrize(
+    ("seen", "says"),
+    [
+        ([], "no process has loaded torch"),
+        (
+            [Sighting(7, "a.py")],
+            "torch is loaded in process 7 (a.py), but no batch of a DataLoader, forward or backward pass was seen",
+        ),
+        ([Sighting(7, "a.py"), Sighting(8, "a.py")], "torch is loaded in 2 processes, but no batch"),
+        (
+            [Sighting(7, "a.py"), Sighting(8, "b.py", batches=1, forwards=5, backwards=4)],
+            "process 8 (b.py): 1 batch of a DataLoader, 5 forward passes, 4 backward passes, no step of",
+        ),
+        ([Sighting(n, "a.py", optimizer_steps=n) for n in range(1, 6)], "; 2 other processes did likewise"),
+        ([Sighting(7, "a.py", fault="KeyError: 'x'")], "the workshop's probe failed in process 7: KeyError: 'x'"),
+    ],
+)
+def test_what_was_seen(seen: list[Sighting], says: str, tmp_path: Path) -> None:
+    for each in seen:
+        note(Sighting(each.pid, "before.py"), str(tmp_path))
+        note(each, str(tmp_path))
+    assert says in describe_sightings(tmp_path)
+
+
+def test_what_fails_before_anything_is_seen(tmp_path: Path) -> None:
+    try:
+        raise ImportError("no such hook")
+    except ImportError as error:
+        note_fault(error, str(tmp_path))
+    assert "ImportError: no such hook (test_seen.py, line" in describe_sightings(tmp_path)
+
+
+def test_a_folder_that_is_gone_is_no_fault(tmp_path: Path) -> None:
+    note(Sighting(7, "a.py"), str(tmp_path / "gone"))
