@@ -12,6 +12,7 @@ import gzip
 import json
 import random
 import struct
+import wave
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ COMMITS = {
     "Diego999/pyGAT": "3664f2dc90cbf971564c0bf186dc794f12446d0c",
     "Lightning-AI/pytorch-lightning": "7f0c3436cd3f6ad3753125672024fc415cbcb414",
     "eriklindernoren/PyTorch-GAN": "36d3c77e5ff20ebe0aeefd322326a134a279b93e",
-    "facebookresearch/dlrm": "090956ee2319ddd349a42232958aefccfe3f7b0a",
+    "Ezra-Yu/vision": "aea748b3ef0387b0b6ac1efa8aee07bb109a9561",
     "huggingface/accelerate": "16cb6eb80dd9aa8b4df1a63ef57863e455d53b83",
     "huggingface/diffusers": "58eb52c0803ea9af3abec60841c2a093bdf1f951",
     "huggingface/pytorch-image-models": "aa4b5850c1543fa488abf260f18390eda46cf85d",
@@ -35,6 +36,8 @@ COMMITS = {
     "pyg-team/pytorch_geometric": "5c6461b2305ad068a6d61165b3c55852a11aaa41",
     "pytorch/examples": "77f55b912142e11fcfdf5b530231fb9c52f181e8",
     "pytorch/ignite": "de08e799cfb55a6cf4aa778575d6bad725385453",
+    "rixwew/pytorch-fm": "f74ad19771eda104e99874d19dc892e988ec53fa",
+    "huggingface/trl": "f2cd57710ae345ea6428ae95363267fcf38a3dc8",
     "tugstugi/pytorch-speech-commands": "36f3cd9e0d2b2d50cf4b023c9af1544fdfeeb886",
     "vwxyzjn/cleanrl": "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb",
     "yunjey/pytorch-tutorial": "0500d3df5a2a8080ccfccbc00aca0eacc21818db",
@@ -148,6 +151,107 @@ def shakespeare(folder: Path) -> None:
         draw.integers(0, 65, 100_000).astype(np.uint16).tofile(place / f"{name}.bin")
 
 
+def pairs(folder: Path) -> None:
+    """Draw pictures and their masks, of the same names."""
+    draw = np.random.default_rng(0)
+    for place in ("data/imgs", "data/masks"):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+    for number in range(40):
+        Image.fromarray(draw.integers(0, 256, (96, 96, 3)).astype(np.uint8)).save(folder / f"data/imgs/{number}.png")
+        Image.fromarray((draw.random((96, 96)) < 0.5).astype(np.uint8)).save(folder / f"data/masks/{number}.png")
+
+
+def spoken_words(folder: Path) -> None:
+    """Write a second of noise for each of some words, and some background noise."""
+    draw = np.random.default_rng(0)
+    for place in ("train/yes", "train/no", "train/up", "train/_background_noise_", "valid/yes", "valid/no"):
+        (folder / "made" / place).mkdir(parents=True, exist_ok=True)
+        for number in range(40):
+            with wave.open(str(folder / "made" / place / f"{number}.wav"), "wb") as file:
+                file.setparams((1, 2, 16000, 0, "NONE", ""))
+                file.writeframes(draw.normal(0, 3000, 16000).astype(np.int16).tobytes())
+
+
+def molecules(folder: Path) -> None:
+    """Write small graphs, each a ring of atoms, in the files of a TU data set."""
+    raw = folder / "../data/TU/MUTAG/raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    edges, graphs, atoms = [], [], []
+    for graph in range(188):
+        first, size = len(graphs) + 1, 12 + graph % 9
+        edges += [f"{first + atom}, {first + (atom + step) % size}" for atom in range(size) for step in (1, size - 1)]
+        graphs += [str(graph + 1)] * size
+        atoms += [str(atom * graph % 7) for atom in range(size)]
+    labels = [str(graph % 2) for graph in range(188)]
+    for name, rows in (("A", edges), ("graph_indicator", graphs), ("node_labels", atoms), ("graph_labels", labels)):
+        (raw / f"MUTAG_{name}.txt").write_text("\n".join(rows) + "\n")
+
+
+def books(folder: Path) -> None:
+    """Write who has read which book, in the files of LightGCN."""
+    raw = folder / "../data/Amazon/raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(0)
+    for name, count in (("user", 2000), ("item", 3000)):
+        rows = [f"{number} {number}" for number in range(count)]
+        (raw / f"{name}_list.txt").write_text("\n".join(["org_id remap_id", *rows]) + "\n")
+    for name, count in (("train", 20), ("test", 3)):
+        rows = [" ".join(map(str, [user, *draw.integers(0, 3000, count)])) for user in range(2000)]
+        (raw / f"{name}.txt").write_text("\n".join(rows) + "\n")
+
+
+def clicks(folder: Path) -> None:
+    """Write advertisements, each with 22 features and whether it was clicked."""
+    draw = np.random.default_rng(0)
+    rows = [f"{row},{row % 2}," + ",".join(map(str, draw.integers(0, 50, 22))) for row in range(20_000)]
+    (folder / "avazu.csv").write_text("id,click\n" + "\n".join(rows) + "\n")
+
+
+def unet_config(folder: Path) -> None:
+    """Draw pictures, and write the settings of a small U-Net."""
+    pictures(["made"])(folder)
+    (folder / "config").mkdir(exist_ok=True)
+    blocks = {"down_block_types": ["DownBlock2D", "AttnDownBlock2D"], "up_block_types": ["AttnUpBlock2D", "UpBlock2D"]}
+    settings = {"_class_name": "UNet2DModel", "sample_size": 16, "block_out_channels": [32, 64], **blocks}
+    (folder / "config" / "config.json").write_text(json.dumps(settings))
+
+
+def language_model(folder: Path) -> None:
+    """Save a small GPT-2, its tokenizer, and texts to train it with."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    words("made/train.txt", "made/valid.txt", lines=1000)(folder)
+    tokenizer = Tokenizer(models.BPE(unk_token="<eos>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(vocab_size=1000, special_tokens=["<eos>"], show_progress=False)
+    tokenizer.train([str(folder / "made/train.txt")], trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<eos>", bos_token="<eos>")
+    fast.save_pretrained(folder / "model")
+    sizes = GPT2Config(vocab_size=1000, n_positions=256, n_embd=64, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
+    GPT2LMHeadModel(sizes).save_pretrained(folder / "model")
+    lines = (folder / "made/train.txt").read_text().splitlines()
+    rows = "\n".join(json.dumps({"text": line}) for line in lines)
+    (folder / "texts").mkdir(exist_ok=True)
+    (folder / "texts" / "train.jsonl").write_text(rows)
+
+
+def enwik8(folder: Path) -> None:
+    """Write 95 million characters, of which the scripts train on the first 90."""
+    with gzip.open(folder / "data" / "enwik8.gz", "wb", compresslevel=1) as file:
+        file.write(np.random.default_rng(0).integers(97, 123, 1_000_000).astype(np.uint8).tobytes() * 95)
+
+
+def both(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Make several."""
+
+    def make(folder: Path) -> None:
+        for each in makers:
+            each(folder)
+
+    return make
+
+
 SCRIPTS = [
     PublicScript("mnist", "vision, plain", "pytorch/examples", "mnist/main.py", data=mnist("../data")),
     PublicScript("hogwild", "vision, processes of its own", "pytorch/examples", "mnist_hogwild/main.py",
@@ -197,21 +301,19 @@ SCRIPTS = [
                  "implementations/cyclegan/cyclegan.py", "--dataset_name made --img_height 32 --img_width 32 "
                  "--n_residual_blocks 2 --n_cpu 2",
                  pictures([f"../../data/made/{split}/{side}" for split in ("train", "test") for side in "AB"])),
-    PublicScript("dlrm", "recommender", "facebookresearch/dlrm", "dlrm_s_pytorch.py",
-                 "--data-generation=random --mini-batch-size=128 --num-batches=100000 --data-size=100000000 "
-                 "--arch-embedding-size=1000-1000-1000 --arch-sparse-feature-size=16 --arch-mlp-bot=13-64-16 "
-                 "--arch-mlp-top=64-32-1 --print-freq=100"),
     PublicScript("timm", "vision, timm", "huggingface/pytorch-image-models", "train.py",
                  "--data-dir made --model resnet18 --img-size 64 -b 8 --num-classes 2 --workers 2 --device cpu --epochs 3",
                  pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128)),
     PublicScript("timm_accumulate", "vision, timm, accumulated gradients", "huggingface/pytorch-image-models", "train.py",
-                 "--data-dir made --model vit_tiny_patch16_224 --img-size 64 -b 4 --grad-accum-steps 4 --num-classes 2 "
+                 "--data-dir made --model vit_tiny_patch16_224 --model-kwargs img_size=64 --img-size 64 -b 4 --grad-accum-steps 4 --num-classes 2 "
                  "--workers 2 --device cpu --epochs 3 --mixup 0.2 --model-ema",
                  pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128)),
     PublicScript("lightning_transformer", "language, Lightning", "Lightning-AI/pytorch-lightning",
-                 "examples/pytorch/basics/transformer.py", data=words("data/wikitext-2.txt", lines=2000)),
-    PublicScript("lightning_dqn", "RL, Lightning", "Lightning-AI/pytorch-lightning",
-                 "examples/pytorch/domain_templates/reinforce_learn_Qnet.py"),
+                 "examples/pytorch/basics/transformer.py", data=words("data/wikitext-2.txt", lines=20000)),
+    PublicScript("lightning_ddp", "vision, Lightning starts a second rank", "Lightning-AI/pytorch-lightning",
+                 "examples/pytorch/basics/autoencoder.py",
+                 "--trainer.accelerator=cpu --trainer.devices=2 --trainer.strategy=ddp",
+                 both(mnist("data"), mnist("../../Datasets", 60_000))),
     PublicScript("fabric_mnist", "vision, Fabric", "Lightning-AI/pytorch-lightning",
                  "examples/fabric/image_classifier/train_fabric.py", "", mnist("../../../Datasets")),
     PublicScript("fabric_ppo", "RL, Fabric", "Lightning-AI/pytorch-lightning",
@@ -221,13 +323,38 @@ SCRIPTS = [
     PublicScript("x_transformers", "language, no loader", "lucidrains/x-transformers", "train_copy.py",
                  environment={"PYTHONPATH": "{root}"}),
     PublicScript("unet", "vision, segmentation", "milesial/Pytorch-UNet", "train.py", "--scale 0.5 --epochs 2 "
-                 "--batch-size 1", pictures(["data/imgs", "data/masks"], 40)),
+                 "--batch-size 1", pairs),
     PublicScript("diffusion", "diffusion, Accelerate", "huggingface/diffusers",
                  "examples/unconditional_image_generation/train_unconditional.py",
                  "--train_data_dir made --resolution 16 --train_batch_size 2 --dataloader_num_workers 2 "
-                 "--output_dir out --num_epochs 2 --model_config_name_or_path config", pictures(["made"], 64)),
+                 "--output_dir out --num_epochs 2 --model_config_name_or_path config", unet_config),
     PublicScript("tcn_adding", "series, convolutions", "locuslab/TCN", "TCN/adding_problem/add_test.py",
                  "--cuda", environment={"PYTHONPATH": "{root}"}),
     PublicScript("ignite_mnist", "vision, Ignite", "pytorch/ignite", "examples/mnist/mnist.py", data=mnist(".")),
     PublicScript("ignite_reinforce", "RL, Ignite", "pytorch/ignite", "examples/reinforcement_learning/reinforce.py"),
+    PublicScript("lightgcn", "recommender, graph", "pyg-team/pytorch_geometric", "examples/lightgcn.py", data=books),
+    PublicScript("gin", "graphs, PyG's loader", "pyg-team/pytorch_geometric", "examples/mutag_gin.py",
+                 "--epochs 100000", molecules),
+    PublicScript("fm", "recommender, LMDB", "rixwew/pytorch-fm", "examples/main.py", "--dataset_name avazu "
+                 "--dataset_path avazu.csv --model_name dfm --batch_size 256 --device cpu --save_dir .", clicks,
+                 environment={"PYTHONPATH": "{root}"}),
+    PublicScript("timm_torchrun", "vision, timm, two ranks", "huggingface/pytorch-image-models", "train.py",
+                 "--data-dir made --model resnet18 --img-size 64 -b 8 --num-classes 2 --workers 1 --device cpu --epochs 3",
+                 pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128),
+                 launcher="torchrun --nproc_per_node=2"),
+    PublicScript("speech", "audio, librosa", "tugstugi/pytorch-speech-commands", "train_speech_commands.py",
+                 "--train-dataset made/train --valid-dataset made/valid --background-noise "
+                 "made/train/_background_noise_ --batch-size 8 --dataload-workers-nums 2 --model resnet18", spoken_words),
+    PublicScript("torchvision", "vision, torchvision's reference", "Ezra-Yu/vision",
+                 "references/classification/train.py", "--data-path made --model resnet18 --device cpu -b 8 -j 2 "
+                 "--epochs 3 --train-crop-size 64 --val-crop-size 64 --val-resize-size 72",
+                 pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128)),
+    PublicScript("rpc_agents", "RL, mp.spawn and RPC", "pytorch/examples", "distributed/rpc/rl/main.py"),
+    PublicScript("muon", "language, an optimizer that is not torch's", "lucidrains/x-transformers",
+                 "train_with_muon.py", data=enwik8, environment={"PYTHONPATH": "{root}"}),
+    PublicScript("trl_sft", "language, Trainer", "huggingface/trl", "trl/scripts/sft.py",
+                 "--model_name_or_path model --dataset_name texts --output_dir out --per_device_train_batch_size 4 "
+                 "--max_length 64 --use_cpu --bf16 False --report_to none --gradient_checkpointing False",
+                 language_model),
+    PublicScript("regression", "no optimizer and no loader", "pytorch/examples", "regression/main.py"),
 ]
