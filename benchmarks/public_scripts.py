@@ -8,11 +8,9 @@ with `[test]`, they need these:
         einops einx loguru torch_einops_utils matplotlib scikit-learn tensorboard tensorboardX tyro wandb requests six
 """
 
-import gzip
 import json
 import random
 import struct
-import wave
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,17 +159,6 @@ def pairs(folder: Path) -> None:
         Image.fromarray((draw.random((96, 96)) < 0.5).astype(np.uint8)).save(folder / f"data/masks/{number}.png")
 
 
-def spoken_words(folder: Path) -> None:
-    """Write a second of noise for each of some words, and some background noise."""
-    draw = np.random.default_rng(0)
-    for place in ("train/yes", "train/no", "train/up", "train/_background_noise_", "valid/yes", "valid/no"):
-        (folder / "made" / place).mkdir(parents=True, exist_ok=True)
-        for number in range(40):
-            with wave.open(str(folder / "made" / place / f"{number}.wav"), "wb") as file:
-                file.setparams((1, 2, 16000, 0, "NONE", ""))
-                file.writeframes(draw.normal(0, 3000, 16000).astype(np.int16).tobytes())
-
-
 def molecules(folder: Path) -> None:
     """Write small graphs, each a ring of atoms, in the files of a TU data set."""
     raw = folder / "../data/TU/MUTAG/raw"
@@ -236,10 +223,7 @@ def language_model(folder: Path) -> None:
     (folder / "texts" / "train.jsonl").write_text(rows)
 
 
-def enwik8(folder: Path) -> None:
-    """Write 95 million characters, of which the scripts train on the first 90."""
-    with gzip.open(folder / "data" / "enwik8.gz", "wb", compresslevel=1) as file:
-        file.write(np.random.default_rng(0).integers(97, 123, 1_000_000).astype(np.uint8).tobytes() * 95)
+CLASSES = [f"made/{split}/{name}" for split in ("train", "val") for name in ("ash", "elm", "fir", "oak", "yew")]
 
 
 def both(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
@@ -302,12 +286,12 @@ SCRIPTS = [
                  "--n_residual_blocks 2 --n_cpu 2",
                  pictures([f"../../data/made/{split}/{side}" for split in ("train", "test") for side in "AB"])),
     PublicScript("timm", "vision, timm", "huggingface/pytorch-image-models", "train.py",
-                 "--data-dir made --model resnet18 --img-size 64 -b 8 --num-classes 2 --workers 2 --device cpu --epochs 3",
-                 pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128)),
-    PublicScript("timm_accumulate", "vision, timm, accumulated gradients", "huggingface/pytorch-image-models", "train.py",
-                 "--data-dir made --model vit_tiny_patch16_224 --model-kwargs img_size=64 --img-size 64 -b 4 --grad-accum-steps 4 --num-classes 2 "
-                 "--workers 2 --device cpu --epochs 3 --mixup 0.2 --model-ema",
-                 pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128)),
+                 "--data-dir made --model resnet18 --img-size 64 -b 8 --num-classes 5 --workers 2 --device cpu --epochs 3",
+                 pictures(CLASSES)),
+    PublicScript("timm_accumulate", "vision, timm, accumulated gradients, an optimizer of its own", "huggingface/pytorch-image-models", "train.py",
+                 "--data-dir made --model vit_tiny_patch16_224 --model-kwargs img_size=64 --img-size 64 -b 4 --grad-accum-steps 4 --num-classes 5 "
+                 "--workers 2 --device cpu --epochs 3 --mixup 0.2 --model-ema --opt lamb",
+                 pictures(CLASSES)),
     PublicScript("lightning_transformer", "language, Lightning", "Lightning-AI/pytorch-lightning",
                  "examples/pytorch/basics/transformer.py", data=words("data/wikitext-2.txt", lines=20000)),
     PublicScript("lightning_ddp", "vision, Lightning starts a second rank", "Lightning-AI/pytorch-lightning",
@@ -338,23 +322,26 @@ SCRIPTS = [
     PublicScript("fm", "recommender, LMDB", "rixwew/pytorch-fm", "examples/main.py", "--dataset_name avazu "
                  "--dataset_path avazu.csv --model_name dfm --batch_size 256 --device cpu --save_dir .", clicks,
                  environment={"PYTHONPATH": "{root}"}),
-    PublicScript("timm_torchrun", "vision, timm, two ranks", "huggingface/pytorch-image-models", "train.py",
-                 "--data-dir made --model resnet18 --img-size 64 -b 8 --num-classes 2 --workers 1 --device cpu --epochs 3",
-                 pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128),
-                 launcher="torchrun --nproc_per_node=2"),
-    PublicScript("speech", "audio, librosa", "tugstugi/pytorch-speech-commands", "train_speech_commands.py",
-                 "--train-dataset made/train --valid-dataset made/valid --background-noise "
-                 "made/train/_background_noise_ --batch-size 8 --dataload-workers-nums 2 --model resnet18", spoken_words),
     PublicScript("torchvision", "vision, torchvision's reference", "Ezra-Yu/vision",
                  "references/classification/train.py", "--data-path made --model resnet18 --device cpu -b 8 -j 2 "
                  "--epochs 3 --train-crop-size 64 --val-crop-size 64 --val-resize-size 72",
-                 pictures([f"made/{split}/{name}" for split in ("train", "val") for name in ("one", "two")], 128)),
+                 pictures(CLASSES)),
     PublicScript("rpc_agents", "RL, mp.spawn and RPC", "pytorch/examples", "distributed/rpc/rl/main.py"),
-    PublicScript("muon", "language, an optimizer that is not torch's", "lucidrains/x-transformers",
-                 "train_with_muon.py", data=enwik8, environment={"PYTHONPATH": "{root}"}),
     PublicScript("trl_sft", "language, Trainer", "huggingface/trl", "trl/scripts/sft.py",
                  "--model_name_or_path model --dataset_name texts --output_dir out --per_device_train_batch_size 4 "
                  "--max_length 64 --use_cpu --bf16 False --report_to none --gradient_checkpointing False",
                  language_model),
     PublicScript("regression", "no optimizer and no loader", "pytorch/examples", "regression/main.py"),
+    PublicScript("trl_torchrun", "language, Trainer, torchrun", "huggingface/trl", "trl/scripts/sft.py",
+                 "--model_name_or_path model --dataset_name texts --output_dir out --per_device_train_batch_size 4 "
+                 "--max_length 64 --use_cpu --bf16 False --report_to none --gradient_checkpointing False",
+                 language_model, launcher="torchrun --nproc_per_node=2"),
+    PublicScript("diffusion_launch", "diffusion, Accelerate's launcher", "huggingface/diffusers",
+                 "examples/unconditional_image_generation/train_unconditional.py",
+                 "--train_data_dir made --resolution 16 --train_batch_size 2 --dataloader_num_workers 1 "
+                 "--output_dir out --num_epochs 2 --model_config_name_or_path config", unet_config,
+                 launcher="accelerate launch --cpu --num_processes=2 --num_machines=1 --mixed_precision=no "
+                 "--dynamo_backend=no"),
+    PublicScript("music", "music, convolutions over notes", "locuslab/TCN", "TCN/poly_music/music_test.py",
+                 "--cuda", environment={"PYTHONPATH": "{root}"}),
 ]

@@ -105,10 +105,10 @@ def run_all(script: PublicScript, arguments: argparse.Namespace):
         folder = root / (Path(script.script).parent if script.folder is None else script.folder)
         folder.mkdir(exist_ok=True)
         script.data(folder)
-        started = [*shlex.split(script.launcher), str(root / script.script), *shlex.split(script.arguments)]
+        started = [*launcher(script), str(root / script.script), *shlex.split(script.arguments)]
         for instrument in arguments.instruments:
             command, read = INSTRUMENTS[instrument]
-            line = command(started, script, arguments.seconds)
+            line = command(started, arguments.seconds)
             limit = PLAIN_S if instrument == "plain" else arguments.limit
             ended = run(line, folder, environment(script, root), limit)
             yield judged(script, instrument, ended, folder, read)
@@ -256,39 +256,44 @@ def workshop_command(*words: str) -> list[str]:
     return [str(Path(sys.executable).with_name("workshop")), *words]
 
 
-def plain(started: list[str], script: PublicScript) -> list[str]:
+def launcher(script: PublicScript) -> list[str]:
+    """Return what comes before the script: torchrun, which the workshop knows by name, or another script."""
+    words = shlex.split(script.launcher)
+    return words if words[:1] in ([], ["torchrun"]) else [str(Path(sys.executable).with_name(words[0])), *words[1:]]
+
+
+def plain(started: list[str]) -> list[str]:
     """Return the command without an instrument."""
-    python = ["-m", "torch.distributed.run", *started[1:]] if script.launcher.startswith("torchrun") else started
-    return [sys.executable, *python]
+    return [sys.executable, *(["-m", "torch.distributed.run", *started[1:]] if started[0] == "torchrun" else started)]
 
 
-INSTRUMENTS: dict[str, tuple[Callable[[list[str], PublicScript, float], list[str]], Callable[[Ended, Path], Reading]]]
+INSTRUMENTS: dict[str, tuple[Callable[[list[str], float], list[str]], Callable[[Ended, Path], Reading]]]
 INSTRUMENTS = {
-    "plain": (lambda started, script, seconds: plain(started, script), read_plain),
+    "plain": (lambda started, seconds: plain(started), read_plain),
     "measure": (
-        lambda started, script, seconds: workshop_command("measure", "--json", "--seconds", str(seconds), *started),
+        lambda started, seconds: workshop_command("measure", "--json", "--seconds", str(seconds), *started),
         read_measure,
     ),
     "lines": (
-        lambda started, script, seconds: workshop_command(
+        lambda started, seconds: workshop_command(
             "record", "lines", "--seconds", str(seconds), "-o", "real.lprof", "--", *started
         ),
         read_lines,
     ),
     "py-spy": (
-        lambda started, script, seconds: workshop_command(
-            "record", "py-spy", "--seconds", str(seconds), "-o", "real.raw", "--", *plain(started, script)
+        lambda started, seconds: workshop_command(
+            "record", "py-spy", "--seconds", str(seconds), "-o", "real.raw", "--", *plain(started)
         ),
         read_py_spy,
     ),
     "torch": (
-        lambda started, script, seconds: workshop_command(
+        lambda started, seconds: workshop_command(
             "record", "torch", "--stop", "--prof-dir", "real-prof", "--", *started
         ),
         read_torch,
     ),
     "compare": (
-        lambda started, script, seconds: workshop_command("compare", "--json", started[0], *started),
+        lambda started, seconds: workshop_command("compare", "--json", started[0], *started),
         read_compare,
     ),
 }
