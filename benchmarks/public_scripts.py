@@ -1,11 +1,8 @@
 """Forty public training scripts, each at a named commit, with its arguments and the data that is made for it.
 
-Their repositories are not part of the project. None of their code is edited: what a script needs to be short, and to
-run without a GPU and a network, is in its arguments, its environment and its data. Beside the packages of the project
-with `[test]`, they need these:
-
-    pip install torchaudio torch_geometric timm diffusers datasets evaluate peft trl gymnasium==0.29.1 pytorch-ignite \\
-        einops einx loguru torch_einops_utils matplotlib scikit-learn tensorboard tensorboardX tyro wandb requests six
+None of their code is here, and none of it is edited: whatever a script needs to be short, and to run without a GPU and
+a network, is in its arguments, its environment and its data. The packages that they need, beside those of the project
+with its extra `test`, are in `REQUIREMENTS`.
 """
 
 import json
@@ -18,12 +15,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+REQUIREMENTS = (
+    "datasets diffusers einops einx evaluate gymnasium==0.29.1 jsonargparse[signatures] "
+    "loguru matplotlib peft pytorch-ignite requests scikit-learn six tensorboard tensorboardX timm torch-einops-utils "
+    "torch_geometric trl tyro wandb"
+)
+
 COMMITS = {
-    "Diego999/pyGAT": "3664f2dc90cbf971564c0bf186dc794f12446d0c",
     "Lightning-AI/pytorch-lightning": "7f0c3436cd3f6ad3753125672024fc415cbcb414",
     "eriklindernoren/PyTorch-GAN": "36d3c77e5ff20ebe0aeefd322326a134a279b93e",
     "Ezra-Yu/vision": "aea748b3ef0387b0b6ac1efa8aee07bb109a9561",
-    "huggingface/accelerate": "16cb6eb80dd9aa8b4df1a63ef57863e455d53b83",
     "huggingface/diffusers": "58eb52c0803ea9af3abec60841c2a093bdf1f951",
     "huggingface/pytorch-image-models": "aa4b5850c1543fa488abf260f18390eda46cf85d",
     "karpathy/minGPT": "37baab71b9abea1b76ab957409a1cc2fbfba8a26",
@@ -36,9 +37,7 @@ COMMITS = {
     "pytorch/ignite": "de08e799cfb55a6cf4aa778575d6bad725385453",
     "rixwew/pytorch-fm": "f74ad19771eda104e99874d19dc892e988ec53fa",
     "huggingface/trl": "f2cd57710ae345ea6428ae95363267fcf38a3dc8",
-    "tugstugi/pytorch-speech-commands": "36f3cd9e0d2b2d50cf4b023c9af1544fdfeeb886",
     "vwxyzjn/cleanrl": "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb",
-    "yunjey/pytorch-tutorial": "0500d3df5a2a8080ccfccbc00aca0eacc21818db",
 }
 
 
@@ -57,9 +56,7 @@ class PublicScript:
     """Its path in the repository."""
     arguments: str = ""
     data: Callable[[Path], None] = no_data
-    """Makes the data, given the folder in which the script runs."""
-    folder: str | None = None
-    """The folder in which it runs, in the repository; by default its own."""
+    """Makes the data, given the folder in which the script runs: its own."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables; `{root}` stands for the folder of the repository."""
     launcher: str = ""
@@ -223,9 +220,6 @@ def language_model(folder: Path) -> None:
     (folder / "texts" / "train.jsonl").write_text(rows)
 
 
-CLASSES = [f"made/{split}/{name}" for split in ("train", "val") for name in ("ash", "elm", "fir", "oak", "yew")]
-
-
 def both(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
     """Make several."""
 
@@ -236,112 +230,110 @@ def both(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
     return make
 
 
+CLASSES = pictures(
+    [f"made/{split}/{name}" for split in ("train", "val") for name in "ash elm fir oak yew".split()], 128
+)
+DOMAINS = pictures([f"../../data/made/{split}/{name}" for split in ("train", "test") for name in "AB"])
+WIKITEXT = words(*(f"data/wikitext-2/{split}.txt" for split in ("train", "valid", "test")))
+WIKITEXT_OF_LIGHTNING = words("data/wikitext-2.txt", lines=20_000)
+
+OWN_PACKAGE = {"PYTHONPATH": "{root}"}
+"""For a script that imports a package of its repository."""
+
+NANO = (
+    "--device=cpu --dtype=float32 --dataset=shakespeare_char --batch_size=4 --block_size=64 --n_layer=2 --n_head=4 "
+    "--n_embd=128 --eval_iters=5 "
+)
+TIMM = "--data-dir made --img-size 64 --num-classes 5 --workers 2 --device cpu --epochs 3 "
+SFT = (
+    "--model_name_or_path model --dataset_name texts --output_dir out --per_device_train_batch_size 4 --max_length 64 "
+    "--use_cpu --bf16 False --report_to none --gradient_checkpointing False"
+)
+DIFFUSION = (
+    "--train_data_dir made --resolution 16 --train_batch_size 2 --dataloader_num_workers 2 --output_dir out "
+    "--num_epochs 2 --model_config_name_or_path config"
+)
+LAUNCH = "accelerate launch --cpu --num_processes=2 --num_machines=1 --mixed_precision=no --dynamo_backend=no"
+
+# fmt: off
 SCRIPTS = [
-    PublicScript("mnist", "vision, plain", "pytorch/examples", "mnist/main.py", data=mnist("../data")),
+    PublicScript("mnist", "vision", "pytorch/examples", "mnist/main.py", "", mnist("../data")),
     PublicScript("hogwild", "vision, processes of its own", "pytorch/examples", "mnist_hogwild/main.py",
                  "--num-processes 2", mnist("../data")),
-    PublicScript("mnist_rnn", "vision, LSTM", "pytorch/examples", "mnist_rnn/main.py", data=mnist("../data")),
     PublicScript("forward_forward", "vision, an optimizer for each layer", "pytorch/examples",
-                 "mnist_forward_forward/main.py", "--train_size 5000 --test_size 500", mnist("data", 5000)),
-    PublicScript("word_language_model", "language, no optimizer", "pytorch/examples", "word_language_model/main.py",
-                 "--model LSTM", words(*(f"data/wikitext-2/{each}.txt" for each in ("train", "valid", "test")))),
-    PublicScript("word_transformer", "language, AdamW by option", "pytorch/examples", "word_language_model/main.py",
-                 "--model Transformer --use-optimizer --lr 0.001 --bptt 16",
-                 words(*(f"data/wikitext-2/{each}.txt" for each in ("train", "valid", "test")))),
-    PublicScript("dcgan", "GAN", "pytorch/examples", "dcgan/main.py", "--dataset fake --batchSize 8 --ngf 16 --ndf 16 --outf ."),
+                 "mnist_forward_forward/main.py", "--train_size 5000 --test_size 500", mnist("data")),
     PublicScript("vae", "vision, VAE", "pytorch/examples", "vae/main.py", "--epochs 1000", mnist("../data")),
-    PublicScript("siamese", "vision, pairs", "pytorch/examples", "siamese_network/main.py", data=mnist("../data")),
-    PublicScript("sine_lbfgs", "series, LBFGS with closures", "pytorch/examples", "time_sequence_prediction/train.py",
-                 data=sine_waves, environment={"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}),
+    PublicScript("siamese", "vision, pairs", "pytorch/examples", "siamese_network/main.py", "", mnist("../data")),
     PublicScript("super_resolution", "vision, images from disk", "pytorch/examples", "super_resolution/main.py",
                  "--upscale_factor 3 --batchSize 4 --nEpochs 30 --lr 0.001",
                  pictures(["dataset/BSDS300/images/train", "dataset/BSDS300/images/test"], side=320)),
-    PublicScript("imagenet", "vision, made data", "pytorch/examples", "imagenet/main.py",
+    PublicScript("imagenet", "vision, torchvision's models", "pytorch/examples", "imagenet/main.py",
                  "--dummy -a resnet18 -b 8 -j 2 --epochs 1"),
-    PublicScript("gat", "graphs, whole graph a step", "pytorch/examples", "gat/main.py", data=cora("cora")),
-    PublicScript("pyGAT", "graphs, whole graph a step", "Diego999/pyGAT", "train.py", "--hidden 4 --nb_heads 2",
-                 cora("data/cora")),
-    PublicScript("reinforce", "RL, episodes that grow", "pytorch/examples", "reinforcement_learning/reinforce.py"),
-    PublicScript("actor_critic", "RL, episodes that grow", "pytorch/examples",
-                 "reinforcement_learning/actor_critic.py"),
-    PublicScript("minGPT", "language, a trainer of its own", "karpathy/minGPT", "projects/adder/adder.py",
-                 "--trainer.device=cpu", environment={"PYTHONPATH": "{root}"}),
-    PublicScript("nanoGPT", "language, plain", "karpathy/nanoGPT", "train.py", "--device=cpu --compile=False "
-                 "--dataset=shakespeare_char --gradient_accumulation_steps=4 --batch_size=4 --block_size=64 "
-                 "--n_layer=4 --n_head=4 --n_embd=128 --eval_iters=5 --dtype=float32", shakespeare),
-    PublicScript("nanoGPT_compile", "language, torch.compile", "karpathy/nanoGPT", "train.py", "--device=cpu "
-                 "--compile=True --dataset=shakespeare_char --gradient_accumulation_steps=1 --batch_size=4 "
-                 "--block_size=64 --n_layer=2 --n_head=4 --n_embd=128 --eval_iters=5 --dtype=float32", shakespeare),
-    PublicScript("cleanrl_dqn", "RL, replay", "vwxyzjn/cleanrl", "cleanrl/dqn.py", "--learning-starts 1000",
-                 environment={"PYTHONPATH": "{root}"}),
-    PublicScript("cleanrl_ppo", "RL, rollouts", "vwxyzjn/cleanrl", "cleanrl/ppo.py"),
-    PublicScript("cleanrl_sac", "RL, three optimizers", "vwxyzjn/cleanrl", "cleanrl/sac_continuous_action.py",
-                 "--env-id Pendulum-v1 --learning-starts 500", environment={"PYTHONPATH": "{root}"}),
-    PublicScript("gan", "GAN", "eriklindernoren/PyTorch-GAN", "implementations/gan/gan.py", "",
-                 mnist("../../data/mnist")),
-    PublicScript("wgan_gp", "GAN, double backward", "eriklindernoren/PyTorch-GAN", "implementations/wgan_gp/wgan_gp.py",
-                 data=mnist("../../data/mnist")),
-    PublicScript("cyclegan", "GAN, images from disk", "eriklindernoren/PyTorch-GAN",
-                 "implementations/cyclegan/cyclegan.py", "--dataset_name made --img_height 32 --img_width 32 "
-                 "--n_residual_blocks 2 --n_cpu 2",
-                 pictures([f"../../data/made/{split}/{side}" for split in ("train", "test") for side in "AB"])),
+    PublicScript("torchvision", "vision, torchvision's references", "Ezra-Yu/vision",
+                 "references/classification/train.py", "--data-path made --model resnet18 --device cpu -b 8 -j 2 "
+                 "--epochs 3 --train-crop-size 64 --val-crop-size 64 --val-resize-size 72", CLASSES),
     PublicScript("timm", "vision, timm", "huggingface/pytorch-image-models", "train.py",
-                 "--data-dir made --model resnet18 --img-size 64 -b 8 --num-classes 5 --workers 2 --device cpu --epochs 3",
-                 pictures(CLASSES)),
-    PublicScript("timm_accumulate", "vision, timm, accumulated gradients, an optimizer of its own", "huggingface/pytorch-image-models", "train.py",
-                 "--data-dir made --model vit_tiny_patch16_224 --model-kwargs img_size=64 --img-size 64 -b 4 --grad-accum-steps 4 --num-classes 5 "
-                 "--workers 2 --device cpu --epochs 3 --mixup 0.2 --model-ema --opt lamb",
-                 pictures(CLASSES)),
-    PublicScript("lightning_transformer", "language, Lightning", "Lightning-AI/pytorch-lightning",
-                 "examples/pytorch/basics/transformer.py", data=words("data/wikitext-2.txt", lines=20000)),
-    PublicScript("lightning_ddp", "vision, Lightning starts a second rank", "Lightning-AI/pytorch-lightning",
+                 TIMM + "--model resnet18 -b 8", CLASSES),
+    PublicScript("timm_accumulate", "vision, timm, gradients of four batches, an optimizer that is not torch's",
+                 "huggingface/pytorch-image-models", "train.py", TIMM + "--model vit_tiny_patch16_224 -b 4 --opt lamb "
+                 "--model-kwargs img_size=64 --grad-accum-steps 4 --mixup 0.2 --model-ema", CLASSES),
+    PublicScript("unet", "vision, segmentation", "milesial/Pytorch-UNet", "train.py",
+                 "--scale 0.5 --epochs 2 --batch-size 1", pairs),
+    PublicScript("ignite_mnist", "vision, Ignite", "pytorch/ignite", "examples/mnist/mnist.py", "", mnist(".")),
+    PublicScript("lightning_ddp", "vision, Lightning, which starts a second rank", "Lightning-AI/pytorch-lightning",
                  "examples/pytorch/basics/autoencoder.py",
                  "--trainer.accelerator=cpu --trainer.devices=2 --trainer.strategy=ddp",
                  both(mnist("data"), mnist("../../Datasets", 60_000))),
     PublicScript("fabric_mnist", "vision, Fabric", "Lightning-AI/pytorch-lightning",
                  "examples/fabric/image_classifier/train_fabric.py", "", mnist("../../../Datasets")),
+    PublicScript("dcgan", "GAN", "pytorch/examples", "dcgan/main.py",
+                 "--dataset fake --batchSize 8 --ngf 16 --ndf 16 --outf ."),
+    PublicScript("wgan_gp", "GAN, double backward", "eriklindernoren/PyTorch-GAN",
+                 "implementations/wgan_gp/wgan_gp.py", "", mnist("../../data/mnist")),
+    PublicScript("cyclegan", "GAN, images from disk", "eriklindernoren/PyTorch-GAN",
+                 "implementations/cyclegan/cyclegan.py", "--dataset_name made --img_height 32 --img_width 32 "
+                 "--n_residual_blocks 2 --n_cpu 2", DOMAINS),
+    PublicScript("diffusion", "diffusion, Accelerate", "huggingface/diffusers",
+                 "examples/unconditional_image_generation/train_unconditional.py", DIFFUSION, unet_config),
+    PublicScript("diffusion_launch", "diffusion, Accelerate's launcher", "huggingface/diffusers",
+                 "examples/unconditional_image_generation/train_unconditional.py", DIFFUSION, unet_config,
+                 launcher=LAUNCH),
+    PublicScript("word_language_model", "language, no optimizer", "pytorch/examples", "word_language_model/main.py",
+                 "--model LSTM", WIKITEXT),
+    PublicScript("minGPT", "language, a trainer of its own", "karpathy/minGPT", "projects/adder/adder.py",
+                 "--trainer.device=cpu", environment=OWN_PACKAGE),
+    PublicScript("nanoGPT", "language, gradients of four batches", "karpathy/nanoGPT", "train.py",
+                 NANO + "--compile=False --gradient_accumulation_steps=4", shakespeare),
+    PublicScript("nanoGPT_compile", "language, torch.compile", "karpathy/nanoGPT", "train.py",
+                 NANO + "--compile=True --gradient_accumulation_steps=1", shakespeare),
+    PublicScript("x_transformers", "language, no DataLoader", "lucidrains/x-transformers", "train_copy.py",
+                 environment=OWN_PACKAGE),
+    PublicScript("trl", "language, Trainer", "huggingface/trl", "trl/scripts/sft.py", SFT, language_model),
+    PublicScript("trl_torchrun", "language, Trainer, torchrun", "huggingface/trl", "trl/scripts/sft.py", SFT,
+                 language_model, launcher="torchrun --nproc_per_node=2"),
+    PublicScript("lightning_transformer", "language, Lightning", "Lightning-AI/pytorch-lightning",
+                 "examples/pytorch/basics/transformer.py", "", WIKITEXT_OF_LIGHTNING),
+    PublicScript("reinforce", "RL, episodes that grow", "pytorch/examples", "reinforcement_learning/reinforce.py"),
+    PublicScript("cleanrl_dqn", "RL, replay", "vwxyzjn/cleanrl", "cleanrl/dqn.py", "--learning-starts 1000",
+                 environment=OWN_PACKAGE),
+    PublicScript("cleanrl_ppo", "RL, rollouts", "vwxyzjn/cleanrl", "cleanrl/ppo.py"),
+    PublicScript("cleanrl_sac", "RL, three optimizers", "vwxyzjn/cleanrl", "cleanrl/sac_continuous_action.py",
+                 "--env-id Pendulum-v1 --learning-starts 500", environment=OWN_PACKAGE),
     PublicScript("fabric_ppo", "RL, Fabric", "Lightning-AI/pytorch-lightning",
                  "examples/fabric/reinforcement_learning/train_fabric.py"),
-    PublicScript("fabric_language", "language, Fabric", "Lightning-AI/pytorch-lightning",
-                 "examples/fabric/language_model/train.py", data=words("data/wikitext-2.txt", lines=20000)),
-    PublicScript("x_transformers", "language, no loader", "lucidrains/x-transformers", "train_copy.py",
-                 environment={"PYTHONPATH": "{root}"}),
-    PublicScript("unet", "vision, segmentation", "milesial/Pytorch-UNet", "train.py", "--scale 0.5 --epochs 2 "
-                 "--batch-size 1", pairs),
-    PublicScript("diffusion", "diffusion, Accelerate", "huggingface/diffusers",
-                 "examples/unconditional_image_generation/train_unconditional.py",
-                 "--train_data_dir made --resolution 16 --train_batch_size 2 --dataloader_num_workers 2 "
-                 "--output_dir out --num_epochs 2 --model_config_name_or_path config", unet_config),
-    PublicScript("tcn_adding", "series, convolutions", "locuslab/TCN", "TCN/adding_problem/add_test.py",
-                 "--cuda", environment={"PYTHONPATH": "{root}"}),
-    PublicScript("ignite_mnist", "vision, Ignite", "pytorch/ignite", "examples/mnist/mnist.py", data=mnist(".")),
-    PublicScript("ignite_reinforce", "RL, Ignite", "pytorch/ignite", "examples/reinforcement_learning/reinforce.py"),
-    PublicScript("lightgcn", "recommender, graph", "pyg-team/pytorch_geometric", "examples/lightgcn.py", data=books),
-    PublicScript("gin", "graphs, PyG's loader", "pyg-team/pytorch_geometric", "examples/mutag_gin.py",
-                 "--epochs 100000", molecules),
+    PublicScript("rpc_agents", "RL, mp.spawn and RPC", "pytorch/examples", "distributed/rpc/rl/main.py"),
+    PublicScript("gat", "graphs, the whole graph in a step", "pytorch/examples", "gat/main.py", "", cora("cora")),
+    PublicScript("gin", "graphs, PyG", "pyg-team/pytorch_geometric", "examples/mutag_gin.py", "--epochs 100000",
+                 molecules),
+    PublicScript("lightgcn", "recommender, PyG", "pyg-team/pytorch_geometric", "examples/lightgcn.py", "", books),
     PublicScript("fm", "recommender, LMDB", "rixwew/pytorch-fm", "examples/main.py", "--dataset_name avazu "
                  "--dataset_path avazu.csv --model_name dfm --batch_size 256 --device cpu --save_dir .", clicks,
-                 environment={"PYTHONPATH": "{root}"}),
-    PublicScript("torchvision", "vision, torchvision's reference", "Ezra-Yu/vision",
-                 "references/classification/train.py", "--data-path made --model resnet18 --device cpu -b 8 -j 2 "
-                 "--epochs 3 --train-crop-size 64 --val-crop-size 64 --val-resize-size 72",
-                 pictures(CLASSES)),
-    PublicScript("rpc_agents", "RL, mp.spawn and RPC", "pytorch/examples", "distributed/rpc/rl/main.py"),
-    PublicScript("trl_sft", "language, Trainer", "huggingface/trl", "trl/scripts/sft.py",
-                 "--model_name_or_path model --dataset_name texts --output_dir out --per_device_train_batch_size 4 "
-                 "--max_length 64 --use_cpu --bf16 False --report_to none --gradient_checkpointing False",
-                 language_model),
-    PublicScript("regression", "no optimizer and no loader", "pytorch/examples", "regression/main.py"),
-    PublicScript("trl_torchrun", "language, Trainer, torchrun", "huggingface/trl", "trl/scripts/sft.py",
-                 "--model_name_or_path model --dataset_name texts --output_dir out --per_device_train_batch_size 4 "
-                 "--max_length 64 --use_cpu --bf16 False --report_to none --gradient_checkpointing False",
-                 language_model, launcher="torchrun --nproc_per_node=2"),
-    PublicScript("diffusion_launch", "diffusion, Accelerate's launcher", "huggingface/diffusers",
-                 "examples/unconditional_image_generation/train_unconditional.py",
-                 "--train_data_dir made --resolution 16 --train_batch_size 2 --dataloader_num_workers 1 "
-                 "--output_dir out --num_epochs 2 --model_config_name_or_path config", unet_config,
-                 launcher="accelerate launch --cpu --num_processes=2 --num_machines=1 --mixed_precision=no "
-                 "--dynamo_backend=no"),
-    PublicScript("music", "music, convolutions over notes", "locuslab/TCN", "TCN/poly_music/music_test.py",
-                 "--cuda", environment={"PYTHONPATH": "{root}"}),
+                 environment=OWN_PACKAGE),
+    PublicScript("sine_lbfgs", "series, LBFGS with closures", "pytorch/examples", "time_sequence_prediction/train.py",
+                 "", sine_waves, environment={"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}),
+    PublicScript("tcn_adding", "series, convolutions", "locuslab/TCN", "TCN/adding_problem/add_test.py", "--cuda",
+                 environment=OWN_PACKAGE),
+    PublicScript("music", "audio, as notes", "locuslab/TCN", "TCN/poly_music/music_test.py", "--cuda",
+                 environment=OWN_PACKAGE),
 ]
+# fmt: on

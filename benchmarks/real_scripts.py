@@ -4,8 +4,8 @@
 
 The scripts, their commits and their data are in `public_scripts.py`, and so are the packages that they need. The folder
 has a clone, or a plain copy, of each repository, as OWNER/NAME or OWNER+NAME. Each script is written, as its commit has
-it, into a folder that is deleted afterwards, and runs there under each instrument in turn. What is said of it is printed,
-to be judged by reading.
+it, into a folder that is deleted afterwards, and runs there under each instrument in turn. What is said of it is
+printed, to be judged by reading.
 """
 
 import argparse
@@ -102,8 +102,7 @@ def run_all(script: PublicScript, arguments: argparse.Namespace):
     with tempfile.TemporaryDirectory(prefix="real-", ignore_cleanup_errors=True) as name:
         root = Path(name).resolve()
         check_out(script, arguments.clones, root)
-        folder = root / (Path(script.script).parent if script.folder is None else script.folder)
-        folder.mkdir(exist_ok=True)
+        folder = (root / script.script).parent
         script.data(folder)
         started = [*launcher(script), str(root / script.script), *shlex.split(script.arguments)]
         for instrument in arguments.instruments:
