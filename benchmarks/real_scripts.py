@@ -9,7 +9,6 @@ printed, to be judged by reading.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import re
@@ -20,16 +19,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 from public_scripts import SCRIPTS, PublicScript
 
 import workshop
 from workshop.errors import WorkshopError, plain_errors
+from workshop.processes.process_tree import adopt_orphans
 
 PLAIN_S = 30.0
 """A script that runs for so long, or ends before without an error, runs."""
@@ -38,6 +39,8 @@ GRACE_S = 3.0
 """How long processes may take to end after the command that started them."""
 
 PACKAGE = str(Path(workshop.__file__).parent)
+WORKSHOP = str(Path(sys.executable).with_name("workshop"))
+LINES, SAMPLES, TRACES = "real.lprof", "real.raw", "real-prof"
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Found:
     script: str
     instrument: str
     outcome: str
-    """`seen`, `told` (why it is not), `hang`, or `crash` (of ours)."""
+    """`seen`; `told`, why it is not; `wrong`, where the script or the verdict is; `hang`; `crash`, of ours."""
     exit_code: int | None
     seconds: float
     steps: int | None
@@ -83,7 +86,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=150, help="seconds of a command, at most; default 150")
     parser.add_argument("--json", type=Path, help="write what was found here, a line for each command")
     arguments = parser.parse_args()
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what loses its parent becomes a child of this
+    adopt_orphans(True)
     found = []
     for script in SCRIPTS:
         if script.name not in arguments.only:
@@ -97,7 +100,7 @@ def main() -> None:
     print_table(found, arguments.instruments)
 
 
-def run_all(script: PublicScript, arguments: argparse.Namespace):
+def run_all(script: PublicScript, arguments: argparse.Namespace) -> Iterator[Found]:
     """Yield what each instrument says of a script."""
     with tempfile.TemporaryDirectory(prefix="real-", ignore_cleanup_errors=True) as name:
         root = Path(name).resolve()
@@ -106,11 +109,9 @@ def run_all(script: PublicScript, arguments: argparse.Namespace):
         script.data(folder)
         started = [*launcher(script), str(root / script.script), *shlex.split(script.arguments)]
         for instrument in arguments.instruments:
-            command, read = INSTRUMENTS[instrument]
-            line = command(started, arguments.seconds)
+            command = INSTRUMENTS[instrument].command(started, arguments.seconds)
             limit = PLAIN_S if instrument == "plain" else arguments.limit
-            ended = run(line, folder, environment(script, root), limit)
-            yield judged(script, instrument, ended, folder, read)
+            yield judged(script, instrument, run(command, folder, environment(script, root), limit), folder)
 
 
 def check_out(script: PublicScript, clones: Path, into: Path) -> None:
@@ -139,24 +140,35 @@ def environment(script: PublicScript, root: Path) -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "2", "CUDA_VISIBLE_DEVICES": ""} | folders | offline | own
 
 
+def launcher(script: PublicScript) -> list[str]:
+    """Return what comes before the script: torchrun, which the workshop knows by name, or another script."""
+    words = shlex.split(script.launcher)
+    return words if words[:1] in ([], ["torchrun"]) else [str(Path(sys.executable).with_name(words[0])), *words[1:]]
+
+
+def in_python(started: list[str]) -> list[str]:
+    """Return the command line of a script without an instrument."""
+    return [sys.executable, *(["-m", "torch.distributed.run", *started[1:]] if started[0] == "torchrun" else started)]
+
+
 def run(command: list[str], folder: Path, variables: dict[str, str], limit_s: float) -> Ended:
     """Run a command until it ends or reaches the limit; kill what it leaves."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         begin = time.monotonic()
-        process = subprocess.Popen(
-            command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
-            start_new_session=True,
-        )  # fmt: skip
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": errors}
+        process = subprocess.Popen(command, cwd=folder, env=variables, start_new_session=True, **streams)
         exit_code = None
         with suppress(subprocess.TimeoutExpired):
             exit_code = process.wait(limit_s)
         seconds = time.monotonic() - begin
         left = end_all(process, exit_code is None)
-        texts = []
-        for file in (output, errors):
-            file.seek(0)
-            texts.append(file.read().decode(errors="replace"))
-    return Ended(exit_code, seconds, *texts, left)
+        return Ended(exit_code, seconds, text(output), text(errors), left)
+
+
+def text(file: IO[bytes]) -> str:
+    """Return all that was written into a file."""
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def end_all(process: subprocess.Popen[bytes], killed: bool) -> list[str]:
@@ -177,20 +189,18 @@ def end_all(process: subprocess.Popen[bytes], killed: bool) -> list[str]:
     return [] if killed else left
 
 
-def judged(
-    script: PublicScript, instrument: str, ended: Ended, folder: Path, read: Callable[[Ended, Path], Reading]
-) -> Found:
+def judged(script: PublicScript, instrument: str, ended: Ended, folder: Path) -> Found:
     """Say what became of a run."""
     frames = re.findall(r'^ *File "(.+)", line', ended.errors, re.MULTILINE)
-    seen, steps, words = False, None, last_lines(ended.errors)
+    seen, steps, words = False, None, last_lines(ended.errors, 2)
+    with suppress(json.JSONDecodeError):
+        seen, steps, words = INSTRUMENTS[instrument].read(ended, folder)
     if frames and frames[-1].startswith(PACKAGE):
         outcome = "crash"
-    elif ended.exit_code is None and instrument != "plain":
-        outcome = "hang"
-    else:
-        with suppress(json.JSONDecodeError, KeyError, IndexError):
-            seen, steps, words = read(ended, folder)
+    elif ended.exit_code in INSTRUMENTS[instrument].exit_codes:
         outcome = "seen" if seen else "told"
+    else:
+        outcome = "hang" if ended.exit_code is None else "wrong"
     return Found(script.name, instrument, outcome, ended.exit_code, ended.seconds, steps, words, ended.left)
 
 
@@ -206,10 +216,9 @@ def read_plain(ended: Ended, folder: Path) -> Reading:
 
 def read_measure(ended: Ended, folder: Path) -> Reading:
     """`workshop measure --json`."""
-    if ended.exit_code != 0:
-        verdict = json.loads(ended.output) if ended.output else {"reasons": last_lines(ended.errors)}
-        return False, None, verdict["reasons"]
     values = json.loads(ended.output)
+    if ended.exit_code:
+        return False, None, [*values["reasons"], *last_lines(values["output"])]
     findings = [each for rank in (values["ranks"] or [values]) for each in rank.get("findings", [])]
     words = [f"{each['cause']} {Path(each['file']).name}:{each['line']} {each['words']}" for each in findings]
     phases = {name: round(100 * each["share"]) for name, each in values["phases"].items() if each["share"] > 0.005}
@@ -219,28 +228,30 @@ def read_measure(ended: Ended, folder: Path) -> Reading:
 
 def read_lines(ended: Ended, folder: Path) -> Reading:
     """`workshop record lines`: the lines of the most time that are not imports."""
-    if not (folder / "real.lprof").is_file():
+    if not (folder / LINES).is_file():
         return False, None, last_lines(ended.errors)
-    shown = subprocess.run(["workshop", "lines", "real.lprof"], cwd=folder, capture_output=True, text=True).stdout
-    rows = sorted(re.findall(r"^ *\d+ +\d+ +.*?([\d.]+)% +(.*)$", shown, re.MULTILINE), key=lambda row: -float(row[0]))
+    shown = subprocess.run([WORKSHOP, "lines", LINES], cwd=folder, capture_output=True, text=True).stdout
+    rows = re.findall(r"^ *\d+ +\d+ +.*?([\d.]+)% +(?! |import |from )(.*)$", shown, re.MULTILINE)
+    rows.sort(key=lambda row: -float(row[0]))
     said = [f"{share}% {line}"[:100] for share, line in rows[:3]]
     return bool(rows), None, [*said, *last_lines(ended.errors, 4)[:1]]
 
 
 def read_py_spy(ended: Ended, folder: Path) -> Reading:
-    """`workshop record py-spy`: the lines of one's own with the most samples."""
-    if not (folder / "real.raw").is_file():
+    """`workshop record py-spy`: where the most samples are, and the line of the script that led there."""
+    if not (folder / SAMPLES).is_file():
         return False, None, last_lines(ended.errors)
-    report = ["workshop", "py-spy-report", "--file", "real.raw", "--json"]
+    report = [WORKSHOP, "py-spy-report", "--file", SAMPLES, "--json"]
     shown = subprocess.run(report, cwd=folder, capture_output=True, text=True).stdout
     rows = json.loads(shown)["rows"]
     said = [" ".join(str(each) for each in row.values())[:200] for row in rows[:2]]
-    return bool(rows), None, [*said, *last_lines(ended.errors, 4)[:1]]
+    own = any(row["library_function_name"] != "Not Found" for row in rows)
+    return own, None, [*said, *last_lines(ended.errors, 4)[:1]]
 
 
 def read_torch(ended: Ended, folder: Path) -> Reading:
     """`workshop record torch --stop`: the traces."""
-    traces = [*(folder / "real-prof").rglob("*trace.json*")]
+    traces = [*(folder / TRACES).rglob("*trace.json*")]
     return bool(traces), None, [f"{len(traces)} traces"] if traces else last_lines(ended.errors)
 
 
@@ -250,50 +261,40 @@ def read_compare(ended: Ended, folder: Path) -> Reading:
     return verdict["speed"] is not None, None, [verdict["outcome"], *verdict["reasons"]]
 
 
-def workshop_command(*words: str) -> list[str]:
-    """Return a command of the workshop."""
-    return [str(Path(sys.executable).with_name("workshop")), *words]
+@dataclass(frozen=True)
+class Instrument:
+    """A command that is tried on each script."""
+
+    command: Callable[[list[str], float], list[str]]
+    """Makes the command line, given that of the script and the seconds of a measurement."""
+    read: Callable[[Ended, Path], Reading]
+    exit_codes: tuple[int | None, ...]
+    """Those of a run in which neither the script nor the verdict went wrong."""
 
 
-def launcher(script: PublicScript) -> list[str]:
-    """Return what comes before the script: torchrun, which the workshop knows by name, or another script."""
-    words = shlex.split(script.launcher)
-    return words if words[:1] in ([], ["torchrun"]) else [str(Path(sys.executable).with_name(words[0])), *words[1:]]
+def recorder(name: str, *options: str) -> Callable[[list[str], float], list[str]]:
+    """Return what makes the command line of a recording."""
+    return lambda started, seconds: [WORKSHOP, "record", name, *options, "--seconds", str(seconds), "--", *started]
 
 
-def plain(started: list[str]) -> list[str]:
-    """Return the command without an instrument."""
-    return [sys.executable, *(["-m", "torch.distributed.run", *started[1:]] if started[0] == "torchrun" else started)]
-
-
-INSTRUMENTS: dict[str, tuple[Callable[[list[str], float], list[str]], Callable[[Ended, Path], Reading]]]
 INSTRUMENTS = {
-    "plain": (lambda started, seconds: plain(started), read_plain),
-    "measure": (
-        lambda started, seconds: workshop_command("measure", "--json", "--seconds", str(seconds), *started),
+    "plain": Instrument(lambda started, seconds: in_python(started), read_plain, (0, None)),
+    "measure": Instrument(
+        lambda started, seconds: [WORKSHOP, "measure", "--json", "--seconds", str(seconds), *started],
         read_measure,
+        (0, 2),
     ),
-    "lines": (
-        lambda started, seconds: workshop_command(
-            "record", "lines", "--seconds", str(seconds), "-o", "real.lprof", "--", *started
-        ),
-        read_lines,
+    "lines": Instrument(recorder("lines", "-o", LINES), read_lines, (0, 2)),
+    "py-spy": Instrument(
+        lambda started, seconds: recorder("py-spy", "-o", SAMPLES)(in_python(started), seconds), read_py_spy, (0, 2)
     ),
-    "py-spy": (
-        lambda started, seconds: workshop_command(
-            "record", "py-spy", "--seconds", str(seconds), "-o", "real.raw", "--", *plain(started)
-        ),
-        read_py_spy,
-    ),
-    "torch": (
-        lambda started, seconds: workshop_command(
-            "record", "torch", "--stop", "--prof-dir", "real-prof", "--", *started
-        ),
+    "torch": Instrument(
+        lambda started, seconds: [WORKSHOP, "record", "torch", "--stop", "--prof-dir", TRACES, "--", *started],
         read_torch,
+        (0, 2),
     ),
-    "compare": (
-        lambda started, seconds: workshop_command("compare", "--json", started[0], *started),
-        read_compare,
+    "compare": Instrument(
+        lambda started, seconds: [WORKSHOP, "compare", "--json", started[0], *started], read_compare, (1, 2, 4)
     ),
 }
 
