@@ -197,10 +197,10 @@ def judged(script: PublicScript, instrument: str, ended: Ended, folder: Path) ->
         seen, steps, words = INSTRUMENTS[instrument].read(ended, folder)
     if frames and frames[-1].startswith(PACKAGE):
         outcome = "crash"
-    elif ended.exit_code in INSTRUMENTS[instrument].exit_codes:
-        outcome = "seen" if seen else "told"
-    else:
+    elif ended.exit_code not in INSTRUMENTS[instrument].exit_codes:
         outcome = "hang" if ended.exit_code is None else "wrong"
+    else:
+        outcome = "seen" if seen else "wrong" if frames else "told"
     return Found(script.name, instrument, outcome, ended.exit_code, ended.seconds, steps, words, ended.left)
 
 
