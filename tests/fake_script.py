@@ -5,7 +5,7 @@ import os, sys, time
 from workshop.probe import start
 from workshop.probe.messages import EpochBegan, EpochEnded, EpochReport, Proceed, Recomputation
 
-judge = start.parent
+judge = start.judge
 names = ("data wait", "host-to-device copy", "forward", "backward", "optimizer", "validation", "other")
 phases = dict.fromkeys(names, 0.0)
 begun = False
@@ -26,11 +26,12 @@ def epoch(seconds=0.0, steps=2, cut_short=False):
 """The beginning of a script that is judged."""
 
 STEPS = """
-import sys, time
-from workshop.probe import start
+import os, sys, time
+from workshop.probe.connection import connect
+from workshop.probe.wire import decode
 from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 
-parent = start.parent
+parent = connect(decode(os.environ["WORKSHOP_PROBE"]))
 stage = "warm-up"
 
 def step(data_wait=0.01, forward=0.005, device="cpu", **batches):
@@ -42,7 +43,7 @@ def step(data_wait=0.01, forward=0.005, device="cpu", **batches):
               "backward": 0.0, "optimizer": 0.0, "validation": 0.0, "other": 0.0}
     taken_us = round((data_wait * loaded + forward) * 1e6)
     counts = BatchCounts(**({"training": 1} | batches | {"from_memory": 0 if loaded else 1}))
-    parent.send(StepReport(stage, (taken_us,), time.monotonic(), phases, 4, counts, Circumstances(device)))
+    parent.send(StepReport(stage, (taken_us,), time.monotonic(), phases, 4, counts, Circumstances(device), os.getpid()))
     while isinstance(message := parent.receive(timeout_s=0), SetStage):
         stage = message.stage
 """

@@ -70,6 +70,24 @@ def test_as_json_and_by_process(workshop: Run, folder: Path) -> None:
     assert load["rows"][0]["seconds"] >= 0.02
 
 
+def test_imports_do_not_bury_the_rest(workshop: Run, tmp_path: Path) -> None:
+    """A module that is slow to import is one row in the end, without a share, and no reason to come first."""
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\n")
+    (tmp_path / "beside.py").write_text("import slow\n\n\ndef work():\n    return 1\n")
+    (tmp_path / "mine.py").write_text("import time\nimport beside\n\nbeside.work()\ntime.sleep(0.01)\n")
+    assert workshop("record", "lines", "--", "mine.py").returncode == 0
+    lines = workshop("lines", "mine.py.lprof").stdout.splitlines()
+    heads = [line for line in lines if ", outside of functions" in line]
+    assert [head.partition(",")[0] for head in heads] == ["slow.py", "mine.py"]
+    of_mine = lines[lines.index(heads[1]) + 2 :]
+    assert of_mine[0].endswith("time.sleep(0.01)")
+    assert float(of_mine[0].split()[4].rstrip("%")) > 90
+    assert of_mine[1].split()[2:] == ["imports"]
+    assert any(
+        line.endswith("  import beside") for line in workshop("lines", "--all", "mine.py.lprof").stdout.splitlines()
+    )
+
+
 def test_one_function_of_kernprofs_profile(workshop: Run, folder: Path) -> None:
     printed = workshop("lines", "--function", "load", folder / "k.lprof").stdout
     assert "load  script.py:4" in printed

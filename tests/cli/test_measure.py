@@ -77,7 +77,7 @@ def test_the_untouched_script(
 @pytest.mark.parametrize(
     ("script", "exit_code", "says"),
     [
-        ("print('no training here')", 2, "mine.py ended after 0 optimizer steps; steps in processes that it starts"),
+        ("print('no training here')", 2, "mine.py ended before a training step was seen: no process has loaded torch"),
         ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
     ],
 )
@@ -286,6 +286,48 @@ def test_what_a_loop_does_besides(loop: str, cause: str, text: str, odd: Callabl
     first = found["findings"][0]
     assert first["cause"] == cause
     assert text in (tmp_path / "mine.py").read_text().splitlines()[first["line"] - 1]
+
+
+ROLLOUTS = """
+class Environment:
+    def step(self, action):
+        time.sleep(0.002)
+        return torch.randn(1, 8)
+
+env = Environment()
+for episode in range(100_000):
+    losses, state = [], torch.randn(1, 8)
+    for _ in range(2 + episode // 4):
+        scores = model(state)
+        state = env.step(scores.argmax())
+        losses.append(scores.sum())
+    optimizer.zero_grad()
+    sum(losses).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.slow
+def test_episodes_that_go_on_for_longer(odd: Callable[..., Found], tmp_path: Path) -> None:
+    found = odd(ROLLOUTS, None)
+    assert [each["cause"] for each in found["findings"]] == ["own-work"]
+    assert found["findings"][0]["words"].startswith("This makes what the model learns from")
+
+
+@pytest.mark.slow
+def test_what_torch_compile_has_written_is_nobodys_line(odd: Callable[..., Found], tmp_path: Path) -> None:
+    """Wherever it lies, and though it takes most of the time."""
+    (tmp_path / "cache").mkdir()
+    found = odd(
+        f"import os\nos.environ['TORCHINDUCTOR_CACHE_DIR'] = {str(tmp_path / 'cache')!r}\n"
+        "model = torch.compile(nn.Sequential(nn.Linear(8, 2000), nn.GELU(), nn.Linear(2000, 3)))\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)\n"
+        "x, y = torch.ones(600, 8), torch.zeros(600, dtype=torch.long)\n"
+        "for _ in range(100_000):\n    step(x, y)\n",
+        600,
+    )
+    assert found["lines"]
+    assert {Path(each["file"]).name for each in found["lines"]} == {"mine.py"}
 
 
 NOTE = "Batches are loaded in another thread: the wait for them is under other."

@@ -70,6 +70,22 @@ def test_own_code_is_that_of_the_recorded_script(recording: Path, workshop: Run)
     assert "no path contains other.py" in workshop("py-spy-report", recording, "--library-name", "other.py").stderr
 
 
+def test_a_loop_outside_of_functions_is_the_scripts(recording: Path, workshop: Run) -> None:
+    """As in many scripts; who names a library gets the rules of itwinai, which skip the bodies of modules."""
+    recording.write_text(
+        "<module> (train.py:9);Module._call_impl (torch/nn/modules/module.py:1);forward (model.py:4) 50\n"
+        "<module> (train.py:9);helper (train.py:3);backward (torch/_tensor.py:3) 20\n"
+        "<module> (train.py:2);<module> (torch/__init__.py:8);load (torch/__init__.py:5) 10\n"
+    )
+    for switch in ("--self", "--total"):
+        rows = report(workshop, recording, switch)
+        led = {row["name"]: (row["library_function_name"], row["library_function_line"]) for row in rows}
+        expected = {"forward": ("<module>", "9"), "backward": ("helper", "3"), "load": ("<module>", "2")}
+        assert {name: led[name] for name in expected} == expected
+    named = report(workshop, recording, "--library-name", "train.py")
+    assert [row["library_function_name"] for row in named] == ["Not Found", "helper", "Not Found"]
+
+
 def test_who_it_was(recording: Path, workshop: Run) -> None:
     rows = report(workshop, recording, "--by", "process")
     samples = {row["process"]: row["samples"] for row in rows if row["name"] in ("backward", "Pets.__getitem__")}

@@ -1,8 +1,11 @@
 """What `workshop doctor` finds on this machine, and on some that suffer."""
 
+import importlib.metadata
 import json
+import platform
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +13,7 @@ import pytest
 import torch
 from conftest import Run
 
-from workshop.course import doctor
+from workshop.course import doctor, versions
 from workshop.recording import py_spy
 
 
@@ -50,16 +53,33 @@ def test_a_fault_is_a_failure_with_its_remedy(
 @pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux sets them")
 def test_a_starved_process_is_told_so(run: Run) -> None:
     code = """
-import os, resource
+import os, resource, sys
 from workshop.course.doctor import check_cores, check_open_files
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 os.sched_setaffinity(0, {0})
-for row in check_open_files(), check_cores():
-    print(row.status, row.found)
+print(check_cores())
+for files, sys.platform in (256, "linux"), (256, "darwin"), (255, "darwin"):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, 256))
+    print(check_open_files().status, check_open_files().found)
 """
-    files, cores = run("-c", code).stdout.splitlines()
-    assert files == "warn at most 256"
-    assert cores.startswith("warn 1 of ")
+    cores, *files = run("-c", code).stdout.splitlines()
+    assert files == ["warn at most 256", "ok at most 256", "warn at most 255"]
+    assert "status='warn', found='1 of " in cores
+
+
+def test_what_is_older_or_newer_than_tried_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = tomllib.loads((project / "pyproject.toml").read_text())["project"]
+    bounds = dict(each.split(">=") for each in needed["dependencies"])
+    assert {name: oldest for name, (oldest, _) in versions.TRIED.items()} == bounds | {
+        "Python": needed["requires-python"].removeprefix(">=")
+    }
+    installed = {"torch": "2.16.0+cu130", "torchvision": "0.29.9", "numpy": "1.25.2", "psutil": "5.9.8"}
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: installed.get(name, versions.TRIED[name][1]))
+    monkeypatch.setattr(platform, "python_version", lambda: "3.13.9")
+    newest_torch, newest_numpy = versions.TRIED["torch"][1], versions.TRIED["numpy"][1]
+    assert [(row.status, row.found) for row in doctor.check_versions()] == [
+        ("warn", f"torch 2.16.0+cu130 is newer than what the workshop was tried with (2.5 to {newest_torch})"),
+        ("warn", f"numpy 1.25.2 is older than what the workshop was tried with (1.26 to {newest_numpy})"),
+    ]
 
 
 def test_shared_memory_as_small_as_dockers_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

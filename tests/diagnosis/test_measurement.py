@@ -20,7 +20,7 @@ Measure = Callable[..., Measurement]
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     """Measure a script with some lines after those of `fake_script.STEPS`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("workshop.diagnosis.staged_run.LONGEST_SETTLING_S", 0.0)
+    monkeypatch.setattr("workshop.diagnosis.staged_run.MAX_SETTLING_S", 0.0)
 
     def run(text: str, **options: object) -> Measurement:
         (tmp_path / "mine.py").write_text(STEPS + text)
@@ -75,8 +75,8 @@ def test_what_the_figures_do_not_say(loop: str, notes: list[str], measured: Meas
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
-        ("", WorkshopError, "mine.py ended after 0 optimizer steps; steps in processes that it starts"),
-        ("for _ in range(2): step()", WorkshopError, "mine.py ended after 2 optimizer steps; let it train for more"),
+        ("", WorkshopError, "mine.py ended before a training step was seen: no process has loaded torch"),
+        ("for _ in range(2): step()", WorkshopError, "mine.py ended after 2 steps; let it train for more"),
         ("1 / 0", ScriptError, "it ended with code 1 after 0 steps"),
     ],
 )

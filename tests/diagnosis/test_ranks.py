@@ -12,7 +12,7 @@ from workshop.probe.phases import Phase
 STEP_S = 0.1
 
 
-def rank(late_s: float, first_step: int = 0, count: int = 10) -> Measurement:
+def rank(late_s: float, first_step: int = 0, count: int = 10, distributed: bool = True) -> Measurement:
     """A rank that begins each backward pass so late; all end it together."""
     phases_s = dict.fromkeys(Phase, 0.0) | {
         Phase.DATA_WAIT: (0.01 + late_s) * count,
@@ -20,7 +20,7 @@ def rank(late_s: float, first_step: int = 0, count: int = 10) -> Measurement:
     }
     begun_s = tuple(STEP_S * step + 0.01 + late_s for step in range(first_step, first_step + count))
     steps = MeasuredSteps(count, STEP_S * count, phases_s, 8 * count, first_step=first_step, backward_s=begun_s)
-    return Measurement(steps, None, None, (), Circumstances(), Observations())
+    return Measurement(steps, None, None, (), Circumstances(distributed=distributed), Observations())
 
 
 def test_the_others_wait_for_the_rank_that_comes_last() -> None:
@@ -30,6 +30,12 @@ def test_the_others_wait_for_the_rank_that_comes_last() -> None:
     assert slow == 1
     assert [(each.cause, each.phase, each.process) for each in findings] == [("slow-rank", "data wait", "rank 1")]
     assert findings[0].ms_a_step == pytest.approx(35.0), "what half of the others wait at least"
+
+
+def test_processes_that_never_meet_wait_for_none() -> None:
+    ranks = {0: rank(0.0, distributed=False), 1: rank(0.04, distributed=False)}
+    assert waits_ms(ranks) == {0: 0.0, 1: 0.0}
+    assert slow_rank(ranks, waits_ms(ranks))[1] == []
 
 
 def test_ranks_that_come_together_wait_for_none() -> None:

@@ -1,15 +1,17 @@
 """The hooks tell what a training does, cut it into phases, and are gone when they are removed."""
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.optim import SGD
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from workshop.probe import hooks
 from workshop.probe.hooks import Listener, TrainingHooks
@@ -39,6 +41,11 @@ class Slow(Dataset):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         time.sleep(0.01)
         return self.transform(torch.ones(4)), index % 2
+
+
+class Stream(IterableDataset):
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(torch.ones(8, 4))
 
 
 Start = Callable[..., tuple[TrainingHooks, list[str]]]
@@ -187,7 +194,7 @@ def test_what_a_listener_does_is_not_told(start: Start) -> None:
 
 
 def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
-    """Also when the loop has changed them, and where the loader would have come to its end."""
+    """Also when the loop has changed them; an epoch is as long as it would be, with more batches or with fewer."""
     hooks, _ = start()
     loader = DataLoader(Slow(), 2)
     hooks.batches.keeping = True
@@ -197,9 +204,90 @@ def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
         targets += 100
     assert hooks.batches.kept == 3
     hooks.batches.replaying = True
-    again = iter(loader)
-    assert [next(again)[1].tolist() for _ in range(7)] == [kept[number % 3].tolist() for number in range(7)]
-    assert hooks.batches.replayed == 7
+    kept.pop()
+    loader.__dict__["_workshop_kept_batches"].pop()
+    epochs = [targets.tolist() for _ in range(2) for _, targets in loader]
+    assert epochs == [kept[number % 2].tolist() for number in range(6)]
+    assert hooks.batches.replayed == 6
+
+
+def test_an_epoch_that_has_begun_ends_in_time_with_batches_from_memory(start: Start) -> None:
+    hooks, _ = start()
+    for loader in (DataLoader(Slow(), 2), DataLoader(Slow(), 2, num_workers=1, persistent_workers=True)):
+        hooks.batches.keeping, hooks.batches.replaying = True, False
+        for replays_from in (3, 1, 2):
+            hooks.batches.replaying = False
+            batches = iter(loader)
+            for number in range(replays_from):
+                assert next(batches) is not None, number
+            hooks.batches.replaying = True
+            assert len(list(batches)) == 3 - replays_from
+
+
+def test_the_length_of_an_epoch_that_only_its_end_tells(start: Start) -> None:
+    """An iterable dataset has no length, and a loader of somebody's own may be endless below."""
+    hooks, _ = start()
+    loader = DataLoader(Stream(), 2)
+    hooks.batches.keeping = True
+    assert len(list(loader)) == 4
+    hooks.batches.replaying = True
+    assert len(list(loader)) == 4
+
+
+class Broken(Listener):
+    """Fails in one of its methods."""
+
+    def __init__(self, method: str) -> None:
+        self.faults: list[str] = []
+        setattr(self, method, self.fail)
+
+    def fail(self, *_: Any) -> None:
+        raise KeyError("a fault of ours")
+
+    def on_fault(self, fault: str) -> None:
+        self.faults.append(fault)
+        raise RuntimeError("and another one")
+
+
+LISTENED = [name for name in vars(Listener) if name.startswith(("on_", "before_", "after_")) and name != "on_fault"]
+
+
+@pytest.mark.parametrize("method", [name for name in LISTENED if name != "on_adaptive_schedule"])
+def test_a_fault_of_a_listener_never_reaches_the_script(method: str) -> None:
+    broken, heard = Broken(method), Log()
+    hooks = TrainingHooks(broken, heard)
+    hooks.install()
+    train(nn.Linear(4, 2), DataLoader(Slow(), 2), epochs=2)
+    assert [fault.startswith("KeyError: 'a fault of ours' (test_hooks.py, line ") for fault in broken.faults] == [True]
+    assert heard.told[-1] == "on_fault"
+    assert heard.told.count("on_fault") == 1
+    assert not hasattr(nn.Module.__call__, "__wrapped__"), "the hooks are gone"
+
+
+def test_a_batch_that_cannot_be_kept_is_the_scripts_all_the_same() -> None:
+    class Unkept:
+        def __deepcopy__(self, _: Any) -> None:
+            raise TypeError("not to be copied")
+
+    broken = Broken("on_fault")
+    hooks = TrainingHooks(broken)
+    hooks.install()
+    hooks.batches.keeping = True
+    batches = list(DataLoader([1, 2, 3], 1, collate_fn=lambda _: Unkept()))
+    assert [type(each) for each in batches] == [Unkept] * 3
+    assert not hooks.batches.keeping
+
+
+def test_a_model_is_copied_and_saved_without_the_hooks(start: Start, tmp_path: Path) -> None:
+    _, told = start()
+    model = nn.Sequential(nn.Linear(4, 2))
+    train(model, DataLoader(Slow(), 2), epochs=2)
+    torch.save(model, tmp_path / "model.pt")
+    assert b"workshop" not in (tmp_path / "model.pt").read_bytes()
+    told.clear()
+    for other in (copy.deepcopy(model), torch.load(tmp_path / "model.pt", weights_only=False)):
+        assert torch.equal(other(torch.ones(1, 4)), model(torch.ones(1, 4)))
+    assert told.count("before_forward") == 2, "of the model itself"
 
 
 def test_the_names_of_losses_are_those_of_torch() -> None:

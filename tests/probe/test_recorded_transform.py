@@ -29,6 +29,8 @@ class Nearest(v2.RandomResizedCrop):
         mode = v2.InterpolationMode.NEAREST
         return v2.functional.resized_crop(image, **params, size=self.size, interpolation=mode)
 
+    _transform = transform  # its name before torchvision 0.21
+
 
 class RandomOwn(torch.nn.Module):
     def forward(self, image: Any) -> Any:

@@ -1,5 +1,8 @@
 """What a process is doing is sampled from inside, without preferring one kind of code."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -39,7 +42,7 @@ def sampled(folder: Path, seconds: float) -> tuple[list[Sample], Counter[str]]:
             call()
             took[call.__code__.co_names[0]] += time.monotonic() - begin  # type: ignore[assignment]
     sampler.stop()
-    return read_observations(folder).samples, took
+    return read_observations(folder, os.getpid()).samples, took
 
 
 def test_each_line_has_the_share_that_it_takes(tmp_path: Path) -> None:
@@ -55,6 +58,65 @@ def test_each_line_has_the_share_that_it_takes(tmp_path: Path) -> None:
     lines = {frame.line for each in samples for frame in each.stack if frame.name == "in_python"}
     first = in_python.__code__.co_firstlineno
     assert lines <= set(range(first + 2, first + 6)), "never the line of the def"
+
+
+def test_the_switch_interval_is_put_back_unless_the_script_has_chosen_another_one(tmp_path: Path) -> None:
+    before = sys.getswitchinterval()
+    try:
+        for chosen in (None, 0.001):
+            sampler = StackSampler(EventFile(str(tmp_path)), lambda: (0, Role.TRAINING, ""))
+            sampler.start()
+            assert sys.getswitchinterval() < before
+            if chosen:
+                sys.setswitchinterval(chosen)
+            sampler.stop()
+            assert sys.getswitchinterval() == pytest.approx(chosen or before)
+    finally:
+        sys.setswitchinterval(before)
+
+
+def fails() -> tuple[int, Role, str]:
+    raise LookupError("no thread")
+
+
+def test_a_sampler_that_fails_ends_alone_and_that_is_known(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = sys.getswitchinterval()
+    sampler = StackSampler(EventFile(str(tmp_path)), fails, period_s=0.001)
+    sampler.start()
+    sampler._thread.join()
+    assert sys.getswitchinterval() == before
+    assert read_observations(tmp_path, os.getpid()).lost == "LookupError: no thread"
+    assert "Traceback" not in capfd.readouterr().err
+
+
+WORKERS = """
+import sys
+from torch.utils.data import DataLoader, _utils
+from workshop.probe import stack_sampler
+from workshop.probe.event_file import EventFile
+
+real, other, done = _utils.worker._worker_loop, sys.argv[2], []
+
+def torch_of_some_other_year(a, *rest, **more):
+    return real(a, *rest, **more)
+
+if other == "signature":
+    _utils.worker._worker_loop = torch_of_some_other_year
+elif other == "sampler":
+    stack_sampler.StackSampler = None
+stack_sampler.watch_workers(EventFile(sys.argv[1]), _utils.worker)
+if __name__ == "__main__":
+    print(*map(int, DataLoader(range(4), num_workers=2, multiprocessing_context="fork")))
+"""
+
+
+@pytest.mark.parametrize(("other", "lost"), [("signature", ""), ("sampler", "TypeError")])
+def test_workers_work_on_whatever_becomes_of_their_sampler(other: str, lost: str, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKERS, tmp_path, other], stdout=subprocess.PIPE, text=True) as run:
+        assert run.communicate()[0] == "0 1 2 3\n"
+    found = read_observations(tmp_path, run.pid)
+    assert found.lost.startswith(lost) if lost else not found.lost
+    assert (len(found.cpu) == 0) == (other == "sampler")
 
 
 def test_a_stack_as_it_is() -> None:

@@ -13,9 +13,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.probe.connection import Connection
-from workshop.probe.event_file import EventFile
 from workshop.probe.messages import SetStage
 from workshop.probe.phases import Phase
+from workshop.probe.settings import ProbeConfig
 from workshop.probe.step_meter import StepMeter, measure_batch
 
 
@@ -46,7 +46,7 @@ def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Connecti
     """The other end of a meter that reports each step."""
     monkeypatch.setattr("workshop.probe.step_meter.REPORT_EVERY_S", 0.0)
     ends = socket.socketpair()
-    meter = StepMeter(Connection(ends[1]), EventFile(str(tmp_path)))
+    meter = StepMeter(ProbeConfig(str(tmp_path), ""), lambda _: Connection(ends[1]))
     meter.hooks.install()
     yield Connection(ends[0])
     meter.hooks.remove()
@@ -93,6 +93,7 @@ def test_stages(parent: Connection) -> None:
     kept = [parent.receive() for _ in range(4)]
     assert [each.stage for each in kept] == ["warm-up", "keep", "keep", "keep"], "a message is read after a step"
     assert kept[0].batches.validation == 4
+    assert [list(each.forwards) for each in kept] == [[5], [1], [1], [1]], "the validation before it belongs to a step"
     assert sum(each.batches.kept for each in kept) == 3
 
     parent.send(SetStage("as it is"))

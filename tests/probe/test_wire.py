@@ -22,8 +22,8 @@ TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), left=F
 @pytest.mark.parametrize(
     "message",
     [
-        ProbeConfig("/tmp/x", 7, 2, JudgedRun("/photos/", None, 3)),
-        ProbeConfig("/tmp/x", 7),
+        ProbeConfig("/tmp/x", "/tmp/y", 2, JudgedRun("/photos/", None, 3)),
+        ProbeConfig("/tmp/x", "/tmp/y"),
         StepReport(
             stage="replay",
             durations_us=[9, 8],
@@ -33,6 +33,7 @@ TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), left=F
             batches=BatchCounts(kept=1),
             circumstances=Circumstances("cuda"),
             backward_s=[1.25, 1.5],
+            forwards=[1, 2],
         ),
     ],
     ids=lambda message: type(message).__name__,

@@ -4,7 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from workshop.processes.output import MOST_LINES, shorten
+import pytest
+
+from workshop.processes.output import MAX_LINES, shorten
 
 
 def test_frames_of_packages_are_left_out(tmp_path: Path) -> None:
@@ -30,6 +32,54 @@ def test_a_traceback_from_a_package_alone_is_kept() -> None:
 
 
 def test_without_a_traceback_the_last_lines() -> None:
-    assert shorten("\n".join(map(str, range(100)))).splitlines() == [str(n) for n in range(100 - MOST_LINES, 100)]
+    assert shorten("\n".join(map(str, range(100)))).splitlines() == [str(n) for n in range(100 - MAX_LINES, 100)]
     assert shorten("a bar\rthe last of the bar\n\n") == "the last of the bar"
     assert shorten("") == ""
+
+
+RANK = """
+import os, sys, torch
+from torch import distributed
+
+def main():
+    if os.environ["RANK"] == "1" and sys.argv[1] == "at once":
+        os.environ["missing"]
+    distributed.init_process_group("gloo")
+    for step in range(5):
+        distributed.all_reduce(torch.ones(1))
+        if os.environ["RANK"] == "1" and step == 3:
+            sys.exit(7) if sys.argv[1] == "silently" else torch.nn.Linear(3, 4)(torch.ones(2, 2))
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "first", "last"),
+    [
+        ("in a step", "rank 1:\nTraceback", "RuntimeError: addmm"),
+        pytest.param("at once", "rank 1:\nTraceback", "KeyError: 'missing'", marks=pytest.mark.slow),
+        pytest.param("silently", "", "", marks=pytest.mark.slow),
+    ],
+)
+def test_of_ranks_the_traceback_of_the_one_that_failed_first(how: str, first: str, last: str, tmp_path: Path) -> None:
+    """And not that of torchrun, which comes last, nor of the rank whose neighbour has gone."""
+    (tmp_path / "ranks.py").write_text(RANK)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "ranks.py", how]
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert "ChildFailedError" in done.stdout
+    told = shorten(done.stdout)
+    assert "ChildFailedError" not in told
+    if last:
+        assert told.startswith(first)
+        assert told.splitlines()[-1].startswith(last)
+        assert "site-packages" not in told
+    else:  # torch tells of the other rank alone
+        assert "rank 0" in told or told.endswith("rank 1 ended with exit code 7")
+
+
+def test_a_torchrun_whose_ranks_say_nothing() -> None:
+    page = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 7 (pid: 1) \n"
+    kind = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
+    output = f'said\nTraceback (most recent call last):\n  File "x.py", line 1, in f\n{kind}: \n{page}'
+    assert shorten(output) == "said\nrank 1 ended with exit code 7"

@@ -14,12 +14,14 @@ import pytest
 
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import SetStage
-from workshop.processes.output import MOST_BYTES
-from workshop.processes.script import Script, ScriptError, run_folder
+from workshop.probe.settings import JudgedRun
+from workshop.processes.output import MAX_BYTES
+from workshop.processes.script import LOOK_EVERY_S, Script, ScriptError, run_folder
 
 Make = Callable[..., Script]
 
-SAY = "from workshop.probe import start\nfrom workshop.probe.messages import SetStage\nsay = start.parent.send\n"
+SAY = "from workshop.probe import start\nfrom workshop.probe.messages import SetStage\nsay = start.judge.send\n"
+JUDGED = JudgedRun(photos=None, epoch_steps=None, sample_step=None)
 REST = "import time\ntime.sleep(1000)\n"
 
 
@@ -47,8 +49,8 @@ def left_over(folder: Path) -> list[str]:
 
 
 def test_it_says_something_and_is_told_something(make: Make) -> None:
-    script = make(SAY + "say(SetStage('here'))\nsay(start.parent.receive())\n" + REST)
-    script.start()
+    script = make(SAY + "say(SetStage('here'))\nsay(start.judge.receive())\n" + REST)
+    script.start(JUDGED)
     assert script.receive().stage == "here"
     script.send(SetStage("there"))
     assert script.receive().stage == "there"
@@ -71,31 +73,46 @@ def receive_or_end(script: Script) -> None:
         ("import os\nos._exit(7)", "it ended with code 7 at once"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "it was killed by SIGKILL at once"),
         ("1 / 0", "it ended with code 1 at once"),
-        (SAY + "start.parent.close()\n" + REST, "it closed its connection to the workshop, and went on"),
+        (SAY + "start.judge.close()\n" + REST, "it closed its connection to the workshop, and went on"),
         ("import os\nos.closerange(3, 100)\n" + REST, "it did not come to the end of a step within 1 s"),
     ],
     ids="sleeps spins forks exits dies killed raises deaf closes".split(),
 )
 def test_a_script_that_does_not_train(make: Make, text: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workshop.processes.script.EXIT_PATIENCE_S", 1.0)
+    monkeypatch.setattr("workshop.processes.script.MAX_PROCESSES", 200)
     script = make(text, patience_s=1.0 if "within" in says else 60.0)
-    script.start()
+    script.start(JUDGED)
     with pytest.raises(ScriptError, match=says):
         receive_or_end(script)
 
 
+def test_eight_ranks_with_thirty_workers_each_are_no_fork_bomb(make: Make) -> None:
+    script = make(
+        "import os\nif all([os.fork() for _ in range(8)]):\n    "
+        + SAY.replace("\n", "\n    ")
+        + "say(SetStage(''))\n"
+        + REST
+    )
+    script.start(JUDGED)
+    assert isinstance(script.receive(), SetStage)
+    time.sleep(1.5 * LOOK_EVERY_S)
+    script.patience_s = 2 * LOOK_EVERY_S
+    with pytest.raises(ScriptError, match="did not come to the end"):
+        script.receive()
+
+
 def test_the_end_of_what_it_printed_is_kept(make: Make) -> None:
     script = make("for _ in range(200_000): print('x' * 50)\nprint('the end')\n1 / 0")
-    script.start()
+    script.start(JUDGED)
     with pytest.raises(ClosedError):
         script.receive()
     output = script.ended("").output
-    assert len(output) <= MOST_BYTES
+    assert len(output) <= MAX_BYTES
     assert "the end" in output
     assert "ZeroDivisionError" in output
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt the orphans below it")
 def test_a_process_that_flees_is_found(make: Make, tmp_path: Path) -> None:
     flee = f"""
 import os, subprocess, sys, time
@@ -108,7 +125,7 @@ os.wait()
 time.sleep(0.2)
 """
     script = make(flee + SAY + "say(SetStage(''))\n" + REST)
-    script.start()
+    script.start(JUDGED)
     script.receive()
     assert any("time.sleep(1000)" in line for line in left_over(tmp_path))
     script.stop()
@@ -125,7 +142,9 @@ def test_nothing_outlives_a_parent_that_is_killed(paused: bool, tmp_path: Path) 
     parent.write_text(
         "import signal, time\nfrom pathlib import Path\nfrom workshop.processes.script import Script\n"
         f"Path({str(tmp_path)!r}, 'run').mkdir()\n"
-        f"script = Script([{str(script)!r}], Path({str(tmp_path)!r}, 'run'))\nscript.start()\nscript.receive()\n"
+        "from workshop.probe.settings import JudgedRun\n"
+        f"script = Script([{str(script)!r}], Path({str(tmp_path)!r}, 'run'))\n"
+        "script.start(JudgedRun(None, None, None))\nscript.receive()\n"
         + ("script.signal(signal.SIGSTOP)\n" if paused else "")
         + "print('ready', flush=True)\ntime.sleep(1000)"
     )

@@ -1,7 +1,10 @@
 """One's own code, libraries, native code."""
 
+from pathlib import Path
+
 import pytest
 
+import workshop
 from workshop.profiles import stacks
 from workshop.profiles.code_origin import CodeOrigin, CodeOrigins, script_of
 from workshop.profiles.stacks import Frame
@@ -9,9 +12,14 @@ from workshop.profiles.stacks import Frame
 RECORDING = stacks.parse(["<module> (train.py:9);main (train.py:5) 3\n", "_bootstrap (threading.py:1) 1\n"])
 
 
-OWN = r"train.py models/net.py /home/me/project/data.py C:\Users\me\project\data.py notebook.ipynb"
+OWN = r"""
+train.py models/net.py /home/me/project/data.py C:\Users\me\project\data.py notebook.ipynb
+/home/me/minGPT/mingpt/trainer.py /tmp/ipykernel_7/123.py <ipython-input-3-0a1b2c> /home/me/ab/cache.py
+"""
+HASH = "2x4qmhjztpvybe3wlfcndgkrsau6i7o5x4qmhjztpvybe3wlfcnd"
 LIBRARY = r"""
 torch/nn/modules/module.py threading.py multiprocessing/popen_fork.py /usr/lib/python3/dist-packages/nobody.py
+<string> <frozen> <eval_with_key>.3 /tmp/torch_compile_debug/run_1/output_code.py /tmp/a/_remote_module_x.py
 /opt/env/lib/python3.12/site-packages/nobody/knows.py C:\Python312\Lib\site-packages\nobody\knows.py
 """
 NATIVE = "libtorch_cpu.so /usr/lib/x86_64-linux-gnu/libc.so.6"
@@ -21,7 +29,12 @@ NATIVE = "libtorch_cpu.so /usr/lib/x86_64-linux-gnu/libc.so.6"
     ("origin", "paths"),
     [
         (CodeOrigin.OWN, OWN.split()),
-        (CodeOrigin.LIBRARY, [*LIBRARY.split(), "<frozen importlib._bootstrap>"]),
+        (CodeOrigin.LIBRARY, LIBRARY.split()),
+        (CodeOrigin.LIBRARY, [f"/tmp/torchinductor_me/2x/c{HASH}.py", f"/scratch/cache/2x/c{HASH}.py"]),
+        (
+            CodeOrigin.LIBRARY,
+            [str(Path(workshop.__file__).with_name("pets") / "dataset.py"), "workshop/probe/hooks.py"],
+        ),
         (CodeOrigin.NATIVE, [*NATIVE.split(), ""]),
     ],
 )
@@ -35,6 +48,14 @@ def test_own_is_what_was_run_and_what_one_says() -> None:
     assert CodeOrigins(RECORDING, "torch").is_own(torch)
     run = stacks.parse(["<module> (/opt/env/lib/python3.12/site-packages/tool/cli.py:9) 3\n"])
     assert CodeOrigins(run).is_own(Frame("main", "/opt/env/lib/python3.12/site-packages/tool/cli.py", 3))
+
+
+def test_a_script_of_a_library_is_not_ones_own_beside_the_own_script() -> None:
+    """torch.compile starts processes that compile, each with a script of torch."""
+    path = "torch/_inductor/compile_worker/__main__.py"
+    found = stacks.parse([f"<module> ({path}:80);main ({path}:7) 9\n", "<module> (train.py:9);main (train.py:5) 3\n"])
+    assert script_of(found) == "train.py"
+    assert not CodeOrigins(found).is_own(found.stacks[0].frames[-1])
 
 
 def test_the_script_is_the_one_that_a_launcher_runs() -> None:

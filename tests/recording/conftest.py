@@ -1,9 +1,14 @@
 """What the tests of recordings rest on."""
 
 import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
+import psutil
 import pytest
 
+from workshop.processes.process_tree import marked
 from workshop.recording.py_spy import why_no_access
 
 
@@ -20,3 +25,11 @@ def py_spy_attaches() -> None:
 def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, several threads of torch wait for each other far longer than they compute."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture
+def left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
+    """Return what still runs of the recorded runs of a test, which are asked to end within half a second."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("workshop.recording.run.GRACE_S", 0.5)
+    return lambda: marked(str(tmp_path))

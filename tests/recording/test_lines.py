@@ -5,14 +5,18 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import Run
 from script_runs import press_ctrl_c, started
 
 from workshop.profiles import line_change, line_profile, line_tables
 from workshop.profiles.line_profile import Function, LineProfile
+
+Left = Callable[[], list[psutil.Process]]
 
 ITEMS, EPOCHS, BATCH, SLEEP_S = 16, 2, 4, 0.02
 
@@ -209,26 +213,69 @@ def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
     assert hits(profile.functions, "main"), "the training process, too"
 
 
+SPAWNS = """\
+import signal
+import time
+import torch
+import torch.multiprocessing as mp
+
+
+def train(rank, together):
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    model = torch.nn.Linear(2, 1)
+    together.wait()
+    while True:
+        model(torch.ones(1, 2)).sum().backward()
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    mp.spawn(train, (mp.get_context("spawn").Barrier(2),), nprocs=2)
+"""
+
+
+def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
+    workshop: Run, folder: Path, left_running: Left
+) -> None:
+    """Though the trainers are processes of their own, and do not listen to SIGTERM; what they have counted is kept."""
+    (folder / "spawns.py").write_text(SPAWNS)
+    done = workshop("record", "lines", "--seconds", "2", "--", "spawns.py")
+    assert done.returncode == 0, done.stderr
+    recorded = line_profile.read(folder / "spawns.py.lprof").recorded
+    assert recorded
+    assert sorted(recorded.processes) == ["SpawnProcess-1", "SpawnProcess-2", "main"]
+    for name in ("SpawnProcess-1", "SpawnProcess-2"):
+        assert hits(recorded.processes[name], "train")[-1] > 1, name
+    assert left_running() == []
+
+
 @pytest.mark.slow
-def test_after_some_seconds_it_ends_with_what_was_counted(workshop: Run, folder: Path) -> None:
+def test_the_seconds_of_a_script_without_torch(workshop: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.recording.countdown.TORCH_PATIENCE_S", 1.0)
     (folder / "endless.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
     done = workshop("record", "lines", "--seconds", "2", "--", "endless.py")
     assert done.returncode == 0, done.stderr
-    assert (
-        sum(line.hits for each in line_profile.read(folder / "endless.py.lprof").functions for line in each.lines) > 50
-    )
+    assert "torch was not loaded within 1 s; the time counts from the start." in done.stderr
+    profile = line_profile.read(folder / "endless.py.lprof")
+    assert sum(line.hits for each in profile.functions for line in each.lines) > 50
 
 
-@pytest.mark.slow
-def test_other_folders_of_ones_own(folder: Path, tmp_path: Path) -> None:
-    (folder / "scripts").mkdir()
+def test_whatever_is_not_installed_is_ones_own(folder: Path) -> None:
+    """A package beside the folder of the script is; an installed one is if it is said so, without what it contains."""
+    for place in ("scripts", "site-packages/tool", "site-packages/tool/lib/python3.11"):
+        (folder / place).mkdir(parents=True)
+    (folder / "site-packages" / "tool" / "lib" / "python3.11" / "deep.py").write_text("def deep(): pass\n")
+    (folder / "site-packages" / "tool" / "__init__.py").write_text("def installed():\n    return 1\n")
     (folder / "scripts" / "main.py").write_text(
-        "import sys\nsys.path.append(sys.argv[1])\nimport beside\nbeside.in_a_thread()\n"
+        "import sys\n"
+        "sys.path += ['.', 'site-packages', 'site-packages/tool/lib/python3.11']\n"
+        "import beside, deep, tool\nbeside.in_a_thread()\ntool.installed()\n"
     )
-    record(folder, "--", "scripts/main.py", str(folder))
-    record(folder, "--own", ".", "--", "scripts/main.py", str(folder))
+    record(folder, "--", "scripts/main.py")
+    record(folder, "--own", "site-packages/tool", "--", "scripts/main.py")
     found = [{each.name for each in line_profile.read(path).functions} for path in sorted(folder.glob("main*.lprof"))]
-    assert found == [{"<module>", "in_a_thread", "twice"}, {"<module>"}], "the second one has a number"
+    own = {"<module>", "in_a_thread", "twice"}
+    assert found == [own | {"installed"}, own], "the first one has a number"
 
 
 ODD = """\
@@ -310,8 +357,8 @@ def test_a_script_that_fails_says_what_it_says_otherwise(code: str, folder: Path
     ("command", "says"),
     [
         (("--", "nothing.py"), "nothing.py is not a file"),
-        (("--only", "absent", "--", "beside.py"), "ran no line of absent of a file below"),
-        (("--", "python", "-c", "1"), "ran no line of a file below"),
+        (("--only", "absent", "--", "beside.py"), "ran no line of absent of your own code"),
+        (("--", "python", "-c", "1"), "ran no line of your own code"),
         (("--", "fails.py"), "fails.py ended with exit code 1 before a line of its own code ran"),
     ],
 )

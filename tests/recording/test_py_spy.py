@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import Run, ends
 from script_runs import press_ctrl_c, started
@@ -19,6 +20,8 @@ from workshop.profiles.stacks import Recording
 from workshop.recording.py_spy import NO_PTRACE, record
 
 pytestmark = pytest.mark.usefixtures("py_spy_attaches")
+
+Left = Callable[[], list[psutil.Process]]
 
 BUSY = """
 import sys, time
@@ -124,12 +127,37 @@ def test_what_was_seen_until_a_signal_is_kept(number: int, code: int, tmp_path: 
         assert ends(process.pid)
 
 
-@pytest.mark.slow
-def test_after_some_seconds_it_ends_with_what_was_seen(workshop: Run, tmp_path: Path) -> None:
-    (tmp_path / "busy.py").write_text(BUSY + "work(60)")
-    done = workshop("record", "py-spy", "--seconds", "2", "--", sys.executable, "busy.py")
+DEAF = """
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: None)
+signal.signal(signal.SIGINT, lambda *_: None)
+if sys.argv[1:] != ["child"]:
+    subprocess.Popen([sys.executable, __file__, "child"], start_new_session=True)
+"""
+
+
+def test_after_some_seconds_all_of_it_ends_with_what_was_seen(
+    workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_running: Left
+) -> None:
+    """Though it listens to no signal."""
+    monkeypatch.setattr("workshop.recording.countdown.TORCH_PATIENCE_S", 2.0)
+    (tmp_path / "busy.py").write_text(BUSY + DEAF + "work(60)")
+    done = workshop("record", "py-spy", "--seconds", "2", "--", sys.executable, str(tmp_path / "busy.py"))
     assert done.returncode == 0, done.stderr
+    assert "torch was not loaded within 2 s" in done.stderr
+    found = recorded(tmp_path)
+    assert found.samples > 20
+    assert len(sample_groups.split(found, "process")) == 2
+    assert left_running() == []
+
+
+@pytest.mark.slow
+def test_what_outlives_the_command_is_ended(workshop: Run, tmp_path: Path, left_running: Left) -> None:
+    (tmp_path / "busy.py").write_text(BUSY + DEAF + "work(60 if sys.argv[1:] else 1); sys.exit(3)")
+    done = workshop("record", "py-spy", "--", sys.executable, str(tmp_path / "busy.py"))
+    assert done.returncode == 3, done.stderr
     assert recorded(tmp_path).samples > 20
+    assert left_running() == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from conftest import Run
@@ -15,6 +16,8 @@ from workshop.probe.phases import Phase
 from workshop.probe.settings import OPERATORS
 from workshop.profiles.traces import Trace, load, read
 from workshop.profiles.traces.steps import stragglers, traced_steps
+
+Left = Callable[[], list[psutil.Process]]
 
 TRAINING = """
 import sys, torch
@@ -136,6 +139,51 @@ def test_the_training_goes_on_or_ends_once_the_traces_are_written(stop: list[str
     assert len(load([tmp_path / "prof"])) == 1
 
 
+CATCHES = """
+import signal, threading, time, torch
+from torch.utils.data import DataLoader
+signal.signal(signal.SIGTERM, lambda *_: None)
+threading.Thread(target=lambda: time.sleep(1000)).start()
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(torch.ones(8, 8), batch_size=4, num_workers=1, persistent_workers=True)
+while True:
+    try:
+        for batch in loader:
+            model(batch).sum().backward()
+            optimizer.step()
+            time.sleep(0.1)
+    except SystemExit:
+        pass
+"""
+
+SPAWNS = """
+import time, torch, torch.multiprocessing as mp
+
+def train(rank):
+    model = torch.nn.Linear(8, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    while True:
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+
+if __name__ == "__main__":
+    mp.spawn(train, nprocs=2)
+"""
+
+
+@pytest.mark.parametrize("script", [CATCHES, pytest.param(SPAWNS, marks=pytest.mark.slow)], ids=["catches", "spawns"])
+def test_a_training_that_does_not_stop_is_ended(
+    script: str, record: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_running: Left
+) -> None:
+    monkeypatch.setattr("workshop.recording.torch_profiler.STOP_PATIENCE_S", 1.0)
+    (tmp_path / "mine.py").write_text(script)
+    done = record("--stop", *ONE_STEP, "mine.py")
+    assert done.returncode == 0, done.stderr
+    assert "in prof" in done.stderr
+    assert left_running() == []
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "says"),
     [
@@ -144,9 +192,9 @@ def test_the_training_goes_on_or_ends_once_the_traces_are_written(stop: list[str
             "ended after 4 optimizer steps, and step 8 is the first to be kept; say --wait 0",
             marks=pytest.mark.slow,
         ),
-        ("print('hello')", ["mine.py"], "never trained a model of torch"),
-        pytest.param(INFERENCE, ["mine.py"], "never trained a model of torch", marks=pytest.mark.slow),
-        ("raise SystemExit(7)", ["mine.py"], "ended with exit code 7 after 0 optimizer steps"),
+        ("print('hello')", ["mine.py"], "ended before a training step was seen; nothing was recorded: no process has loaded torch"),
+        pytest.param(INFERENCE, ["mine.py"], "ended before a training step was seen; nothing was recorded: no process has loaded torch", marks=pytest.mark.slow),
+        ("raise SystemExit(7)", ["mine.py"], "ended with exit code 7 after 0 steps"),
         ("", ["missing.py"], "missing.py is not a file"),
         ("", ["no-such-command"], "there is no command no-such-command"),
         ("", ["--activities", "gpu", "mine.py"], "there is no activity gpu; there are cpu, cuda"),

@@ -27,11 +27,9 @@ def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], ev
     for process, found in tables.items():
         if process != TOGETHER:
             out.print(Text(f"\n{process}", "bold"))
-        hottest = found[0].function.seconds if found else 0.0
+        hottest = found[0].seconds if found else 0.0
         shown = (
-            found
-            if everything
-            else [each for each in found[:MOST_FUNCTIONS] if each.function.seconds >= LEAST_SHARE * hottest]
+            found if everything else [each for each in found[:MOST_FUNCTIONS] if each.seconds >= LEAST_SHARE * hottest]
         )
         hidden += len(found) - len(shown)
         for table in shown:
@@ -67,12 +65,19 @@ Line = tuple[str, list[str]]
 
 
 def _rows(table: LineTable, everything: bool) -> list[Line]:
+    """The lines of a function; the imports of a module are one row in the end, unless everything is asked for."""
     lines: list[Line] = [("dim", ["line", "hits", "time", "share", ""])]
     for row in table.rows:
-        if everything or row.share >= LEAST_SHARE:
-            style = "bold red" if row.share >= HOT else "yellow" if row.share >= WARM else ""
-            number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
-            lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{row.share:.1%}", row.text]))
+        number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
+        share = row.seconds / (table.seconds or 1.0)
+        if not table.is_import(row):
+            style = "bold red" if share >= HOT else "yellow" if share >= WARM else ""
+            if everything or share >= LEAST_SHARE:
+                lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{share:.1%}", row.text]))
+        elif everything:
+            lines.append(("dim", [number, f"{row.hits}", seconds(row.seconds), "", row.text]))
+    if table.imports_s and not everything:
+        lines.append(("dim", ["", "", seconds(table.imports_s), "", "imports"]))
     return lines
 
 

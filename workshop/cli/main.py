@@ -1,9 +1,10 @@
 """The command `workshop`: its groups of commands, and what it says without one."""
 
+import os
 import signal
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUMENTS
 from workshop.cli.output import filled
 from workshop.errors import EXIT_INTERRUPTED, plain_errors
+from workshop.probe.log import LEVEL_VARIABLE
 
 MODULES = {
     "course": ("list", "show", "hint", "diff", "solution", "start", "reset"),
@@ -66,15 +68,27 @@ def main() -> None:
             signal.signal(number, lambda received, _: sys.exit(128 + received))
     with plain_errors():
         try:
-            command_line(*sys.argv[1:2])(prog_name="workshop")  # also when it is run as a module
+            command_line(*_commands_typed()[:1])(prog_name="workshop")  # also when it is run as a module
         except SystemExit as stop:
             if stop.code == EXIT_INTERRUPTED:  # typer ends without a word
                 raise KeyboardInterrupt from None
             raise
 
 
-def what_next(context: typer.Context) -> None:
+def _commands_typed() -> list[str]:
+    """The words that were typed, from the command on."""
+    return [word for number, word in enumerate(sys.argv[1:]) if number or word not in ("-v", "--verbose")]
+
+
+def what_next(
+    context: typer.Context,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say what the workshop does inside of scripts and around them.")
+    ] = False,
+) -> None:
     """A profiling workshop for PyTorch."""
+    if verbose:
+        os.environ[LEVEL_VARIABLE] = "debug"
     if context.invoked_subcommand is None:
         from workshop.cli.course import state_beside
         from workshop.course.progress import next_step

@@ -11,7 +11,7 @@ from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar
 from workshop.diagnosis.change import Change
 from workshop.diagnosis.diagnosis import Diagnosis
-from workshop.diagnosis.findings import Finding
+from workshop.diagnosis.findings import OF_WORKERS, Finding
 from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
@@ -43,8 +43,8 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print("\nPhases: with a wait for the GPU after each of them. Without, its work runs beside the CPU's.")
     for note in found.notes:
         out.print(Text(f"\n{note}"))
-    if found.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
-        out.print(f"\n{_gain(steps, found.headroom, causes)}")
+    if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
+        out.print(f"\n{_gain(steps, diagnosis.headroom, causes)}")
     for number, each in enumerate(causes[:MOST_FINDINGS], start=1):
         out.print(_finding(number, each))
     if not causes:
@@ -110,7 +110,7 @@ def _shortest(path: str) -> str:
 def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding]) -> str:
     ratio = steps.ms_a_step / headroom.ms_a_step
     says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, {ratio:.2f} times as fast."
-    if any(each.measured and each.gain > ratio for each in causes):
+    if any(each.cause in OF_WORKERS and each.gain > ratio for each in causes):
         return f"{says}\nThe present workers take time from the training: a trial with others gained more (see below)."
     return says if ratio < WORTH_IT else f"{says}\nNo data pipeline can gain more than that."
 

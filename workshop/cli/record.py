@@ -12,7 +12,7 @@ from workshop.cli.output import commands, say
 from workshop.errors import WorkshopError
 
 SecondsOption = Annotated[
-    float | None, typer.Option(help="End the run after so many seconds.", min=1, show_default=False)
+    float | None, typer.Option(help="End the run so long after its first step.", min=1, show_default=False)
 ]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
 
@@ -36,7 +36,9 @@ def record_lines(
     ] = None,
     own: Annotated[
         list[Path] | None,
-        typer.Option("--own", help="Another folder of your own code; may come again.", show_default=False),
+        typer.Option(
+            "--own", help="Count this installed package (its folder), too; may come again.", show_default=False
+        ),
     ] = None,
     seconds: SecondsOption = None,
 ) -> None:
@@ -46,13 +48,13 @@ def record_lines(
 
     Example: workshop record lines -- train.py configs/example_config.py
 
-    Your own code is what lies in the folder of the script. The profile, train.py.lprof, contains the source as it
-    ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's; 2,
-    nothing was recorded.
+    Your own code is what is neither installed nor part of Python. The profile, train.py.lprof, contains the source as
+    it ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's;
+    2, nothing was recorded.
     """
     from workshop.recording import lines
 
-    found = lines.record(command, output, only or (), own or (), seconds)
+    found = lines.record(command, output, only or (), own or (), seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
@@ -93,7 +95,7 @@ def record_py_spy(
     if slurm:
         print(py_spy.slurm_job(command, output, flags))
         return
-    found = py_spy.record(command, output, flags, seconds)
+    found = py_spy.record(command, output, flags, seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"

@@ -62,8 +62,9 @@ def report(
     Example: workshop py-spy-report --file py-spy-outputs
 
     Columns: name, path, line are those of the innermost function; library_function_... those of the innermost one whose
-    path contains --library-name; proportion (n) is the share of all samples that are in functions, and their number.
-    Line -1: there is none. A narrow terminal gets two lines a row: the innermost function, and below it yours.
+    path contains --library-name (without it: of the script, else its body); proportion (n) is the share of all samples
+    that are in functions, and their number. Line -1: there is none. A narrow terminal gets two lines a row: the
+    innermost function, and below it yours.
     """
     if rows != "all" and not (rows.isdecimal() and int(rows)):
         raise typer.BadParameter("is a number from 1, or all", param_hint="--num-rows")
@@ -77,15 +78,15 @@ def report(
         _report_changes(*diff, total, most, as_json, as_csv)
         return
     recording = _read(files, file, library=library)
-    library = library or script_of(recording)
+    is_script, library = not library, library or script_of(recording)
 
     def table_of(group: Recording) -> ReportTable:
         if own:  # the body of the script is one's own code, too
             is_own = CodeOrigins(recording, library).is_own
             return py_spy_report.leaves(group, library, modules=True, is_own=is_own)
         if total:
-            return py_spy_report.totals(group, library, modules)
-        return py_spy_report.leaves(group, library, aggregate, modules)
+            return py_spy_report.totals(group, library, modules, is_script)
+        return py_spy_report.leaves(group, library, aggregate, modules, is_script=is_script)
 
     groups = sample_groups.split(recording, by) if by else {"": recording}
     tables = {name: table_of(group) for name, group in groups.items()}

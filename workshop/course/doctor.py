@@ -8,11 +8,14 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
+from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Literal
 
+from workshop.course.versions import untried
 from workshop.errors import WorkshopError, first_line
 from workshop.pets.status import report
 from workshop.processes.machine import core_quota, own_executable, usable_cores
@@ -44,11 +47,14 @@ def examine(data: Path) -> list[CheckResult]:
         check_python(),
         check_torch(),
         check_torchvision(),
+        *check_versions(),
         check_device(),
         check_cores(),
         check_shared_memory(),
         check_start_method(),
         check_open_files(),
+        check_temporary_folder(),
+        check_working_folder(),
         check_kernprof(),
         check_terminal(),
         check_py_spy(),
@@ -88,6 +94,12 @@ def check_torchvision() -> CheckResult:
         remedy = "pip install --force-reinstall torch torchvision, both in one command"
         return CheckResult("torchvision", "fail", first_line(error), remedy)
     return CheckResult("torchvision", "ok", f"{torchvision.__version__}, fits torch")
+
+
+def check_versions() -> list[CheckResult]:
+    """Name what is older or newer than what the workshop was tried with; it may work all the same."""
+    remedy = "if something fails, install a version that was tried"
+    return [CheckResult("versions", "warn", each, remedy) for each in untried()]
 
 
 def check_device() -> CheckResult:
@@ -142,15 +154,35 @@ def check_start_method() -> CheckResult:
 
 
 def check_open_files() -> CheckResult:
-    """Check the limit of open files, as every tensor that a worker hands over may hold a file open."""
-    if sys.platform != "linux":  # elsewhere torch shares tensors by name and keeps no file open
-        return CheckResult("open files", "ok", f"not used up on {sys.platform}")
-    import resource  # Windows has none
-
+    """Check the limit of open files: on Linux, every tensor that a worker hands over may hold a file open."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return CheckResult("open files", "ok", f"{sys.platform} tells no limit")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = soft == resource.RLIM_INFINITY
-    found = f"at most {'unlimited' if unlimited else soft}"
-    return _warn_if(not unlimited and soft < 1024, "open files", found, "workers need many: ulimit -n 4096")
+    found = "unlimited" if soft == resource.RLIM_INFINITY else f"at most {soft}"
+    enough = 1024 if sys.platform == "linux" else 256  # elsewhere torch shares tensors by name and keeps no file open
+    too_few = soft != resource.RLIM_INFINITY and soft < enough
+    return _warn_if(too_few, "open files", found, "workers need many: ulimit -n 4096")
+
+
+def check_temporary_folder() -> CheckResult:
+    """Check that a socket can be made where DataLoader workers make theirs, to hand batches over."""
+    try:
+        with Listener(family="AF_UNIX"):
+            return CheckResult("TMPDIR", "ok", tempfile.gettempdir())
+    except OSError as error:
+        where = os.environ.get("TMPDIR", "/tmp")
+        found = f"workers cannot hand batches over in {where}: {first_line(error)}"
+        return CheckResult("TMPDIR", "fail", found, "export TMPDIR=/tmp, or another short path that can be written")
+
+
+def check_working_folder() -> CheckResult:
+    """Check that this folder can be written, in which commands keep what they record and what has been done."""
+    if os.access(".", os.W_OK | os.X_OK):
+        return CheckResult("this folder", "ok", "may be written")
+    remedy = "go to a folder of your own; or name another place with -o, and do without `done`"
+    return CheckResult("this folder", "warn", "may not be written", remedy)
 
 
 def check_kernprof() -> CheckResult:

@@ -63,17 +63,18 @@ def changes(before: Values, after: Values) -> list[Change]:
 
 def _of_steps(before: Values, after: Values) -> Change:
     blocks = [[sum(block.values()) for block in each["steps"]["blocks_ms"]] for each in (before, after)]
-    return _change("a step", *blocks)
+    return change_of("a step", *blocks)
 
 
 def _of_phases(before: Values, after: Values) -> Iterable[Change]:
     for phase in Phase:
         blocks = [[block[phase] for block in each["steps"]["blocks_ms"]] for each in (before, after)]
         if any(map(any, blocks)):
-            yield _change(phase, *blocks)
+            yield change_of(phase, *blocks)
 
 
-def _change(name: str, before: list[float], after: list[float]) -> Change:
+def change_of(name: str, before: list[float], after: list[float]) -> Change:
+    """Return the change of the mean of some blocks, with its error."""
     error = math.hypot(*(stdev(each) / math.sqrt(len(each)) if len(each) > 1 else each[0] for each in (before, after)))
     return Change(name, fmean(before), fmean(after), error)
 

@@ -4,9 +4,11 @@ import linecache
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from workshop.diagnosis.busy_machine import comparable
 from workshop.diagnosis.causes import findings
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
+from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.ranks import slow_rank, waits_ms
 from workshop.probe.phases import Phase
@@ -21,6 +23,8 @@ class Diagnosis:
     findings: list[Finding]
     """What holds the script up, what can bring most first."""
     lines: list[LineTime]
+    headroom: MeasuredSteps | None = None
+    """The steps with batches from memory, where these can be compared with those of the script as it is."""
     rank: int | None = None
     """The rank that is shown; None for a run of one process."""
     waits_ms: dict[int, float] = field(default_factory=dict)
@@ -58,12 +62,14 @@ class Diagnosis:
 def diagnose(measurement: Measurement) -> Diagnosis:
     """Find out what holds a script up."""
     if not measurement.ranks:
-        return Diagnosis(measurement, findings(measurement), line_table(measurement))
+        sure, notes = comparable(measurement)
+        noted = replace(measurement, notes=(*measurement.notes, *notes))
+        return Diagnosis(noted, findings(sure), line_table(measurement), sure.headroom)
     waits = waits_ms(measurement.ranks)
     rank, waited_for = slow_rank(measurement.ranks, waits)
     shown = replace(measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes)
     own = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
-    return Diagnosis(shown, in_order([*waited_for, *own]), line_table(shown), rank, waits)
+    return Diagnosis(shown, in_order([*waited_for, *own]), line_table(shown), rank=rank, waits_ms=waits)
 
 
 def _of_rank(rank: int, process: str) -> str:

@@ -20,6 +20,9 @@ BESIDES = 1.25
 
 FIRST = ("growing-steps", "slow-rank")
 
+OF_WORKERS = ("few-workers", "worker-contention", "worker-restarts", "large-batches")
+"""The causes that a trial with another number of workers has shown."""
+
 TAUGHT_IN = {
     "own-work": 2,
     "few-workers": 3,
@@ -76,18 +79,19 @@ def finding(
     path: tuple[Frame, ...] = (),
     process: str = "training",
     besides: float | None = None,
+    max_gain: float = MOST_GAIN,
     measured: bool = False,
 ) -> Finding:
     """Make a finding about the last line of a path of own frames.
 
     What it costs is taken for a bit more than was seen, because its gain is a limit: `besides` times as much, which is
-    `BESIDES` by default, and 1 for a gain that was measured.
+    `BESIDES` by default, and 1 for a gain that was measured; but the gain is never more than `max_gain`.
     """
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     function = functions[-1] if functions else frame.name
     besides = besides or (1.0 if measured else BESIDES)
-    gain = min(1.0 + besides * (gain - 1.0), MOST_GAIN)
+    gain = min(1.0 + besides * (gain - 1.0), max_gain, MOST_GAIN)
     if part := TAUGHT_IN.get(cause):
         words = f"{words} See part {part}."
     return Finding(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from workshop.diagnosis.findings import LITTLE
+from workshop.diagnosis.findings import BESIDES, LITTLE, gain_of
 from workshop.diagnosis.lines import Path
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
@@ -128,12 +128,36 @@ class Loading:
             return min(self.measurement.headroom.ms_a_step, self.steps.ms_a_step)
         return self.steps.ms_a_step * (1.0 - self.share)
 
+    def hindered_ms(self, otherwise: MeasuredSteps | None) -> float:
+        """Return the milliseconds a step that the workers add to the computing, if it is shorter in other steps."""
+        if not (self.workers and otherwise and is_longer(self.steps, otherwise)):
+            return 0.0
+        return computing_ms(self.steps) - computing_ms(otherwise)
+
+    def max_gain(self, otherwise: MeasuredSteps | None) -> float:
+        """Return the most that another way of loading can bring: the one rule for all causes in the loading.
+
+        It brings no more than batches from memory do, nor than to end the wait for data: computing takes as long as
+        before. Only workers that hinder the training take more than that wait, if steps without them have shown it.
+
+        Args:
+            otherwise: the steps that were measured with another way of loading; None if there are none.
+        """
+        step_ms, headroom = self.steps.ms_a_step, self.measurement.headroom
+        hindered_ms = self.hindered_ms(otherwise)
+        waits_ms = step_ms * min(self.waits_share, 1.0) + hindered_ms
+        gain = 1.0 + BESIDES * (gain_of(step_ms, step_ms - waits_ms) - 1.0)
+        hinder_there = hindered_ms and otherwise and headroom and is_longer(headroom, otherwise)
+        if headroom and not hinder_there:
+            gain = min(gain, gain_of(step_ms, headroom.ms_a_step))
+        return max(gain, 1.0)
+
     @cached_property
-    def computed_ms(self) -> tuple[float, float]:
-        """Milliseconds a step that the training computes, beside its workers and while none of them runs."""
-        both = (self.steps, self.measurement.headroom or self.steps)
-        beside, alone = (sum(each.phases_s[phase] for phase in COMPUTING) / each.count * 1e3 for each in both)
-        return beside, alone
+    def waits_share(self) -> float:
+        """The share of a step in which the training waits for data, or for workers that it starts or ends."""
+        samples = self.observations.of(Role.TRAINING, self.steps.began_s, self.steps.ended_s)
+        starting = [each for each in samples if each.phase != Phase.DATA_WAIT and starts_workers(each.stack)]
+        return self.steps.share(Phase.DATA_WAIT) + weight(starting) / self.steps.wall_s
 
     @cached_property
     def cores_used(self) -> float:
@@ -143,8 +167,7 @@ class Loading:
     @property
     def hinders(self) -> bool:
         """Whether the workers take the cores away that the training computes with."""
-        beside, alone = self.computed_ms
-        return bool(self.workers) and beside > HINDERS * alone and self.cores_used > NEARLY_ALL
+        return self.hindered_ms(self.measurement.headroom) > 0 and self.cores_used > NEARLY_ALL
 
     @property
     def matters(self) -> bool:
@@ -178,6 +201,22 @@ def cores() -> float:
 def weight(samples: list[Sample]) -> float:
     """Return the seconds that some samples stand for."""
     return sum(each.weight_s for each in samples)
+
+
+def computing_ms(steps: MeasuredSteps) -> float:
+    """Return the milliseconds of a step that the training computes."""
+    return sum(steps.phases_s[phase] for phase in COMPUTING) / steps.count * 1e3
+
+
+def is_longer(one: MeasuredSteps, other: MeasuredSteps) -> bool:
+    """Return whether the computing of some steps takes longer than that of others, as it does where workers hinder."""
+    return computing_ms(one) > HINDERS * computing_ms(other)
+
+
+def starts_workers(stack: tuple[Frame, ...]) -> bool:
+    """Return whether a thread starts workers, or ends them."""
+    names = ("__init__", "_shutdown_workers", "__del__")
+    return any(frame.path.endswith(LOADER) and frame.name in names for frame in stack)
 
 
 def _loads(stack: tuple[Frame, ...]) -> bool:

@@ -37,6 +37,8 @@ class MeasuredSteps:
     """The number of the first of them, from 0."""
     backward_s: tuple[float, ...] = ()
     """When the last backward pass of each step began, on the monotonic clock."""
+    forwards: tuple[int, ...] = ()
+    """The number of calls of modules in each step, of those that the script itself calls."""
 
     @property
     def samples_per_s(self) -> float:
@@ -57,25 +59,77 @@ class MeasuredSteps:
         return asdict(self) | {"samples_per_s": self.samples_per_s}
 
 
-def together(reports: Sequence[StepReport], wall_s: float) -> MeasuredSteps:
-    """Return the steps of some reports in a row."""
-    durations_s = tuple(each / 1e6 for report in reports for each in report.durations_us)
-    counts: list[BatchCounts] = [report.batches for report in reports]
-    return MeasuredSteps(
-        count=len(durations_s),
-        wall_s=wall_s,
-        phases_s={str(phase): sum(report.phases[phase] for report in reports) for phase in Phase},
-        samples=sum(report.samples for report in reports),
-        durations_s=durations_s,
-        began_s=reports[0].ended_s - sum(reports[0].durations_us) / 1e6,
-        ended_s=reports[-1].ended_s,
-        blocks_ms=tuple(_blocks_ms(reports)),
-        batches=sum(each.training for each in counts),
-        batch_bytes=sum(each.bytes for each in counts),
-        pageable_bytes=sum(each.pageable_bytes for each in counts),
-        first_step=reports[0].first_step,
-        backward_s=tuple(each for report in reports for each in report.backward_s),
-    )
+class Stage:
+    """The reports of some steps in a row.
+
+    Args:
+        reports: the reports.
+        wall_s: their time by the clock of the process that measures; None for the sum of the steps' durations.
+    """
+
+    def __init__(self, reports: Sequence[StepReport], wall_s: float | None = None) -> None:
+        self.reports = reports
+        self.wall_s = sum(each.seconds for each in reports) if wall_s is None else wall_s
+
+    @property
+    def with_epoch(self) -> list[StepReport]:
+        """The reports of steps in which an epoch began."""
+        return [each for each in self.reports if each.epochs_begun]
+
+    @property
+    def within(self) -> list[StepReport]:
+        """The other reports."""
+        return [each for each in self.reports if not each.epochs_begun]
+
+    def like(self, other: "Stage") -> "Stage":
+        """Return these steps with as large a share of beginning epochs as another stage has.
+
+        What a script does between two epochs, such as a validation, is then in both, or in neither.
+        """
+        share = _steps(other.with_epoch) / _steps(other.reports)
+        if not self.with_epoch or not self.within or share == 1.0:
+            return self
+        if share == 0.0:
+            return Stage(self.within)
+        wanted = _steps(self.with_epoch) / share - _steps(self.with_epoch)  # steps within epochs
+        if wanted <= _steps(self.within):
+            return Stage([*self.with_epoch, *_first(self.within, wanted)])
+        return Stage([*self.within, *_first(self.with_epoch, _steps(self.within) / (1 / share - 1))])
+
+    @property
+    def together(self) -> MeasuredSteps:
+        """The steps together."""
+        durations_s = tuple(each / 1e6 for report in self.reports for each in report.durations_us)
+        counts: list[BatchCounts] = [report.batches for report in self.reports]
+        return MeasuredSteps(
+            count=len(durations_s),
+            wall_s=self.wall_s,
+            phases_s={str(phase): sum(report.phases[phase] for report in self.reports) for phase in Phase},
+            samples=sum(report.samples for report in self.reports),
+            durations_s=durations_s,
+            began_s=min(report.ended_s - report.seconds for report in self.reports),
+            ended_s=max(report.ended_s for report in self.reports),
+            blocks_ms=tuple(_blocks_ms(self.reports)),
+            batches=sum(each.training for each in counts),
+            batch_bytes=sum(each.bytes for each in counts),
+            pageable_bytes=sum(each.pageable_bytes for each in counts),
+            first_step=self.reports[0].first_step,
+            backward_s=tuple(each for report in self.reports for each in report.backward_s),
+            forwards=tuple(each for report in self.reports for each in report.forwards),
+        )
+
+
+def _steps(reports: Sequence[StepReport]) -> int:
+    return sum(each.steps for each in reports)
+
+
+def _first(reports: Sequence[StepReport], steps: float) -> Iterator[StepReport]:
+    """The first of some reports, until they have a number of steps together."""
+    for report in reports:
+        if steps <= 0:
+            return
+        steps -= report.steps
+        yield report
 
 
 def _blocks_ms(reports: Sequence[StepReport]) -> Iterator[dict[str, float]]:

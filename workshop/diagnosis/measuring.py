@@ -5,26 +5,29 @@ from dataclasses import replace
 from pathlib import Path
 
 from workshop.diagnosis.loading import Loading, other_workers
-from workshop.diagnosis.measured_ranks import MODULE, MeasuredRanks
-from workshop.diagnosis.measured_script import MeasuredScript
-from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measured_script import TORCHRUN, MeasuredScript
+from workshop.diagnosis.measured_steps import MeasuredSteps, Stage
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.errors import WorkshopError
 from workshop.probe.changed_loaders import PREFETCHED
-from workshop.probe.messages import Circumstances
+from workshop.probe.messages import Circumstances, StepUnit
 from workshop.probe.stack_sampler import WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
-from workshop.processes.script import Say, run_folder
+from workshop.processes.output import shorten
+from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
 
 WARM_UP_STEPS = 2
 PATIENCE_S = 600.0
 
+PATIENT = 3.0
+"""The beginning of an epoch with batches from memory is waited for so many times as long as the other steps there."""
+
 CLOSER_STEPS = 2
 """The backward passes of so many steps are cut into lines. They, too, warm the script up."""
 
-LONGEST_WARM_UP = 4.0
+MAX_WARM_UP = 4.0
 """Other workers are not tried if they need so many times as long to begin as they are measured."""
 
 LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
@@ -45,8 +48,8 @@ def measure(
     """Run a script until its steps have been measured, then end it.
 
     Args:
-        script: any training script; it runs in the present folder, and writes what it always writes. For
-            "torchrun", the ranks that it starts on this machine are measured.
+        script: any training script; it runs in the present folder, and writes what it always writes. Processes
+            that it starts to train, such as ranks, are measured, too; "torchrun" starts them itself.
         arguments: the arguments of the script.
         seconds: how long its steps are measured; the steps with batches from memory half as long.
         say: told of the progress.
@@ -54,35 +57,47 @@ def measure(
         headroom: also measure with batches from memory.
 
     Raises:
-        WorkshopError: there is no such script, or it never steps an optimizer.
+        WorkshopError: there is no such script, or no training step was seen.
         ScriptError: it broke before anything was measured.
     """
     with run_folder() as folder, _script(script, arguments, is_module, folder) as measured:
+        measured.say = say
         say(f"waiting for the first steps of {script}")
         run = StagedRun(measured)
         run.take(WARM_UP_STEPS)
         _look_closer(run)
         say(f"measuring its steps for {seconds:g} s")
-        steps = run.measure("as it is", seconds)
-        if not steps and run.interrupted:
+        as_it_is = run.measure("as it is", seconds)
+        if not as_it_is and run.interrupted:
             raise KeyboardInterrupt
-        if not steps:
-            raise run.error or WorkshopError(f"{script} ended after {run.seen} optimizer steps; {_too_few(run.seen)}")
-        notes = [f"The script crashed: {run.error}."] if run.error else []
+        if not as_it_is:
+            raise run.error or WorkshopError(f"{script} ended {_too_early(run)}")
+        notes = [_crash(run.error)] if run.error else []
+        if run.unit != StepUnit.OPTIMIZER:
+            notes.append(f"No optimizer of torch ends a step of this script: a step is a {run.unit}.")
         if run.batches["elsewhere"]:
             notes.append("Batches are loaded in another thread: the wait for them is under other.")
         synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
-        found = Measurement(steps, synchronized, None, tuple(notes), run.circumstances, Observations())
-        if measured.ranks:
-            return _of_ranks(found, run, folder)
-        return _otherwise(run, found, seconds, headroom, say)
+        found = Measurement(
+            as_it_is.together,
+            synchronized.together if synchronized else None,
+            None,
+            tuple(notes),
+            run.circumstances,
+            Observations(),
+        )
+        if run.others:
+            return _of_ranks(found, run)
+        reached, why_not = _headroom(run, as_it_is, seconds / 2, headroom, say)
+        return _with_headroom(run, found, reached, why_not, seconds, say)
 
 
-def _of_ranks(first: Measurement, run: StagedRun, folder: Path) -> Measurement:
-    """The measurement of the first rank, and with it those of all ranks."""
+def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
+    """The measurement of the rank that leads, and with it those of all ranks."""
     time.sleep(LAST_WRITTEN_S)
-    steps = {0: first.steps, **run.of_others("as it is")}
-    synchronized = {0: first.synchronized, **run.of_others("synchronized")}
+    assert run.lead is not None
+    steps = {run.lead: first.steps, **run.of_others("as it is")}
+    synchronized = {run.lead: first.synchronized, **run.of_others("synchronized")}
     notes = (*first.notes, *[INTERRUPTED] * run.interrupted)
     ranks = {
         rank: replace(
@@ -90,19 +105,24 @@ def _of_ranks(first: Measurement, run: StagedRun, folder: Path) -> Measurement:
             steps=steps[rank],
             synchronized=synchronized.get(rank),
             notes=notes,
-            observations=read_observations(folder / f"rank{rank}"),
+            observations=read_observations(run.script.folder, run.script.pids[rank]),
         )
         for rank in sorted(steps)
     }
-    return replace(ranks[0], ranks=ranks)
+    return replace(ranks[min(ranks)], ranks=ranks)
 
 
-def _otherwise(run: StagedRun, found: Measurement, seconds: float, headroom: bool, say: Say) -> Measurement:
-    """Measure the same loop with batches from memory, and, where it may help, with other numbers of workers."""
-    reached, why_not = _headroom(run, seconds / 2, headroom, say)
+def _with_headroom(
+    run: StagedRun, found: Measurement, reached: MeasuredSteps | None, why_not: str, seconds: float, say: Say
+) -> Measurement:
+    """The measurement with its headroom, or why there is none, and, where they may help, other numbers of workers."""
     time.sleep(LAST_WRITTEN_S)
     notes = (*found.notes, *[why_not] * bool(why_not))
-    found = replace(found, headroom=reached, notes=notes, observations=read_observations(run.script.folder))
+    assert run.lead is not None
+    observations = read_observations(run.script.folder, run.script.pids[run.lead])
+    if observations.lost:
+        notes += (f"Not all could be noted of what the script did: {observations.lost}.",)
+    found = replace(found, headroom=reached, notes=notes, observations=observations)
     if not reached:
         return found
     tried, failures = _with_workers(run, found, seconds / 4, say)
@@ -118,29 +138,31 @@ def _with_workers(
         say(f"trying it with num_workers={workers}")
         stage = f"workers {workers}"
         run.go_to(stage)
-        begun = run.take(2 * PREFETCHED * workers, LONGEST_WARM_UP * seconds)  # what was loaded ahead is gone
+        begun = run.take(2 * PREFETCHED * workers, MAX_WARM_UP * seconds)  # what was loaded ahead is gone
         run.batches["with_workers"] = 0
         steps = run.measure(stage, seconds) if begun else None
         if run.ended:
             break
         if steps and run.batches["with_workers"]:
-            tried[workers] = steps
+            tried[workers] = steps.together
         elif run.last and run.last.failure:
             failures.append(f"With num_workers={workers}, nothing could be loaded: {run.last.failure}")
     return tried, [*failures, *[UNTRIED] * run.interrupted]
 
 
 def _script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:
-    """A script of one process, or torchrun's ranks."""
-    if script == MODULE or (script == "torchrun" and not Path(script).is_file()):
-        return MeasuredRanks(arguments, folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
+    """The script, or torchrun with its ranks."""
+    if script == "torchrun" and not Path(script).is_file():
+        script, is_module = TORCHRUN, True
     if not (is_module or Path(script).is_file()):
         raise WorkshopError(f"{Path(script).absolute()} is not a file; name a Python script")
     command = ["-m", script] if is_module else [str(Path(script).absolute())]
     return MeasuredScript([*command, *arguments], folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
 
 
-def _headroom(run: StagedRun, seconds: float, wanted: bool, say: Say) -> tuple[MeasuredSteps | None, str]:
+def _headroom(
+    run: StagedRun, as_it_is: Stage, seconds: float, wanted: bool, say: Say
+) -> tuple[MeasuredSteps | None, str]:
     """Measure the same loop with batches from memory; or say why that cannot be."""
     if run.interrupted:
         return None, INTERRUPTED
@@ -158,14 +180,16 @@ def _headroom(run: StagedRun, seconds: float, wanted: bool, say: Say) -> tuple[M
     run.batches["from_memory"] = 0
     run.go_to("replay")
     run.settle()
-    replayed = run.measure("replay", seconds)
+    replayed = run.measure("replay", seconds, with_epoch_within_s=PATIENT * seconds * bool(as_it_is.with_epoch))
     if run.interrupted:
         return None, INTERRUPTED
     if run.error:
-        return None, f"No headroom: with the same few batches from memory, {run.error}."
+        return None, f"No headroom: with the same few batches from memory: {_crash(run.error)}"
     if not replayed or not run.batches["from_memory"]:
         return None, "No headroom: the script took no batch from memory; let it train for more steps."
-    return replayed, ""
+    if as_it_is.with_epoch and not replayed.with_epoch:
+        return None, "No headroom: an epoch began before batches came from memory, and none since; try more --seconds."
+    return replayed.like(as_it_is).together, ""
 
 
 def _look_closer(run: StagedRun) -> None:
@@ -181,14 +205,22 @@ def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
     if circumstances.compiled:
         return []
     slows = {
-        "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < cores,
+        "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < cores and not circumstances.forked,
         "anomaly-mode": circumstances.anomaly_mode,
         "float64": circumstances.double,
     }
     return [name for name, holds in slows.items() if holds]
 
 
-def _too_few(steps: int) -> str:
-    if steps:
-        return "let it train for more steps"
-    return "steps in processes that it starts are not seen, but for those of workshop measure torchrun"
+def _too_early(run: StagedRun) -> str:
+    """Say when a script has ended of which no step was measured, and what was seen of it."""
+    if run.seen:
+        return f"after {run.seen} steps; let it train for more"
+    return f"before a training step was seen: {run.script.seen()}"
+
+
+def _crash(error: ScriptError) -> str:
+    """Return what happened to a script, with its own words."""
+    if isinstance(error, UnseenError):
+        return f"Nothing more was seen of the script: {error}"
+    return "\n".join(filter(None, [f"The script crashed: {error}.", shorten(error.output)]))

@@ -14,14 +14,14 @@ Ranks = dict[int, Measurement]
 
 
 def waits_ms(ranks: Ranks) -> dict[int, float]:
-    """Return how long each rank waits for the last one in a step, in milliseconds.
+    """Return how long each rank waits for the last one in a step, in milliseconds: 0 if each trains by itself.
 
     The ranks meet in the backward pass, where gradients are averaged: none gets out of it before the last one has come.
     The clock is that of the machine, which they share.
     """
     first = max(each.steps.first_step for each in ranks.values())
     count = min(each.steps.first_step + each.steps.count for each in ranks.values()) - first
-    if count < 1:
+    if count < 1 or not all(each.circumstances.distributed for each in ranks.values()):
         return dict.fromkeys(ranks, 0.0)
     arrived = np.array([each.steps.backward_s[first - each.steps.first_step :][:count] for each in ranks.values()])
     waited = (arrived.max(axis=0) - arrived).mean(axis=1)
@@ -32,7 +32,7 @@ def slow_rank(ranks: Ranks, waits: dict[int, float]) -> tuple[int, list[Finding]
     """Return the rank that the others wait for longest, by `waits_ms`, and what there is to say of it."""
     slow = min(waits, key=waits.__getitem__)
     others = {rank: each for rank, each in ranks.items() if rank != slow}
-    if not others:
+    if not any(waits.values()):
         return slow, []
     lost_ms = median(waits[rank] for rank in others) - waits[slow]
     steps = ranks[slow].steps

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workshop import probe
 from workshop.probe import wire
+from workshop.probe.event_file import why_lost
 from workshop.probe.events import Event
 from workshop.probe.observations import (
     BackwardPass,
@@ -60,6 +61,8 @@ class Observations:
     settings: list[SettingMade] = field(default_factory=list)
     cpu: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     """By process: the CPU time that it had used at some times, in seconds."""
+    lost: str = ""
+    """Why a process could not note everything; empty if all was noted."""
 
     def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
         """Return the samples of one kind of thread in some span of time."""
@@ -87,11 +90,13 @@ class Observations:
         return self.own(frames_of(stack))
 
 
-def read_observations(folder: Path) -> Observations:
-    """Read what the processes of a script noted in the files of a run's folder."""
-    found = Observations()
+def read_observations(folder: Path, trainer: int) -> Observations:
+    """Read what a process that trains, and the workers that load for it, noted in the files of a run's folder."""
+    found = Observations(lost=why_lost(folder))
     for path in sorted(folder.glob("*.jsonl")):
-        _enter(found, _events(path))
+        events = list(_events(path))
+        if trainer in {each.trainer if isinstance(each, StackSamples) else each.pid for each in events}:
+            _enter(found, events)
     found.samples.sort(key=lambda sample: sample.time_s)
     return found
 

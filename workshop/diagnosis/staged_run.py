@@ -5,20 +5,21 @@ import time
 from collections import Counter, defaultdict
 
 from workshop.diagnosis.measured_script import MeasuredScript
-from workshop.diagnosis.measured_steps import MeasuredSteps, together
-from workshop.probe.batch_store import MOST_KEPT
+from workshop.diagnosis.measured_steps import MeasuredSteps, Stage
+from workshop.probe.batch_store import MAX_KEPT
+from workshop.probe.log import log
 from workshop.probe.messages import Circumstances, SetStage, StepReport
 from workshop.processes.process_tree import cpu_seconds
 from workshop.processes.script import ScriptError
 
-FEWEST_STEPS = 5
+MIN_STEPS = 5
 """The number of steps that are measured at least, however long they take."""
 
 SETTLED = 0.05
 """Workers that use less than this share of a core have filled their queues, and are in nobody's way."""
 
-LONGEST_SETTLING_S = 15.0
-LONGEST_KEEPING_S = 60.0
+MAX_SETTLING_S = 15.0
+MAX_KEEPING_S = 60.0
 
 
 class StagedRun:
@@ -28,7 +29,9 @@ class StagedRun:
         seen: the number of steps so far, in all runs.
         batches: the number of batches so far, by the fields of `BatchCounts`.
         last: the last report of the present run.
-        others: the reports of other ranks than the first, by rank.
+        lead: the rank that the figures are of: the first one to report.
+        others: the reports of the other ranks.
+        unit: what is counted as a step.
         ended: whether the script has ended.
         error: why, if it crashed.
         interrupted: whether it has ended for this process because Ctrl-C was pressed.
@@ -39,7 +42,9 @@ class StagedRun:
         self.seen = 0
         self.batches: Counter[str] = Counter()
         self.interrupted = False
+        self.lead: int | None = None
         self.others: dict[int, list[StepReport]] = defaultdict(list)
+        self.unit = ""
         self.start()
 
     def start(self) -> None:
@@ -59,7 +64,8 @@ class StagedRun:
     def report(self) -> StepReport | None:
         """Return the report of the next step, or of some short ones; None when the script has ended."""
         try:
-            while (report := next(self.reports, None)) and report.rank:
+            while (report := next(self.reports, None)) and not self._leads(report):
+                assert report.rank is not None
                 self.others[report.rank].append(report)
         except ScriptError as error:  # what is known of its steps is not lost
             report, self.error = None, error
@@ -67,10 +73,17 @@ class StagedRun:
             report, self.interrupted = None, True
         self.ended = report is None
         if report:
-            self.last, self.heard_s = report, time.perf_counter()
+            if report.unit != self.unit:
+                log(f"a training step is the {report.unit}")
+            self.last, self.heard_s, self.unit = report, time.perf_counter(), report.unit
             self.seen += report.steps
             self.batches.update(vars(report.batches))
         return report
+
+    def _leads(self, report: StepReport) -> bool:
+        if self.lead is None:
+            self.lead = report.rank
+        return report.rank == self.lead
 
     def take(self, steps: int, seconds: float = math.inf) -> bool:
         """Let at least this number of steps go by; return whether they came within some seconds."""
@@ -79,25 +92,42 @@ class StagedRun:
             pass
         return self.seen >= enough
 
-    def measure(self, stage: str, seconds: float, fewest: int = FEWEST_STEPS) -> MeasuredSteps | None:
-        """Measure steps of one stage, for some seconds at least; None if the script ends before there is one."""
+    def measure(
+        self, stage: str, seconds: float, fewest: int = MIN_STEPS, with_epoch_within_s: float = 0.0
+    ) -> Stage | None:
+        """Measure steps of one stage; None if the script ends before there is one.
+
+        Args:
+            stage: the stage.
+            seconds: for how long at least.
+            fewest: how many steps at least.
+            with_epoch_within_s: go on until an epoch has begun in the stage, for so long at most.
+        """
+        log(f"stage: {stage}")
         self.script.send(SetStage(stage))
         taken: list[StepReport] = []
-        begin, count = self.heard_s, 0
-        while count < fewest or self.heard_s - begin < seconds:
+        begin, unit = self.heard_s, self.unit
+
+        def is_enough() -> bool:
+            lasted_s = self.heard_s - begin
+            has_epoch = lasted_s >= with_epoch_within_s or any(each.epochs_begun for each in taken)
+            return sum(each.steps for each in taken) >= fewest and lasted_s >= seconds and has_epoch
+
+        while not is_enough():
             before = self.heard_s
             if (report := self.report()) is None:
                 break
+            if report.unit != unit:  # what came before were no steps
+                taken, unit = [], report.unit
             if report.stage == stage:
                 begin = begin if taken else before
                 taken.append(report)
-                count += report.steps
-        return together(taken, self.heard_s - begin) if taken else None
+        return Stage(taken, self.heard_s - begin) if taken else None
 
     def of_others(self, stage: str) -> dict[int, MeasuredSteps]:
         """Return the steps that the other ranks took in a stage, by rank."""
         taken = {rank: [each for each in reports if each.stage == stage] for rank, reports in self.others.items()}
-        return {rank: together(each, sum(report.seconds for report in each)) for rank, each in taken.items() if each}
+        return {rank: Stage(each).together for rank, each in taken.items() if each}
 
     def keep(self, steps: int, seconds: float) -> None:
         """Have batches kept: as many as there may be in some steps and seconds, but at least one."""
@@ -105,9 +135,9 @@ class StagedRun:
         begin, enough = time.monotonic(), self.seen + steps
         while self.report():
             kept = self.batches["kept"]
-            if kept >= MOST_KEPT or (kept and (self.seen >= enough or time.monotonic() - begin > seconds)):
+            if kept >= MAX_KEPT or (kept and (self.seen >= enough or time.monotonic() - begin > seconds)):
                 break
-            if time.monotonic() - begin > LONGEST_KEEPING_S:
+            if time.monotonic() - begin > MAX_KEEPING_S:
                 break
 
     def go_to(self, stage: str) -> None:
@@ -118,10 +148,11 @@ class StagedRun:
 
     def settle(self) -> None:
         """Wait until the workers have loaded all that they may load ahead."""
-        give_up = time.monotonic() + LONGEST_SETTLING_S
-        while not self.ended and self.script.process and time.monotonic() < give_up:
-            begin, before_s = time.monotonic(), cpu_seconds(self.script.process.pid)
+        log("waiting until the workers have loaded all that they may load ahead")
+        process, give_up = self.script.process, time.monotonic() + MAX_SETTLING_S
+        while process and not self.ended and time.monotonic() < give_up:
+            begin, before_s = time.monotonic(), cpu_seconds(process.pid)
             while not self.ended and time.monotonic() < begin + 0.5:
                 self.report()
-            if cpu_seconds(self.script.process.pid) - before_s < SETTLED * (time.monotonic() - begin):
+            if cpu_seconds(process.pid) - before_s < SETTLED * (time.monotonic() - begin):
                 return

@@ -4,6 +4,7 @@ A part's `check.py` says which steps are taken on a bench, and in which order.
 """
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import NO_LOSS, Evidence, differences, not_reproducible
 from workshop.judge.race import LEAD, MOST_PAIRS, SPREAD, Pair, Result, race
-from workshop.judge.verdict import Outcome, Speed, Verdict, other_work
+from workshop.judge.verdict import Outcome, Speed, Unseen, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
 from workshop.processes.script import Say
@@ -85,6 +86,7 @@ class Bench:
         self.scripts = ExitStack()
         self.original = self.scripts.enter_context(contest.script(contest.original))
         self.candidate = self.scripts.enter_context(contest.script(contest.candidate))
+        self.original.say = self.candidate.say = say
         self.timed = WHOLE
         self.also: SampleCheck = lambda _: ()
         self.samples: list[Path] = []
@@ -127,7 +129,7 @@ class Bench:
         if self.steps and self.contest.recomputable:
             self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
         if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
-            raise WorkshopError(f"{name} never steps an optimizer: nothing can be compared with it")
+            raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
         self.candidate.epoch_steps = self.original.epoch_steps
         self.say(f"watching what {self.contest.candidate.name} does, for two epochs")
         self.train(2 - len(self.steps_taken))
@@ -193,7 +195,31 @@ class Bench:
             complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
         if not complaints and self.raced_s:
             complaints = [*check_stock(original, candidate, self.raced_s)]
+        if not self.contest.recomputable and not all(isinstance(each, Unseen) for each in complaints):
+            complaints = self._of_candidate_alone(complaints, original, len(candidate.steps) // self.steps)
         return other_work(self.subject, complaints)
+
+    def _of_candidate_alone(self, complaints: Sequence[str], original: Ledger, epochs: int) -> list[str]:
+        """Mark what the original is refused for as well, when it runs once more: that proves nothing.
+
+        Args:
+            complaints: what was found against the candidate.
+            original: what the original has done.
+            epochs: how many epochs it trains; as many as the candidate has.
+        """
+        self.say(f"running {self.contest.original_name} once more, to see whether it does so, too")
+        with self.contest.script(self.contest.original) as again:
+            again.epoch_steps = self.original.epoch_steps
+            for _ in range(epochs):
+                again.epoch()
+            found = differences(original, Ledger.of(again.folder), Evidence(items=self.contest.items))
+        kinds = set(map(_without_figures, found))
+        return [
+            Unseen(f"{each}; but {self.contest.original_name}, run once more, does so, too")
+            if _without_figures(each) in kinds
+            else each
+            for each in complaints
+        ]
 
     def files_left(self) -> str:
         """Return a sentence that names the files that the candidate leaves behind; empty if there are none."""
@@ -363,6 +389,10 @@ def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:
     """Return the share of the time of "copies" that lies under "kernels"; of each, start and end are given."""
     copies, kernels = (union_of(trace.get(kind, ())) for kind in ("copies", "kernels"))
     return overlap(copies, kernels).length / copies.length if copies.length else 0.0
+
+
+def _without_figures(sentence: str) -> str:
+    return re.sub(r"\d[\d.,]*%?", "", sentence)
 
 
 def _range(result: Result) -> str:

@@ -22,6 +22,7 @@ from workshop.probe.messages import (
 )
 from workshop.probe.settings import JudgedRun
 from workshop.processes.script import Script
+from workshop.processes.seen import sightings
 
 MOST_REPEATED = 60
 """The number of recorded transforms that are applied again at a time."""
@@ -178,6 +179,19 @@ class JudgedScript(Script):
             return first if only_epoch else self._next_epoch(proceed)
         except ClosedError:
             raise self.ended(self._so_far()) from None
+
+    def on_silence(self, seconds: float) -> None:
+        """Say what was seen; a training in another process is not judged.
+
+        Raises:
+            UnseenError: the script trains in another process.
+        """
+        assert self.process
+        seen = {each.pid: each for each in sightings(self.folder)}
+        here = seen.pop(self.process.pid, None)
+        if any(each.optimizer_steps for each in seen.values()) and not (here and here.optimizer_steps):
+            raise self.unseen(f"it trains in processes that it starts, and only its first one is judged: {self.seen()}")
+        super().on_silence(seconds)
 
     def _so_far(self) -> str:
         epochs = self.epochs_in_run

@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
+from workshop.errors import WorkshopError
 from workshop.judge.origin import Origins, PictureOrigin
 from workshop.judge.signatures import values_of
 from workshop.probe import wire
+from workshop.probe.event_file import why_lost
 from workshop.probe.events import (
     BatchCopied,
     Event,
@@ -165,7 +167,15 @@ class Ledger:
 
 
 def events_in(folder: Path) -> list[Event]:
-    """Return all events in a folder, by time. A line that is still being written is left for the next time."""
+    """Return all events in a folder, by time. A line that is still being written is left for the next time.
+
+    Raises:
+        WorkshopError: some of them are lost.
+    """
+    if why := why_lost(folder):
+        raise WorkshopError(
+            f"not all that the script does could be noted in {folder}: {why}; set TMPDIR to another folder"
+        )
     events: list[Event] = []
     for path in folder.glob("*.jsonl"):
         whole, _, _ = path.read_text().rpartition("\n")

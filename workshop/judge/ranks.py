@@ -18,6 +18,7 @@ from workshop.judge.rank_proof import differences_of_ranks, why_alone
 from workshop.judge.verdict import Outcome, Verdict, other_work
 from workshop.probe.messages import Proceed
 from workshop.processes.machine import threads_each, usable_cores
+from workshop.processes.output import CONSEQUENCE
 from workshop.processes.script import Say, ScriptError, run_folder
 
 EPOCHS = 3
@@ -27,9 +28,6 @@ CORES_FOR_A_RANK = 4
 
 NOTICE_S = 5.0
 """After one rank has failed, the others get this time to fail, too: what they say tells which one was the first."""
-
-CONSEQUENCE = " by peer"
-"""Torch says "Connection closed by peer", or "reset by peer", in a rank whose neighbour has ended."""
 
 
 class Ranks:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from workshop.processes.output import shorten
-from workshop.processes.script import ScriptError
+from workshop.processes.script import ScriptError, UnseenError
 
 
 class Outcome(enum.Enum):
@@ -73,6 +73,8 @@ class Verdict:
 def broken(subject: str, error: ScriptError) -> Verdict:
     """Return the verdict on a script that did not come to the end of an epoch."""
     output = shorten(error.output)
+    if isinstance(error, UnseenError):
+        return Verdict(subject, Outcome.UNDECIDED, (f"the judge cannot see what {error.script} does: {error}",))
     if error.exit_code == 0:
         return Verdict(subject, Outcome.OTHER_WORK, (f"the script does not train: {error}",), output=output)
     return Verdict(

@@ -56,7 +56,7 @@ class LineCounter:
 
     def start(self) -> None:
         """Count from now on. A spawned process comes here by itself, a forked one inherits it."""
-        OwnCode(self.run.roots, self.count).watch()
+        OwnCode(self.run.more, self.count).watch()
         self._begin()
         atexit.register(self._write)
         os.register_at_fork(after_in_child=self._begin)

@@ -8,7 +8,6 @@ compiles it by itself. But whatever is run as a script may also be a folder or a
 
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_loader
@@ -16,10 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-INSTALLED = ("site-packages", "dist-packages")
-"""The names of the folders of installed packages, which may lie below the person's own."""
-
-WORKSHOP = Path(__file__).parents[1]
+from workshop.probe.user_code import LIBRARY_FOLDERS, is_user_code
 
 Count = Callable[[CodeType, str, bytes], CodeType]
 """A function that takes the code of a file, the file's path and its source, and returns the code that is to run."""
@@ -29,15 +25,14 @@ class OwnCode:
     """Hands the code of a person's own files to a function before it runs.
 
     Args:
-        roots: the folders of the person's files.
+        more: folders of installed packages that count as the person's own, too.
         count: the function.
     """
 
-    def __init__(self, roots: Sequence[str], count: Count) -> None:
-        self.roots = [Path(root).resolve() for root in roots]
+    def __init__(self, more: Sequence[str], count: Count) -> None:
+        self.more = [Path(folder).resolve() for folder in more]
         self.count = count
         self.main = vars(sys.modules["__main__"])
-        self.not_own = (WORKSHOP, Path(sysconfig.get_path("stdlib")).resolve())
 
     def watch(self) -> None:
         """Do so with all code that this process loads from now on."""
@@ -54,13 +49,13 @@ class OwnCode:
         sys.path_hooks.insert(0, self._finder)
 
     def is_own(self, path: str) -> bool:
-        """Return whether a file lies in one of the folders, and is neither installed nor part of the workshop."""
+        """Return whether a file is the person's own, or lies in one of the folders."""
+        path = os.path.abspath(path)
+        if is_user_code(path):
+            return True
         file = Path(path).resolve()
-        return (
-            any(file.is_relative_to(root) for root in self.roots)
-            and not any(file.is_relative_to(folder) for folder in self.not_own)
-            and not any(folder in file.parts for folder in INSTALLED)
-        )
+        inside = (file.relative_to(folder) for folder in self.more if file.is_relative_to(folder))
+        return any(not LIBRARY_FOLDERS.search(each.as_posix()) for each in inside)
 
     def _finder(self, path: str) -> "_ScriptFinder":
         """Return what finds the code of a script, as a path hook does; an ImportError leaves the path to the others."""

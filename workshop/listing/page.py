@@ -55,13 +55,13 @@ def _style() -> str:
 
 def _process(found: Sequence[LineTable], number: int, whole: bool) -> str:
     """List the functions that ran in a process, and the files with their lines, the hottest first."""
-    least_s = LEAST_HEAT * found[0].function.seconds
+    least_s = LEAST_HEAT * found[0].seconds
     entries = [
         f'<li><a href="#s{number}-f{place}">{escape(table.function.title)}</a> '
-        f'<span class="quiet">{_time(table.function.seconds)}</span></li>'
+        f'<span class="quiet">{_time(table.seconds)}</span></li>'
         for place, table in enumerate(found)
     ]
-    hot = sum(table.function.seconds >= least_s for table in found)
+    hot = sum(table.seconds >= least_s for table in found)
     functions = f'<ol class="functions">{"".join(entries[:hot])}</ol>'
     if entries[hot:]:
         less = f"{len(entries[hot:])} functions with less time"

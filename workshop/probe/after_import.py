@@ -1,8 +1,7 @@
-"""Calls a function as soon as a module is loaded, without loading it."""
+"""Calls a function as soon as a module has run, without loading it."""
 
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 
 
 def after_import(name: str, do: Callable[[Any], None]) -> None:
-    """Call `do` with the module of that name, once, as soon as it is loaded."""
+    """Call `do` with the module of that name, once, as soon as it has run."""
     if name in sys.modules:
         do(sys.modules[name])
     else:
@@ -18,7 +17,11 @@ def after_import(name: str, do: Callable[[Any], None]) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module, and has its loader call the function after it has run the module."""
+    """Finds one module, and has its loader call the function after the module has run.
+
+    Whoever only asks whether the module is there, as transformers does with `importlib.util.find_spec`, gets the same
+    answer, and the module is still watched for.
+    """
 
     def __init__(self, name: str, do: Callable[[Any], None]) -> None:
         self.name, self.do = name, do
@@ -26,17 +29,19 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find the module by the finders that remain; this one has done its work."""
+        """Find the module by the finders that come after this one."""
         if fullname != self.name:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        spec = next((found for each in others if (found := each.find_spec(fullname, path, target))), None)
         if spec and spec.loader:
             load = spec.loader.exec_module
 
             def load_and_do(module: types.ModuleType) -> None:
                 load(module)
-                self.do(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    self.do(module)
 
             spec.loader.exec_module = load_and_do  # type: ignore[method-assign]
         return spec

@@ -2,13 +2,12 @@
 
 import copy
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
-MOST_KEPT = 8
+MAX_KEPT = 8
 """The number of batches that are kept of one DataLoader."""
 
 _KEPT, _REPLAYED = "_workshop_kept_batches", "_workshop_replayed_batches"
@@ -35,23 +34,20 @@ class BatchStore:
     def loaded(self, iterator: Any, batch: Any) -> None:
         """Keep a batch that was loaded with gradients switched on, if it is time for it."""
         kept = getattr(iterator, _KEPT, None)
-        if self.keeping and kept is not None and len(kept) < MOST_KEPT and torch.is_grad_enabled():
+        if self.keeping and kept is not None and len(kept) < MAX_KEPT and torch.is_grad_enabled():
             kept.append(_copy(batch))
             self.kept += 1
 
-    def replay(self, source: Any) -> Iterator[Any] | None:
-        """Return the endless replay of what was kept of a DataLoader, or of its iterator; None to let it load."""
-        kept = getattr(source, _KEPT, None)
-        if not self.replaying or not kept:
-            return None
-        if not hasattr(source, _REPLAYED):
-            setattr(source, _REPLAYED, self._cycle(kept))
-        return getattr(source, _REPLAYED)
+    def replays(self, source: Any) -> bool:
+        """Return whether batches are replayed in the place of a DataLoader's, or of its iterator's."""
+        return self.replaying and bool(getattr(source, _KEPT, None))
 
-    def _cycle(self, kept: list[Any]) -> Iterator[Any]:
-        for batch in itertools.cycle(kept):
-            self.replayed += 1
-            yield _copy(batch)
+    def batch(self, source: Any) -> Any:
+        """Return the next of the kept batches in the place of a DataLoader's, or of its iterator's."""
+        if not hasattr(source, _REPLAYED):
+            setattr(source, _REPLAYED, itertools.cycle(getattr(source, _KEPT)))
+        self.replayed += 1
+        return _copy(next(getattr(source, _REPLAYED)))
 
 
 def _copy(batch: Any) -> Any:

@@ -10,15 +10,13 @@ from weakref import WeakValueDictionary
 import torch
 from torch.utils.data import DataLoader
 
+from workshop.probe.loader_epochs import NO_BATCH
 from workshop.probe.noted_settings import is_there, loader_number, loader_site
 
 PREFETCHED = 2
 """The number of batches that a worker loads ahead: torch's default."""
 
-NO_BATCH = object()
-"""Stands for a batch where there is none."""
-
-_LOADER, _GIVEN = "_workshop_loader", "_workshop_given"
+_LOADER = "_workshop_loader"
 
 
 class ChangedLoaders:
@@ -59,19 +57,10 @@ class ChangedLoaders:
         return self._workers is not None and torch.is_grad_enabled()
 
     def batch(self, source: Any) -> Any:
-        """Return a batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does.
-
-        Raises:
-            StopIteration: the iterator has come to the end of its epoch, with what was loaded in its place.
-        """
+        """Return a batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does."""
         loader = source if isinstance(source, DataLoader) else getattr(source, _LOADER, None)
         if loader is None:
             return NO_BATCH
-        given = getattr(source, _GIVEN, 0)
-        if loader is not source and (length := epoch_length(loader)) and source._num_yielded < length:
-            if source._num_yielded + given >= length:
-                raise StopIteration
-            setattr(source, _GIVEN, given + 1)
         with self._lock:
             return self._next(loader)
 
@@ -96,43 +85,6 @@ class ChangedLoaders:
             gone = [each for each in same_place if not is_there(each[0]) and each[0] not in self._iterated]
             self._streams[key] = self._streams.pop(gone[0]) if gone else _endless(_changed(loader, workers))
         return self._streams[key]
-
-
-class Epoch:
-    """An epoch that begins while something takes the place of a DataLoader; when nothing does, it goes on with this.
-
-    Args:
-        batch: returns the next batch, or `NO_BATCH` if nothing takes the DataLoader's place.
-        begin: returns an iterator of the DataLoader itself.
-        length: the number of batches after which the epoch ends; None for an endless one.
-    """
-
-    def __init__(self, batch: Callable[[], Any], begin: Callable[[], Iterator[Any]], length: int | None) -> None:
-        self._batch, self._begin, self._left = batch, begin, length
-        self._own: Iterator[Any] | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        if self._own is None:
-            if self._left == 0:
-                raise StopIteration
-            if (batch := self._batch()) is not NO_BATCH:
-                self._left = None if self._left is None else self._left - 1
-                return batch
-            self._own = self._begin()
-        return next(self._own)
-
-
-def epoch_length(loader: DataLoader[Any]) -> int | None:
-    """Return the number of batches of an epoch; None where there is none, or where a subclass decides about it."""
-    if type(loader).__iter__ is not DataLoader.__iter__:
-        return None
-    try:
-        return len(loader)
-    except Exception:  # an iterable dataset may have no length, or fail to say it
-        return None
 
 
 def _endless(loader: DataLoader[Any]) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The connection between a watched script and the process that watches it; both ends are of the same kind."""
+"""The connection between a process of a watched script and the process that watches it; both ends are of one kind."""
 
 import fcntl
 import os
@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from workshop.probe import wire
+from workshop.probe.log import log
 from workshop.probe.settings import ProbeConfig
 
-RANK = "LOCAL_RANK"
-"""The environment variable in which torchrun tells a process its rank among those of this machine."""
-
-HIGH = 500
-"""The probe moves its file descriptors up to this number, out of the way of a script that closes the first ones."""
+OUT_OF_THE_WAY = (500, 200, 100)
+"""The probe moves its file descriptors up to the first of these numbers that the process may have, out of the way of a
+script that closes the low ones. A Mac's shell allows 256."""
 
 
 class ClosedError(Exception):
@@ -78,46 +77,40 @@ class Connection:
         return self._socket.fileno()
 
 
-def claim(config: ProbeConfig) -> Connection | None:
-    """Claim the script's end for this process; return None if another process of the run, or of the rank, already has.
+def connect(config: ProbeConfig) -> Connection:
+    """Connect this process to the one that watches the script.
 
     A script that nobody watches any more ends: its training is of no use to anybody.
+
+    Raises:
+        OSError: nobody listens.
     """
-    if config.ranks and rank_of(config) is None:  # torchrun
-        return None
+    low = socket.socket(socket.AF_UNIX)
+    low.connect(config.socket)
+    log("connected to the process that watches this script")
+    return Connection(socket.socket(fileno=moved_up(low.detach())), _end_process)
+
+
+def claim(config: ProbeConfig) -> Connection | None:
+    """Connect if this is the first process of a run to ask; return None in any other."""
     try:
-        claimed = os.path.join(events_folder(config), f"{config.run_index}.claimed")
-        os.close(os.open(claimed, os.O_CREAT | os.O_EXCL, 0o600))
-        end = _connected(config.ranks) if config.ranks else socket.socket(fileno=_high(config.control))
+        os.close(os.open(os.path.join(config.folder, f"{config.run_index}.claimed"), os.O_CREAT | os.O_EXCL, 0o600))
+        return connect(config)
     except OSError:
         return None
-    return Connection(end, _end_process)
 
 
-def rank_of(config: ProbeConfig) -> int | None:
-    """Return the rank that this process trains as, or loads for; None in a run of one process, and in torchrun."""
-    return int(os.environ[RANK]) if config.ranks and RANK in os.environ else None
-
-
-def events_folder(config: ProbeConfig) -> str:
-    """Return the folder that this process writes to: each rank has its own, which its workers share."""
-    if (rank := rank_of(config)) is None:
-        return config.folder
-    folder = os.path.join(config.folder, f"rank{rank}")
-    os.makedirs(folder, exist_ok=True)
-    return folder
-
-
-def _connected(path: str) -> socket.socket:
-    with socket.socket(socket.AF_UNIX) as low:
-        low.connect(path)
-        return socket.socket(fileno=fcntl.fcntl(low.fileno(), fcntl.F_DUPFD_CLOEXEC, HIGH))
-
-
-def _high(descriptor: int) -> int:
-    high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, HIGH)
-    os.close(descriptor)
-    return high
+def moved_up(descriptor: int) -> int:
+    """Return a copy of a file descriptor that is out of the way of the script, and close the descriptor."""
+    for lowest in OUT_OF_THE_WAY:
+        try:
+            high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:  # the process may not have as many
+            continue
+        os.close(descriptor)
+        return high
+    os.set_inheritable(descriptor, False)
+    return descriptor
 
 
 def _end_process(why: ClosedError) -> NoReturn:

@@ -1,20 +1,30 @@
 """The files in which the processes of a watched script note what they do."""
 
-import fcntl
 import os
+import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from workshop.probe import wire
-from workshop.probe.connection import HIGH
+from workshop.probe.connection import moved_up
 from workshop.probe.events import Event
 
 _monotonic = time.monotonic  # the script may replace it
 
+LOST = ".lost"
+"""The end of the name of a link that says why a process could not note something."""
+
 
 class EventFile:
-    """Appends the events of this process to a file of its own; a forked process goes on in another file."""
+    """Appends the events of this process to a file of its own; a forked process goes on in another file.
+
+    It runs inside of the script's own calls, such as `open`, which must not fail because of it. What cannot be noted is
+    lost, and that is told to whoever reads the events.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -22,12 +32,44 @@ class EventFile:
 
     def write(self, kind: type[Event], **fields: Any) -> None:
         """Append an event of the present time and thread, in one piece: other threads may do the same."""
-        pid = os.getpid()
-        if self._pid != pid:
-            path = os.path.join(self.folder, f"{pid}.jsonl")
-            low = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            self._file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
-            os.close(low)
-            self._pid = pid  # last: a thread that sees it writes to the file
-        event = kind(t=_monotonic(), pid=pid, thread=threading.get_ident(), **fields)
-        os.write(self._file, wire.encode(event).encode() + b"\n")
+        try:
+            pid = os.getpid()
+            if self._pid != pid:
+                path = os.path.join(self.folder, f"{pid}.jsonl")
+                self._file = moved_up(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
+                self._pid = pid  # last: a thread that sees it writes to the file
+            event = kind(t=_monotonic(), pid=pid, thread=threading.get_ident(), **fields)
+            line = wire.encode(event).encode() + b"\n"
+            if os.write(self._file, line) < len(line):
+                raise OSError("No space left for all of an event")
+        except Exception as error:
+            self.lose(error)
+
+    def lose(self, error: Exception) -> None:
+        """Have it known that something of this process could not be noted.
+
+        A link needs no file descriptor and, if it is short, no room on the disk: it can be made where a file cannot.
+        """
+        why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        with suppress(OSError, ValueError):  # it is there already, or the folder is gone, and with it all who read it
+            os.symlink(why[:50].replace("\0", ""), os.path.join(self.folder, f"{os.getpid()}{LOST}"))
+
+    def note_opened(self, note: Callable[[str, Any, Any], None]) -> None:
+        """Call a function with the path, mode and flags of each file that this process opens from now on."""
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            if event != "open" or len(arguments) < 3 or not isinstance(arguments[0], (str, bytes, os.PathLike)):
+                return
+            try:
+                note(os.fsdecode(arguments[0]), arguments[1], arguments[2])
+            except (OSError, ValueError, TypeError):  # it is no path, as whoever opens it will be told
+                pass
+            except Exception as error:
+                self.lose(error)
+
+        sys.addaudithook(hook)
+
+
+def why_lost(folder: Path) -> str:
+    """Return why a process could not note all events in a folder; an empty text if none was lost."""
+    return next((os.readlink(path) for path in folder.glob(f"*{LOST}")), "")

@@ -3,7 +3,6 @@
 After the last optimizer step of an epoch the process waits until the judge lets it go on: see `EvidenceKeeper.wait`.
 """
 
-import atexit
 import inspect
 import os
 import time
@@ -30,10 +29,21 @@ from workshop.probe.events import (
     StepTaken,
     TrainedModel,
 )
-from workshop.probe.hooks import Listener, TrainingHooks, is_trained
-from workshop.probe.messages import EpochBegan, EpochEnded, EpochReport, Proceed, Recomputation, Recompute, Repeat
+from workshop.probe.hooks import Listener, ModuleHook, TrainingHooks, is_trained
+from workshop.probe.lookout import Lookout
+from workshop.probe.messages import (
+    EpochBegan,
+    EpochEnded,
+    EpochReport,
+    ProbeFault,
+    Proceed,
+    Recomputation,
+    Recompute,
+    Repeat,
+)
 from workshop.probe.other_optimizers import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
+from workshop.probe.process_end import at_process_end
 from workshop.probe.recomputation import recompute
 from workshop.probe.recorded_step import LossFunction, StepRecorder
 from workshop.probe.recorded_transform import repeat
@@ -93,7 +103,7 @@ class EvidenceKeeper(Listener):
     def __init__(self, config: ProbeConfig, judge: Connection, events: EventFile) -> None:
         assert config.judged
         self.judge, self.events = judge, events
-        self.hooks = TrainingHooks(self)
+        self.hooks = TrainingHooks(self, Lookout(config.folder))
         self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
         self.random_states = config.judged.random_states
@@ -119,7 +129,11 @@ class EvidenceKeeper(Listener):
         self.last_values: torch.Tensor | None = None  # of the parameters, after the last step that was written
         self.last_groups: tuple[ParameterGroup, ...] = ()
         self.copy_trace: CopyTrace | None = None
-        atexit.register(self.end)
+        at_process_end(self.end)
+
+    def on_fault(self, fault: str) -> None:
+        """Tell the judge why it will see nothing more."""
+        self.judge.send(ProbeFault(fault))
 
     def begin(self) -> None:
         """At the first sign of the training, tell the judge that the start-up is over."""
@@ -161,8 +175,9 @@ class EvidenceKeeper(Listener):
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
         if self.model is not module:
-            before = self.model.register_forward_pre_hook(lambda _, *call: self.enter(*call), with_kwargs=True)
-            after = self.model.register_forward_hook(lambda *call: setattr(self, "output", call[-1]))
+            enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter(*call)))
+            before = self.model.register_forward_pre_hook(enter, with_kwargs=True)
+            after = self.model.register_forward_hook(ModuleHook(lambda *call: setattr(self, "output", call[-1])))
             self.inner_hooks = [before, after]
         if self.early:  # the model is called in a closure, for the first time
             self.before_optimizer(self.early)

@@ -1,7 +1,6 @@
 """Notes the files that a process writes outside of the folders that are its own."""
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,16 +24,13 @@ def watch_writes(own: Sequence[str], events: EventFile) -> None:
     folders = tuple(os.path.join(os.path.realpath(folder), "") for folder in (*own, *caches, "/dev", "/proc"))
     known: set[str] = set()
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" or len(known) == FEW or not isinstance(arguments[0], (str, bytes, os.PathLike)):
+    def note(opened: str, mode: Any, flags: Any) -> None:
+        if len(known) == FEW or not (set(mode) & set("wax+") if mode else (flags or 0) & _WRITING):
             return
-        _, mode, flags = arguments
-        if not (set(mode) & set("wax+") if mode else (flags or 0) & _WRITING):
-            return
-        path = os.path.realpath(os.fsdecode(arguments[0]))
+        path = os.path.realpath(opened)
         if path in known or path.startswith(folders) or "__pycache__" in path:
             return
         known.add(path)
         events.write(FileWritten, path=path)
 
-    sys.addaudithook(hook)
+    events.note_opened(note)

@@ -8,7 +8,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 from weakref import WeakSet
 
@@ -17,12 +17,16 @@ from torch import nn
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data import DataLoader, dataloader
+from torch.utils.data import DataLoader, dataloader, get_worker_info
 
 from workshop.probe.batch_store import BatchStore
-from workshop.probe.changed_loaders import NO_BATCH, ChangedLoaders, Epoch, epoch_length
+from workshop.probe.changed_loaders import ChangedLoaders
+from workshop.probe.loader_epochs import NO_BATCH, Epoch, LoaderEpochs
+from workshop.probe.log import log
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
+from workshop.probe.sightings import describe_fault
+from workshop.probe.step_counter import StepCounter
 
 LOSSES = """
 cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy
@@ -33,12 +37,19 @@ binary_cross_entropy_with_logits gaussian_nll_loss
 LEARNING_STEPS = 3
 """For so many steps, each call of a module is looked at to find the modules that the script itself calls."""
 
-ABDICATES_AFTER = 5
-"""After so many steps of other optimizers without one of its own, the leading optimizer is no longer in use."""
-
 
 class Listener:
-    """Hears of what a training does. A method that is not overridden does nothing."""
+    """Hears of what a training does. A method that is not overridden does nothing.
+
+    An exception that a method raises does not reach the script: the hooks are removed, and all listeners are told.
+    """
+
+    def on_fault(self, fault: str) -> None:
+        """A listener, or the hooks themselves, have failed, and this is the last call."""
+
+    def goes_on_in_fork(self) -> bool:
+        """Return whether to go on in this process, which was forked off the one that was watched, to train."""
+        return False
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """`iter(loader)` is about to run."""
@@ -74,10 +85,22 @@ class Listener:
         """An optimizer has stepped."""
 
     def on_step_end(self, steps: int) -> None:
-        """A training step is over; more than one if the leading optimizer has just been replaced.
+        """A training step is over, as the `StepCounter` counts them; or some that were not counted before."""
 
-        A step ends with the step of one optimizer, the first to step: what others do in between belongs to it.
-        """
+
+class ModuleHook:
+    """A hook on a module of the script: in a copy of the module, or in a file, it does nothing, and needs nothing."""
+
+    def __init__(self, do: Callable[..., None]) -> None:
+        self._do = do
+
+    def __call__(self, *call: Any) -> None:
+        """Do what the hook is there for."""
+        self._do(*call)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return what pickle and copy make of the hook: a method of the standard library that takes anything."""
+        return getattr, (nullcontext(), "__exit__")
 
 
 class TrainingHooks:
@@ -94,19 +117,21 @@ class TrainingHooks:
         self.clock = PhaseClock()
         self.batches = BatchStore()
         self.loaders = ChangedLoaders()
-        self._pid = os.getpid()
+        self.epochs = LoaderEpochs()
+        self.steps = StepCounter()
+        self._pid = self._seen_pid = os.getpid()
         self._of_thread = threading.local()
         self._roots: list[nn.Module] = []
         self._trained: WeakSet[nn.Module] = WeakSet()
         self._loaded_without_gradients = False
-        self._leader: Optimizer | None = None
-        self._steps_of_others = 0
         self._learning_steps = 0
+        self._installed = False
         self._unlearn: Callable[[], None] | None = None
         self._undo: list[Callable[[], None]] = []
 
     def install(self) -> None:
         """Put every hook and wrapper in its place."""
+        self._installed = True
         self._wrap(torch.jit.RecursiveScriptModule, "__call__", self._scripted_forward)
         self._learn()
         self._undo.append(register_optimizer_step_pre_hook(self._before_optimizer).remove)
@@ -125,33 +150,77 @@ class TrainingHooks:
         self._wrap(DataLoader, "__iter__", self._start_loader)
         for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
             self._wrap(kind, "__next__", self._load)
+        log("the hooks into the training are in place")
 
     def remove(self) -> None:
         """Take every hook and wrapper away again. Modules that were compiled in place stay wrapped."""
+        self._installed = False
         self._stop_learning()
         while self._undo:
             self._undo.pop()()
 
     def _is_active(self) -> bool:
-        """Whether this call is the script's own: not a forked worker's, the compiler's, or a listener's."""
-        if os.getpid() != self._pid or torch.compiler.is_compiling():
+        """Whether this call is the script's own: not a worker's, the compiler's, or a listener's."""
+        if torch.compiler.is_compiling() or getattr(self._of_thread, "ignores", False):
             return False
-        return not getattr(self._of_thread, "ignores", False)
+        return os.getpid() == self._pid or self._goes_on_in_fork()
+
+    def _goes_on_in_fork(self) -> bool:
+        """Begin anew in a process that was forked off this one, where a listener goes on in it."""
+        if get_worker_info() is not None or os.getpid() == self._seen_pid:
+            return False
+        self._seen_pid = os.getpid()
+        with self._guarded():
+            self.listeners = tuple(each for each in self.listeners if each.goes_on_in_fork())
+        if not self.listeners:
+            return False
+        log("the hooks go on in this forked process")
+        self._pid, self.steps, self._learning_steps = os.getpid(), StepCounter(), 0
+        self.clock.adopt_thread()
+        self.clock.restart()
+        self._learn()
+        return True
 
     def _tell(self, what: str, *about: Any) -> None:
         """Call a method of each listener."""
-        with self._ignored():
+        with self._guarded():
             for listener in self.listeners:
                 getattr(listener, what)(*about)
 
+    def guard(self, do: Callable[..., None]) -> Callable[..., None]:
+        """Return a function of a listener's that does nothing but in calls of the script's own, and raises nothing."""
+
+        def guarded(*about: Any) -> None:
+            if self._is_active():
+                with self._guarded():
+                    do(*about)
+
+        return guarded
+
     @contextmanager
-    def _ignored(self) -> Iterator[None]:
-        """Let the hooks ignore what this thread does meanwhile."""
+    def _guarded(self) -> Iterator[None]:
+        """Let the hooks ignore what this thread does meanwhile, and let none of its exceptions reach the script."""
+        ignored = getattr(self._of_thread, "ignores", False)
         self._of_thread.ignores = True
         try:
             yield
+        except StopIteration:  # an epoch is over
+            raise
+        except Exception as error:
+            self._give_up(error)
         finally:
-            self._of_thread.ignores = False
+            self._of_thread.ignores = ignored
+
+    def _give_up(self, error: Exception) -> None:
+        """Tell the listeners of a fault of the probe, and leave the script alone from now on."""
+        fault = describe_fault(error)
+        self.remove()
+        self.batches.keeping = self.batches.replaying = False
+        self.loaders.load_with(None)
+        for listener in self.listeners:
+            with suppress(Exception):
+                listener.on_fault(fault)
+        self.listeners = ()
 
     def _wrap(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
         """Replace a function by `by(original, *args, **options)`, until the hooks are removed."""
@@ -173,40 +242,58 @@ class TrainingHooks:
     def _start_loader(self, original: Callable[..., Any], loader: Any) -> Any:
         """`iter(loader)` starts the workers, if there are any."""
         self._tell("on_loader_start", loader)
-        if self.batches.replay(loader) is not None or self.loaders.are_tried():
-            length = epoch_length(loader) if self.loaders.are_tried() else None
+        if self._is_replaced(loader):
+            length = self.epochs.length(loader)
             return Epoch(lambda: self._in_place_of(loader), lambda: self._begin_epoch(original, loader), length)
         return self._begin_epoch(original, loader)
 
     def _begin_epoch(self, original: Callable[..., Any], loader: Any) -> Any:
         with self.clock.within(Phase.DATA_WAIT):
             iterator = original(loader)
-        self.batches.started(loader, iterator)
-        self.loaders.started(loader, iterator)
+        with self._guarded():
+            for each in (self.epochs, self.batches, self.loaders):
+                each.started(loader, iterator)
         return iterator
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
-        if (batch := self._in_place_of(iterator)) is not NO_BATCH:
+        if self._is_replaced(iterator) and (batch := self._in_place_of(iterator)) is not NO_BATCH:
             return batch
-        with self.clock.within(Phase.DATA_WAIT):
-            batch = original(iterator)
-        self._loaded_without_gradients = not torch.is_grad_enabled()
-        self._tell("on_batch", batch)
-        self.batches.loaded(iterator, batch)
+        try:
+            with self.clock.within(Phase.DATA_WAIT):
+                batch = original(iterator)
+        except StopIteration:
+            self.epochs.ended(iterator)
+            raise
+        self._got(batch)
+        with self._guarded():
+            self.batches.loaded(iterator, batch)
         return batch
 
+    def _is_replaced(self, source: Any) -> bool:
+        """Whether something takes the place of a DataLoader, or of its iterator."""
+        return self.batches.replays(source) or self.loaders.are_tried()
+
     def _in_place_of(self, source: Any) -> Any:
-        """A batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place."""
-        replay = self.batches.replay(source)
-        if replay is None and not self.loaders.are_tried():
-            return NO_BATCH
-        with self.clock.within(Phase.DATA_WAIT), self._ignored():
-            batch = next(replay) if replay is not None else self.loaders.batch(source)
+        """A batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place.
+
+        Raises:
+            StopIteration: the iterator has come to the end of its epoch, with what took its place.
+        """
+        batch = NO_BATCH
+        with self.clock.within(Phase.DATA_WAIT), self._guarded():
+            self.epochs.check_length(source)
+            batch = self.batches.batch(source) if self.batches.replays(source) else self.loaders.batch(source)
         if batch is not NO_BATCH:
-            self._loaded_without_gradients = not torch.is_grad_enabled()
-            self._tell("on_batch", batch)
+            self.epochs.replaced(source)
+            self._got(batch)
         return batch
+
+    def _got(self, batch: Any) -> None:
+        self._loaded_without_gradients = not torch.is_grad_enabled()
+        self._tell("on_batch", batch)
+        if self.clock.is_own_thread():
+            self._end_steps(self.steps.batch_came())
 
     def _copy(self, original: Callable[..., Any], tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
         """`tensor.to(device)` or `tensor.cuda()` is a copy to the device if the loop itself calls it.
@@ -226,7 +313,8 @@ class TrainingHooks:
     def _learn(self) -> None:
         """Look at the next call of any module."""
         self._stop_learning()
-        self._unlearn = self._replace(nn.Module, "__call__", self._any_forward)
+        if self._installed:
+            self._unlearn = self._replace(nn.Module, "__call__", self._any_forward)
 
     def _stop_learning(self) -> None:
         """Look at no more calls. To change the class again for nothing would slow down each module after it."""
@@ -236,14 +324,14 @@ class TrainingHooks:
 
     def _any_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
         """A module that is called from outside of any other is called by the script: a model, or its loss function."""
-        if self._leader is None and not self.clock.is_own_thread() and is_trained(module):
+        if self.steps.leader is None and not self.clock.is_own_thread() and is_trained(module):
             self.clock.adopt_thread()
         is_outermost = self.clock.phase not in (Phase.FORWARD, Phase.DATA_WAIT)
         takes_hooks = not isinstance(module, torch.jit.ScriptModule) and module._compiled_call_impl is None
         if self.clock.is_own_thread() and is_outermost and takes_hooks and self._is_new(module):
-            # Functions, because a copy of the module would try to copy the owner of a bound method, too.
-            before = module.register_forward_pre_hook(lambda *call: self._before_forward(*call), with_kwargs=True)
-            after = module.register_forward_hook(lambda *call: self._after_forward(call[0], call[-1]), always_call=True)
+            before = module.register_forward_pre_hook(ModuleHook(self._before_forward), with_kwargs=True)
+            leave = ModuleHook(lambda module, _, output: self._after_forward(module, output))
+            after = module.register_forward_hook(leave, always_call=True)
             self._undo += [before.remove, after.remove]
         return original(module, *inputs, **options)
 
@@ -332,11 +420,14 @@ class TrainingHooks:
         if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
             return original(*args, **options)
         self._tell("on_backward", tensors)
+        in_optimizer = self.clock.phase == Phase.OPTIMIZER
         try:
             with self.clock.within(Phase.BACKWARD):
                 return original(*args, **options)
         finally:
             self._tell("after_backward")
+            if self.clock.is_own_thread():
+                self._end_steps(self.steps.backward_ended(in_optimizer))
 
     # Optimizers
 
@@ -350,8 +441,7 @@ class TrainingHooks:
 
     def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         if self._is_active():
-            if self._leader is None:
-                self._leader = optimizer
+            if self.steps.optimizer_begins(optimizer):
                 self.clock.adopt_thread()
             self.clock.validate(False)
             self._tell("before_optimizer", optimizer)
@@ -362,22 +452,17 @@ class TrainingHooks:
             return
         self.clock.leave_all(Phase.OPTIMIZER)  # an earlier step that has raised an exception never came here
         self._tell("after_optimizer", optimizer)
-        if self.clock.is_own_thread() and (steps := self._steps_ended(optimizer)):
+        if self.clock.is_own_thread():
+            leader = self.steps.leader
+            self._end_steps(self.steps.optimizer_stepped(optimizer))
+            if self.steps.leader is not leader:
+                self._learning_steps = 0  # there may be other models, too
+                self._learn()
+
+    def _end_steps(self, steps: int) -> None:
+        if steps:
             self._learning_steps += 1
             self._tell("on_step_end", steps)
-
-    def _steps_ended(self, optimizer: Optimizer) -> int:
-        """The number of training steps that end with this step of an optimizer."""
-        if optimizer is self._leader:
-            self._steps_of_others = 0
-            return 1
-        self._steps_of_others += 1
-        if self._steps_of_others < ABDICATES_AFTER:
-            return 0
-        self._leader, self._steps_of_others = optimizer, 0
-        self._learning_steps = 0  # there may be other models, too
-        self._learn()
-        return ABDICATES_AFTER
 
 
 def is_trained(module: nn.Module) -> bool:

@@ -2,9 +2,19 @@
 
 A script that is judged receives `Proceed`, `Recompute` and `Repeat`, and answers with `EpochBegan`, `EpochEnded`,
 `EpochReport`, `Recomputation` and `Repetition`. A script that is measured receives `SetStage` and sends `StepReport`.
+Both send a `ProbeFault` if the probe has failed in them.
 """
 
 from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class ProbeFault:
+    """The probe has failed in a process of the script, which goes on without it."""
+
+    fault: str
+    """The exception, and where it was raised."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,14 @@ class Recomputation:
     """How far the parameters of the ranks differ, relative to the largest of each tensor."""
 
 
+class StepUnit(StrEnum):
+    """What is counted as a training step: the first of these that the script does."""
+
+    OPTIMIZER = "optimizer step"
+    BACKWARD = "backward pass"
+    BATCH = "batch"
+
+
 @dataclass
 class BatchCounts:
     """How many batches of some steps were of which kind."""
@@ -150,6 +168,10 @@ class Circumstances:
     anomaly_mode: bool = False
     compiled: bool = False
     """Whether torch.compile has made the model."""
+    forked: bool = False
+    """Whether the process was forked off one that had loaded torch: more threads would wait for each other forever."""
+    distributed: bool = False
+    """Whether the process trains together with others, in a process group."""
 
 
 @dataclass(frozen=True)
@@ -167,11 +189,20 @@ class StepReport:
     """The number of samples that the steps trained on."""
     batches: BatchCounts
     circumstances: Circumstances
-    rank: int = 0
+    pid: int = 0
+    """The process that trains."""
+    rank: int | None = None
+    """The rank that the process has been given; None if it has none."""
+    unit: str = StepUnit.OPTIMIZER
+    """What is counted as a step."""
+    epochs_begun: int = 0
+    """The number of epochs of a DataLoader that began during these steps, with gradients switched on."""
     first_step: int = 0
     """The number of the first of these steps, from 0."""
     backward_s: tuple[float, ...] = ()
     """When the last backward pass of each step began, on the monotonic clock: other ranks wait for each other in it."""
+    forwards: tuple[int, ...] = ()
+    """The number of calls of modules in each step, of those that the script itself calls."""
     failure: str = ""
     """Why another number of workers could not load, if one was tried and failed."""
 

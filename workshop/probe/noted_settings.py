@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, get_worker_info
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import LoaderMade, SettingMade
@@ -41,13 +41,13 @@ def is_there(number: int) -> bool:
 
 
 def note_settings(events: EventFile) -> None:
-    """Wrap the functions whose calls are noted, in this process; a forked one notes nothing."""
-    numbers, seen, pid = itertools.count(), set[tuple[CodeType, int]](), os.getpid()
+    """Wrap the functions whose calls are noted, in this process and in those forked from it, but not in workers."""
+    numbers, seen = itertools.count(), set[tuple[CodeType, int]]()
 
     def note_loader(loader: DataLoader[Any], *_: Any, **__: Any) -> None:
         loader.__dict__[_NUMBER] = next(numbers)
         _made[loader_number(loader)] = loader
-        if os.getpid() == pid:
+        if get_worker_info() is None:
             loader.__dict__[_SITE] = stack_here(2)
             events.write(LoaderMade, loader=loader_number(loader), stack=loader.__dict__[_SITE])
 
@@ -55,7 +55,7 @@ def note_settings(events: EventFile) -> None:
         def note(*args: Any, **options: Any) -> None:
             caller = sys._getframe(2)
             site = caller.f_code, caller.f_lasti
-            if os.getpid() == pid and site not in seen and not caller.f_code.co_filename.startswith(PROBE):
+            if get_worker_info() is None and site not in seen and not caller.f_code.co_filename.startswith(PROBE):
                 seen.add(site)
                 plain = (each for each in (*args, *options.values()) if isinstance(each, (int, str, torch.dtype)))
                 events.write(SettingMade, function=function, values=tuple(map(str, plain)), stack=stack_here(2))

@@ -1,4 +1,4 @@
-"""What the processes of a measured script note in files in the run's folder, beside the reports of its steps."""
+"""What the processes of a watched script note in files in the run's folder, beside what they send."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,8 +19,29 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
+class Sighting:
+    """What a process that has loaded torch has done so far."""
+
+    pid: int
+    script: str
+    """The name of the file that the process runs."""
+    batches: int = 0
+    """Those that DataLoaders have handed out."""
+    forwards: int = 0
+    """Calls of models, and of other modules that the script itself calls."""
+    backwards: int = 0
+    optimizer_steps: int = 0
+    """Those of optimizers of torch."""
+    fault: str = ""
+    """Why the probe has left this process alone, if it has failed there."""
+
+
+@dataclass(frozen=True)
 class StackSamples(Event):
     """What a thread of this process was doing, some times in a row."""
+
+    trainer: int
+    """The process that trains: this one, or the one that this DataLoader's worker loads for."""
 
     frames: tuple[WireFrame, ...]
     """The frames that no event of this process has named before; they are numbered in the order of their naming."""

@@ -42,10 +42,8 @@ os.register_at_fork(after_in_child=lambda: _waits.__dict__.clear())  # what the 
 def watch_photos(photos: str, events: EventFile) -> None:
     """Make an event of each file that is opened below the folder `photos`, a path that ends in a slash."""
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open" or not isinstance(arguments[0], (str, bytes, os.PathLike)):
-            return
-        path = os.path.abspath(os.fsdecode(arguments[0]))
+    def note(opened: str, _mode: Any, _flags: Any) -> None:
+        path = os.path.abspath(opened)
         if path.startswith(photos):
             # The slow dataset sleeps and then reads, in one thread. What the thread slept since its last photo comes
             # along, so that sleeping elsewhere meanwhile counts for nothing.
@@ -53,7 +51,7 @@ def watch_photos(photos: str, events: EventFile) -> None:
             events.write(PhotoRead, photo=name, slept_s=slept_s, waited_otherwise=otherwise)
             _waits.slept_s = 0.0
 
-    sys.addaudithook(hook)
+    events.note_opened(note)
 
 
 def audit_read_file(image: Any) -> None:

@@ -9,6 +9,12 @@ NVTX_VARIABLE = "WORKSHOP_NVTX"
 """The environment variables: of a `ProbeConfig`, of `ProfilerOptions`, of a `CountedRun`, and one that asks for NVTX
 ranges."""
 
+RUN_VARIABLE = "WORKSHOP_RUN"
+"""The environment variable that names the folder of a recorded run, by which its processes are found again."""
+
+FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
+"""The environment variable with the folder in which a process notes that it has loaded torch, and taken a step."""
+
 
 @dataclass(frozen=True)
 class JudgedRun:
@@ -30,18 +36,19 @@ class ProbeConfig:
 
     folder: str
     """The folder that events and recorded steps are written to."""
-    control: int
-    """The file descriptor of the socket; the first process of the run claims it."""
+    socket: str
+    """The path of the socket that processes connect to: the first one of a judged run, else each that trains."""
     run_index: int = 0
     """How many times the script was started before this run."""
     judged: JudgedRun | None = None
     """None for a run that is only measured."""
-    ranks: str = ""
-    """The path of a socket that each rank of a run under torchrun connects to; empty for a run of one process."""
 
 
 ACTIVITIES = ("cpu", "cuda", "xpu", "mtia", "hpu")
 """The activities that torch.profiler knows on some machine."""
+
+REPORTS = "reports.jsonl"
+"""The file that each recorded process appends a `ProfilerReport` to, in the folder of the run."""
 
 OPERATORS = "profiler_list.dat"
 """The file with the operators of each trace, in the folder of the traces."""
@@ -78,8 +85,8 @@ class ProfilerOptions:
     """Write the traces for TensorBoard's plugin, too."""
     stop: bool = False
     """End the training when the last cycle has been kept."""
-    report: str = ""
-    """The file that each recorded process appends a `ProfilerReport` to; empty for none."""
+    folder: str = ""
+    """The folder for what recorded processes tell whoever records them; empty if nobody does."""
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.activities if name not in ACTIVITIES]:
@@ -106,7 +113,7 @@ class CountedRun:
 
     folder: str
     """The folder that the counts are written to."""
-    roots: tuple[str, ...]
-    """The folders of the code whose lines are counted."""
+    more: tuple[str, ...]
+    """Folders of installed packages whose lines are counted beside those of the user's own code."""
     only: tuple[str, ...] = ()
     """The names of the functions to be counted, qualified or not; empty for all."""

@@ -6,6 +6,9 @@ it is seen as it returns, still in the line that called it; so the time since th
 """
 
 import atexit
+import inspect
+import multiprocessing
+import os
 import random
 import sys
 import threading
@@ -38,12 +41,18 @@ class StackSampler:
         events: where the samples are noted.
         main: returns the identity of the thread that is of interest, its role, and the phase it is in.
         period_s: the mean time between two samples.
+        trainer: the process that trains; None for this one.
     """
 
     def __init__(
-        self, events: EventFile, main: Callable[[], tuple[int, Role, str]], period_s: float = PERIOD_S
+        self,
+        events: EventFile,
+        main: Callable[[], tuple[int, Role, str]],
+        period_s: float = PERIOD_S,
+        trainer: int | None = None,
     ) -> None:
         self._events, self._main, self._period_s = events, main, period_s
+        self._trainer = trainer or os.getpid()
         self._frames: dict[tuple[CodeType, str, int], int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
         self._new_frames: list[WireFrame] = []
@@ -54,7 +63,9 @@ class StackSampler:
 
     def start(self) -> None:
         """Begin to sample."""
-        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
+        self._interval_before_s = sys.getswitchinterval()
+        sys.setswitchinterval(min(self._interval_before_s, SWITCH_INTERVAL_S))
+        self._interval_s = sys.getswitchinterval()
         self._thread.start()
         atexit.register(self.stop)
 
@@ -63,8 +74,20 @@ class StackSampler:
         self._stopped = True
         if self._thread.is_alive():
             self._thread.join()
+        self._put_interval_back()
+
+    def _put_interval_back(self) -> None:
+        if sys.getswitchinterval() == self._interval_s:  # else the script has chosen another one
+            sys.setswitchinterval(self._interval_before_s)
 
     def _run(self) -> None:
+        try:
+            self._sample_until_stopped()
+        except Exception as error:  # the script goes on, without samples
+            self._events.lose(error)
+            self._put_interval_back()
+
+    def _sample_until_stopped(self) -> None:
         dice = random.Random()  # samples at equal distances would always meet the same part of a step
         written = _monotonic()
         while not self._stopped:
@@ -98,7 +121,14 @@ class StackSampler:
         if self._samples:
             frames, stacks, samples = tuple(self._new_frames), tuple(self._new_stacks), tuple(self._samples)
             self._new_frames, self._new_stacks, self._samples = [], [], []
-            self._events.write(StackSamples, frames=frames, stacks=stacks, samples=samples, cpu_s=_process_time())
+            self._events.write(
+                StackSamples,
+                trainer=self._trainer,
+                frames=frames,
+                stacks=stacks,
+                samples=samples,
+                cpu_s=_process_time(),
+            )
 
 
 def line_of(code: CodeType, instruction: int) -> int:
@@ -128,19 +158,36 @@ def watch_workers(events: EventFile, module: Any) -> None:
     work = module._worker_loop
 
     def sampled(*args: Any, **options: Any) -> None:
-        thread, workers = threading.get_ident(), max(1, args[_WORKERS] if len(args) > _WORKERS else 1)
-        period_s = PERIOD_S * max(1.0, workers / 2)  # many workers together cost as little as two
-        sampler = StackSampler(events, lambda: (thread, Role.WORKER, ""), period_s)
-        sampler.start()
+        stop = _sample_worker(events, work, args, options)
         try:
             work(*args, **options)
         finally:
-            sampler.stop()
+            stop()
 
     # A spawned worker finds the function by its name, so that the one in its place needs the same.
     sampled.__module__, sampled.__qualname__, sampled.__name__ = work.__module__, work.__qualname__, work.__name__
     module._worker_loop = sampled
 
 
-_WORKERS = 11
-"""The position of the number of workers among the arguments of torch's worker loop."""
+def _sample_worker(events: EventFile, work: Any, args: Any, options: Any) -> Callable[[], None]:
+    """Begin to sample this worker, and return what ends it; where that fails, the worker works on."""
+    try:
+        thread = threading.get_ident()
+        # Many workers together cost as little as two.
+        period_s = PERIOD_S * max(1.0, _argument(work, "num_workers", args, options, 1) / 2)
+        parent = multiprocessing.parent_process()
+        trainer = parent.pid if parent else None
+        sampler = StackSampler(events, lambda: (thread, Role.WORKER, ""), period_s, trainer)
+        sampler.start()
+    except Exception as error:
+        events.lose(error)
+        return lambda: None
+    return sampler.stop
+
+
+def _argument(function: Any, name: str, args: Any, options: Any, default: Any) -> Any:
+    """What a function is called with by the name of one argument; the default if it has none of that name."""
+    try:
+        return inspect.signature(function).bind(*args, **options).arguments.get(name, default)
+    except (TypeError, ValueError):
+        return default

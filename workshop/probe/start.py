@@ -4,57 +4,99 @@ What needs torch is imported as soon as the script has loaded torch.
 """
 
 import os
+import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from workshop.probe import file_writes, photo_reads, wire
 from workshop.probe.after_import import after_import
-from workshop.probe.connection import Connection, claim, events_folder, rank_of
+from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
-from workshop.probe.settings import LINES_VARIABLE, NVTX_VARIABLE, PROBE_VARIABLE, PROFILER_VARIABLE, ProbeConfig
+from workshop.probe.log import log
+from workshop.probe.settings import (
+    FIRST_STEP_VARIABLE,
+    LINES_VARIABLE,
+    NVTX_VARIABLE,
+    PROBE_VARIABLE,
+    PROFILER_VARIABLE,
+    JudgedRun,
+    ProbeConfig,
+)
+from workshop.probe.sightings import note_fault
 
-parent: Connection | None = None
-"""The connection to the process that watches this script, in the process that has claimed it."""
+judge: Connection | None = None
+"""The connection to the process that judges this script, in the process that has claimed it."""
 
 
 def start() -> None:
     """Start whatever the environment asks for. A forked process inherits it, a spawned one comes here itself."""
+    log(f"a Python starts: {' '.join(sys.orig_argv)[:200]}")
     if PROBE_VARIABLE in os.environ:
-        _watch(wire.decode(os.environ[PROBE_VARIABLE]))
+        config = wire.decode(os.environ[PROBE_VARIABLE])
+        if config.judged:
+            _judge(config, config.judged)
+        else:
+            _measure(config)
     if NVTX_VARIABLE in os.environ:
-        after_import("torch", lambda _: _probe("nvtx_ranges").mark_phases())
+        _after("torch", lambda _: _probe("nvtx_ranges").mark_phases())
     if PROFILER_VARIABLE in os.environ:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
-        after_import("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).hooks.install())
+        _after("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).install(), options.folder)
+    if FIRST_STEP_VARIABLE in os.environ:
+        folder = os.environ[FIRST_STEP_VARIABLE]
+        _after("torch", lambda torch: _probe("first_step").note_first_step(torch, folder))
     if LINES_VARIABLE in os.environ:
         # It needs more than the standard library and torch, and is no part of the probe.
         counter = import_module("workshop.line_counts.counter")
         counter.LineCounter(wire.decode(os.environ[LINES_VARIABLE])).start()
 
 
-def _watch(config: ProbeConfig) -> None:
+def _measure(config: ProbeConfig) -> None:
+    """Watch the training in this process, if there is one, and the DataLoader's worker that it may be."""
+    folder = config.folder
+    _after("torch", lambda _: _probe("step_meter").StepMeter(config).install(), folder)
+    workers = "torch.utils.data._utils.worker"
+    _after(workers, lambda module: _probe("stack_sampler").watch_workers(EventFile(folder), module), folder)
+
+
+def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
     """Watch what this process does, and, in the first process of the run, the training."""
-    global parent
-    events = EventFile(events_folder(config))
-    if config.judged:
-        photo_reads.watch_sleep()
-        photo_reads.watch_events()
-        after_import("asyncio", photo_reads.watch_asyncio)
-        if config.judged.photos:
-            photo_reads.watch_photos(config.judged.photos, events)
-            temporary = os.environ.get("TMPDIR", "/tmp")
-            file_writes.watch_writes([config.folder, os.getcwd(), temporary], events)
-        after_import("torchvision.io.image", photo_reads.audit_read_file)
-        after_import("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events))
-    parent = claim(config)
-    if parent and config.judged:
-        after_import("torch", lambda _: _probe("evidence").EvidenceKeeper(config, parent, events).hooks.install())
-    elif parent:
-        after_import("torch", lambda _: _probe("step_meter").StepMeter(parent, events, rank_of(config) or 0).install())
-    if not config.judged:
-        after_import(
-            "torch.utils.data._utils.worker", lambda module: _probe("stack_sampler").watch_workers(events, module)
-        )
+    global judge
+    folder = config.folder
+    events = EventFile(folder)
+    photo_reads.watch_sleep()
+    photo_reads.watch_events()
+    after_import("asyncio", photo_reads.watch_asyncio)
+    if judged.photos:
+        photo_reads.watch_photos(judged.photos, events)
+        temporary = os.environ.get("TMPDIR", "/tmp")
+        file_writes.watch_writes([folder, os.getcwd(), temporary], events)
+    after_import("torchvision.io.image", photo_reads.audit_read_file)
+    _after("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events), folder)
+    judge = claim(config)
+    if judge:
+        _after("torch", lambda _: _probe("evidence").EvidenceKeeper(config, judge, events).hooks.install(), folder)
+    else:  # a training here is not judged, but it is seen
+        _after("torch", lambda _: _probe("lookout").Lookout(folder).install(), folder)
+
+
+def _after(name: str, do: Callable[[Any], None], folder: str = "") -> None:
+    """Call a function as soon as a module has run; what fails in it does not reach the script.
+
+    Args:
+        name: the module.
+        do: the function.
+        folder: the folder that a fault is noted in.
+    """
+
+    def try_it(module: Any) -> None:
+        try:
+            do(module)
+        except Exception as error:
+            note_fault(error, folder)
+
+    after_import(name, try_it)
 
 
 def _probe(name: str) -> Any:

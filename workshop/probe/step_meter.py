@@ -4,24 +4,31 @@ In the stages that are only timed it changes nothing. In others, batches come fr
 copy of the model, which needs its memory twice for a moment.
 """
 
-import atexit
 import os
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
+from workshop.probe import connection
 from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import Listener, TrainingHooks, is_trained
-from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
+from workshop.probe.log import log
+from workshop.probe.lookout import Lookout
+from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.phases import Phase
+from workshop.probe.process_end import at_process_end
+from workshop.probe.settings import ProbeConfig
 from workshop.probe.stack_sampler import StackSampler
 from workshop.probe.trials import attempt
 
@@ -32,40 +39,72 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 class StepMeter(Listener):
-    """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file."""
+    """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file.
 
-    def __init__(self, parent: Connection, events: EventFile, rank: int = 0) -> None:
-        self.parent, self.events = parent, events
-        self.hooks = TrainingHooks(self)
+    Args:
+        config: of the run.
+        open_connection: connects this process to the one that measures, as soon as there is a step to report.
+    """
+
+    def __init__(
+        self, config: ProbeConfig, open_connection: Callable[[ProbeConfig], Connection] = connection.connect
+    ) -> None:
+        self.config, self.open_connection = config, open_connection
+        self.forked = False
+        self.events = EventFile(config.folder)
+        self.hooks = TrainingHooks(self, Lookout(config.folder))
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to measure in this process."""
         clock = self.hooks.clock
-        self.sampler = StackSampler(events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
-        self.backward_lines = BackwardLines(events)
+        self.parent: Connection | None = None
+        self.sampler = StackSampler(self.events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
+        self.backward_lines = BackwardLines(self.events)
         self.stage = "warm-up"
+        self.unit = StepUnit.OPTIMIZER
         self._pid = os.getpid()
-        self.rank = rank
         self.trials: list[str] = []
         self.anomaly_mode = False
         self.model: nn.Module | None = None
         self.reported_s = self.stepped_s = self.backward_s = _monotonic()
-        self.first_step = 0
+        self.first_step = self.called = 0
         self.clear()
 
     def install(self) -> None:
         """Begin to watch."""
         note_settings(self.events)
         self.hooks.install()
+        self.watch_process()
+
+    def watch_process(self) -> None:
+        """Begin with what a forked process does not inherit."""
         self.sampler.start()
-        atexit.register(self.end)
+        at_process_end(self.end)
+
+    def goes_on_in_fork(self) -> bool:
+        """Measure this process by itself."""
+        self.begin()
+        self.forked = True
+        self.watch_process()
+        return True
+
+    def on_fault(self, fault: str) -> None:
+        """Tell the process that measures why there will be no more reports."""
+        if self.parent:
+            self.parent.send(ProbeFault(fault))
 
     def clear(self) -> None:
         """Begin to count for the next report."""
         self.durations_us: list[int] = []
         self.backwards_s: list[float] = []
-        self.loaded = self.trained = 0
+        self.forwards: list[int] = []
+        self.loaded = self.trained = self.epochs_begun = 0
         self.batches = BatchCounts()
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
-        """Note the settings of a DataLoader."""
+        """Note the settings of a DataLoader, and that an epoch begins."""
+        self.epochs_begun += torch.is_grad_enabled()
         function = getattr(loader.collate_fn, "func", loader.collate_fn)  # of a functools.partial
         collate = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
         self.events.write(
@@ -94,7 +133,8 @@ class StepMeter(Listener):
             self.batches.pageable_bytes += tensor.numel() * tensor.element_size()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Count the samples that enter the first model: those of a loop without a DataLoader."""
+        """Count the calls, and the samples that enter the first model: those of a loop without a DataLoader."""
+        self.called += self.hooks.clock.phase != Phase.FORWARD
         if self.model is None and is_trained(module):
             self.model = module
         if module is self.model and torch.is_grad_enabled():
@@ -118,15 +158,30 @@ class StepMeter(Listener):
     def on_step_end(self, steps: int) -> None:
         """Count the step, and report if it is time for it."""
         now = _monotonic()
+        if self.hooks.steps.unit not in (None, self.unit):  # what was counted so far were no steps
+            self.unit = self.hooks.steps.unit
+            log(f"a training step is the {self.unit}")
+            self.clear()
+            self.hooks.clock.cut()
+            self.stepped_s, self.called = now, 0
+            return
         each_us = round((now - self.stepped_s) / steps * 1e6)
         self.durations_us += [each_us] * steps
         self.backwards_s += [self.backward_s] * steps
+        self.forwards += [self.called // steps] * steps
+        self.called = 0
         self.stepped_s = now
         if now - self.reported_s > REPORT_EVERY_S:
             self.report()
 
     def report(self) -> None:
-        """Report the steps since the last report, and go on to another stage if the parent asks for it."""
+        """Report the steps since the last report, and go on to another stage if the parent asks for it.
+
+        Raises:
+            OSError: nobody can be reached.
+        """
+        if self.parent is None:
+            self.parent = self.open_connection(self.config)
         store = self.hooks.batches
         self.batches.kept, self.batches.from_memory = store.kept, store.replayed
         store.kept = store.replayed = 0
@@ -140,9 +195,13 @@ class StepMeter(Listener):
                 samples=self.loaded or self.trained,
                 batches=self.batches,
                 circumstances=self.circumstances(),
-                rank=self.rank,
+                pid=os.getpid(),
+                rank=rank_here(),
+                unit=str(self.unit),
+                epochs_begun=self.epochs_begun,
                 first_step=self.first_step,
                 backward_s=tuple(self.backwards_s),
+                forwards=tuple(self.forwards),
                 failure=self.hooks.loaders.failure,
             )
         )
@@ -153,9 +212,10 @@ class StepMeter(Listener):
             self.set_stage(message.stage)
 
     def end(self) -> None:
-        """Report the last steps as the script ends."""
+        """Report the last steps as the process ends."""
         if self.durations_us and os.getpid() == self._pid:
-            self.report()
+            with suppress(OSError):
+                self.report()
 
     def set_stage(self, stage: str) -> None:
         """Go on to another stage."""
@@ -179,6 +239,8 @@ class StepMeter(Listener):
             double=parameter is not None and parameter.dtype == torch.float64,
             anomaly_mode=self.anomaly_mode,
             compiled=self.compiled(),
+            forked=self.forked,
+            distributed=distributed.is_available() and distributed.is_initialized(),
         )
 
     def compiled(self) -> bool:
@@ -188,6 +250,15 @@ class StepMeter(Listener):
             each._compiled_call_impl is not None or (dynamo and isinstance(each, dynamo.OptimizedModule))
             for each in self.model.modules()
         )
+
+
+def rank_here() -> int | None:
+    """Return the rank of this process among those of this machine, or in its process group; None without ranks."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    return None
 
 
 def measure_batch(batch: Any) -> tuple[int, int]:

@@ -12,7 +12,6 @@ how much memory was in use is in `prof/profiler_list.dat`.
 """
 
 import _thread
-import atexit
 import functools
 import gzip
 import json
@@ -30,10 +29,13 @@ from torch import distributed
 
 from workshop.probe import wire
 from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.log import log
+from workshop.probe.lookout import Lookout
 from workshop.probe.phases import Phase
-from workshop.probe.settings import OPERATORS, ProfilerOptions, ProfilerReport
+from workshop.probe.process_end import at_process_end
+from workshop.probe.settings import OPERATORS, REPORTS, ProfilerOptions, ProfilerReport
 
-MOST_OPERATORS = 100
+MAX_OPERATORS = 100
 """The number of operators in the list."""
 
 Profiler: TypeAlias = torch.profiler.profile
@@ -107,7 +109,7 @@ def summary(profiler: Profiler) -> str:
     averages = profiler.key_averages()
     on_device = any(getattr(each, "self_device_time_total", 0) for each in averages)
     by = "self_device_time_total" if on_device else "self_cpu_time_total"
-    table = averages.table(sort_by=by, row_limit=MOST_OPERATORS, max_name_column_width=60)
+    table = averages.table(sort_by=by, row_limit=MAX_OPERATORS, max_name_column_width=60)
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         return f"{table}\n{torch.cuda.memory_summary()}"
     peak = _peak_bytes()
@@ -130,19 +132,38 @@ class UnaskedRecording(Listener):
 
     def __init__(self, options: ProfilerOptions) -> None:
         self.options = options
-        self.hooks = TrainingHooks(self)
-        self.hooks.clock.on_enter = self.on_enter
+        self.hooks = TrainingHooks(self, Lookout(options.folder))
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to wait for a training in this process."""
         self.recorder: Recorder | None = None
+        self.hooks.clock.on_enter = self.hooks.guard(self.on_enter)
         self.steps = 0
         self.stepped = False
         self._pid = os.getpid()
 
+    def install(self) -> None:
+        """Begin to watch."""
+        self.hooks.install()
+
+    def goes_on_in_fork(self) -> bool:
+        """Record this process by itself."""
+        self.begin()
+        return True
+
+    def on_fault(self, fault: str) -> None:
+        """Record nothing more."""
+        self.hooks.clock.on_enter = lambda _: None
+        self.stepped = False
+
     def on_enter(self, _: Phase) -> None:
         """Begin to record, or tell the profiler of a step that has ended."""
         if self.recorder is None:
+            log("torch.profiler starts")
             self.recorder = Recorder(self.options)
             self.recorder.profiler.start()
-            atexit.register(self.end)
+            at_process_end(self.end)
         self.step()
 
     def on_step_end(self, steps: int) -> None:
@@ -172,7 +193,7 @@ class UnaskedRecording(Listener):
         self.step()
         self.recorder.profiler.stop()
         report = ProfilerReport(rank_here(), self.steps, self.recorder.cycles)
-        with open(self.options.report, "a", encoding="utf-8") as file:
+        with open(os.path.join(self.options.folder, REPORTS), "a", encoding="utf-8") as file:
             file.write(wire.encode(report) + "\n")
 
 

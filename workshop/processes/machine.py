@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import resource
 import shutil
 import sysconfig
 from pathlib import Path
@@ -12,6 +13,13 @@ from typing import Any
 def usable_cores() -> int:
     """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def most_processes() -> int:
+    """Return a number of processes that no training with ranks and workers for each core comes near."""
+    enough = max(1000, 50 * (os.cpu_count() or 1))
+    allowed = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    return enough if allowed == resource.RLIM_INFINITY else min(enough, allowed // 2)
 
 
 def core_quota() -> float | None:

@@ -1,31 +1,37 @@
 """The processes that descend from one process: found, watched as they come and go, and ended."""
 
-import ctypes
 import os
-import signal
 import subprocess
-import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import psutil
 
-MOST_PROCESSES = 200
-"""A tree with more processes than this has run away."""
+from workshop.processes.machine import most_processes
+
+MAX_PROCESSES = most_processes()
+"""A process group with more processes than this has run away."""
+
+GRACE_S = 10.0
+"""What is told to end gets this time to clean up, and is killed then."""
 
 LOOK_EVERY_S = 0.2
 
+Find = Callable[[], list[psutil.Process]]
+"""A function that returns processes that run, parents before their children."""
+
 
 class ProcessTree:
-    """Remembers every process below one process, also after it has ended."""
+    """Remembers the command line and the rank of every process below one process, also after it has ended."""
 
     def __init__(self) -> None:
         self.commands: dict[int, str] = {}
         """The command line of each process, by pid."""
         self.ranks: dict[int, str] = {}
         """The rank that torchrun has put into the environment of a process, by pid."""
-        self._processes: set[psutil.Process] = set()
+        self._seen: set[psutil.Process] = set()
 
     @contextmanager
     def watched(self, pid: int) -> Iterator[None]:
@@ -44,21 +50,15 @@ class ProcessTree:
             over.set()
             watcher.join()
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal to every process that still runs."""
-        for process in self._processes:
-            with suppress(psutil.Error):
-                process.send_signal(number)
-
-    def runs(self, words: str) -> bool:
-        """Return whether a process is still there whose command line was ever seen to contain these words."""
-        return any(words in self.commands.get(process.pid, "") and process.is_running() for process in self._processes)
+    def running(self) -> list[psutil.Process]:
+        """Return the processes that were ever seen and still run."""
+        return [each for each in list(self._seen) if _runs(each)]
 
     def _look(self, pid: int) -> None:
         for process in descendants(pid):
-            self._processes.add(process)
+            self._seen.add(process)
             with suppress(psutil.Error, OSError):
-                self.commands[process.pid] = " ".join(process.cmdline()) or self.commands.get(process.pid, "")
+                self.commands[process.pid] = command_of(process) or self.commands.get(process.pid, "")
                 if rank := process.environ().get("RANK"):
                     self.ranks[process.pid] = rank
 
@@ -71,27 +71,40 @@ def descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-def wait_for_end(
-    process: subprocess.Popen[bytes], terminate: Callable[[], None], seconds: float | None = None
-) -> BaseException | None:
-    """Wait for a process, which may clean up after Ctrl-C or a signal; return the exception of that, if there was one.
+def marked(mark: str) -> list[psutil.Process]:
+    """Return the processes that bear a mark in their environment, also those that have lost their parent."""
+    found = []
+    for each in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if mark in " ".join(each.environ().values()) and each.pid != os.getpid() and _runs(each):
+                found.append(each)
+    return found
 
-    The terminal sends Ctrl-C to the process as well; `terminate` has to pass on a signal, which only this process got.
-    It is also called after some seconds, if they are given.
-    """
-    stopped: BaseException | None = None
-    while process.poll() is None:
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            seconds = None
-            terminate()
-        except KeyboardInterrupt as stop:
-            stopped = stop
-        except SystemExit as stop:
-            stopped = stop
-            terminate()
-    return stopped
+
+def tree_of(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process]:
+    """Return those that run of a process, all below it, and all with a mark in their environment."""
+    found = []
+    if process.poll() is None:
+        with suppress(psutil.Error):
+            found = [psutil.Process(process.pid), *filter(_runs, descendants(process.pid))]
+    return list(dict.fromkeys([*found, *marked(mark)]))
+
+
+def command_of(process: psutil.Process) -> str:
+    """Return the command line of a process; an empty text if it cannot be read."""
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.Error, OSError):
+        return ""
+
+
+def group_size(process_group: int) -> int:
+    """Return the number of processes in a process group."""
+    found = 0
+    for pid in psutil.pids():
+        with suppress(OSError):
+            found += os.getpgid(pid) == process_group
+    return found
 
 
 def cpu_seconds(pid: int) -> float:
@@ -103,61 +116,49 @@ def cpu_seconds(pid: int) -> float:
     return total
 
 
-def adopt_orphans(adopt: bool) -> None:
-    """On Linux, have processes whose parent dies become children of this process; or no longer."""
-    if sys.platform == "linux":
-        pr_set_child_subreaper = 36  # as in <sys/prctl.h>
-        ctypes.CDLL(None).prctl(pr_set_child_subreaper, int(adopt), 0, 0, 0)
+def end(find: Find, grace_s: float = GRACE_S) -> None:
+    """End all processes that a function finds: it is asked again until it finds none.
 
-
-def kill_tree(process: subprocess.Popen[bytes], mark: str) -> None:
-    """Kill a process that leads a process group, all it started, and those of them that have left its group.
-
-    A descendant that has lost its parent is a child of this process; `mark` is a text in its environment alone.
+    Args:
+        find: finds them.
+        grace_s: the time that they get to clean up, after SIGTERM, before they are killed; 0 to kill them at once.
     """
-    below = descendants(process.pid)
-    if len(below) <= MOST_PROCESSES:  # else only killing all at once outruns a fork bomb
-        _let_clean_up(process, below)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    _kill(below, timeout_s=1)
-    while adopted := marked(mark):
-        _kill(adopted, timeout_s=1)
+    if grace_s:
+        for each in find():
+            with suppress(psutil.Error):
+                each.terminate()
+        wait_while(find, grace_s)
+    give_up = time.monotonic() + GRACE_S  # one that hangs in the kernel cannot be killed
+    while (left := find()) and time.monotonic() < give_up:
+        _kill(left)
 
 
-def kill_descendants() -> None:
-    """Kill every process below this one."""
-    _kill(descendants(os.getpid()), timeout_s=2)
+def wait_while(find: Callable[[], object], seconds: float) -> None:
+    """Wait until a function returns nothing, or for some seconds."""
+    give_up = time.monotonic() + seconds
+    while find() and time.monotonic() < give_up:
+        time.sleep(LOOK_EVERY_S / 4)
 
 
-def _kill(processes: list[psutil.Process], timeout_s: float) -> None:
-    for process in processes:
-        with suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(processes, timeout=timeout_s)
-
-
-def _let_clean_up(process: subprocess.Popen[bytes], below: list[psutil.Process]) -> None:
-    """Kill all but multiprocessing's resource tracker, which then deletes the semaphores that the others have left."""
+def _kill(processes: list[psutil.Process]) -> None:
+    """Kill processes; multiprocessing's resource tracker first deletes the semaphores that the others have left."""
     trackers = []
-    for each in below:
+    for each in processes:
         with suppress(psutil.Error):
-            if "resource_tracker" in " ".join(each.cmdline()):
+            if len(processes) <= MAX_PROCESSES and "resource_tracker" in command_of(each):
                 trackers.append(each)
                 each.resume()  # it was stopped with the others
             else:
                 each.kill()
-    if trackers:
-        process.kill()
-        psutil.wait_procs(trackers, timeout=2)
-
-
-def marked(mark: str) -> list[psutil.Process]:
-    """Return the processes below this one that bear a mark in their environment and have not ended."""
-    adopted = []
-    for child in descendants(os.getpid()):
+    wait_while(lambda: any(map(_runs, processes)), 1.0)
+    for each in trackers:
         with suppress(psutil.Error):
-            if mark in " ".join(child.environ().values()) and child.status() != psutil.STATUS_ZOMBIE:
-                adopted.append(child)
-    return adopted
+            each.kill()
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

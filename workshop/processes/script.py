@@ -4,7 +4,6 @@ import contextlib
 import getpass
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,16 +16,26 @@ import psutil
 
 from workshop import probe
 from workshop.probe import wire
-from workshop.probe.connection import ClosedError, Connection
+from workshop.probe.connection import ClosedError
+from workshop.probe.log import FILE_VARIABLE, log
+from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
+from workshop.processes.connections import Connections
 from workshop.processes.output import OutputTail
-from workshop.processes.process_tree import MOST_PROCESSES, adopt_orphans, descendants, kill_tree, marked
+from workshop.processes.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
+from workshop.processes.seen import describe_sightings
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
 
 LOOK_EVERY_S = 1.0
 """The time between two looks at a script's processes, which take time from the script."""
+
+MAX_TMPDIR = 50
+"""A longer folder leaves no room for the names of sockets in it: their paths may have 103 characters on macOS."""
+
+SILENCE_S = 30.0
+"""After this time without a message, it is said what was seen in its place."""
 
 EXIT_PATIENCE_S = 60.0
 """A script that has closed its connection gets this time to end."""
@@ -41,9 +50,6 @@ finally:
     shutil.rmtree(sys.argv[2], ignore_errors=True)
 """
 
-_running: set["Script"] = set()
-"""The scripts that run; while there is one, this process adopts the orphans below it."""
-
 
 class ScriptError(Exception):
     """A script ended, hung or ran away before it had done what was asked of it.
@@ -57,11 +63,24 @@ class ScriptError(Exception):
         self.exit_code, self.output, self.script = exit_code, output, script
 
 
+class UnseenError(ScriptError):
+    """What a script does cannot be seen, which is not the script's fault."""
+
+
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
-    """Make a folder for what a script's probe writes, and delete it in the end."""
-    with tempfile.TemporaryDirectory(prefix="workshop-", ignore_cleanup_errors=True) as folder:
+    """Make a folder for what a script's probe writes, and delete it in the end; it is the script's TMPDIR, too."""
+    usual = tempfile.gettempdir()
+    base = usual if len(os.fsencode(usual)) <= MAX_TMPDIR else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="workshop-", dir=base, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # as in a container that is run with a number for its user
+        return str(os.getuid())
 
 
 def probe_environment() -> dict[str, str]:
@@ -81,10 +100,10 @@ class Script:
         work_folder: the folder it runs in; None for an empty one.
         environment: variables beside those of this process.
         patience_s: how long it may be silent, the start-up included.
-    """
 
-    ranks = ""
-    """The path of a socket that each rank connects to, for a command that starts several."""
+    Attributes:
+        say: told what was seen where nothing else was for half a minute.
+    """
 
     unit = "a step"
     """What a script is expected to report again and again."""
@@ -101,6 +120,8 @@ class Script:
         self.work_folder = work_folder or folder / "work"
         self.environment, self.patience_s = dict(environment or {}), patience_s
         self.process: subprocess.Popen[bytes] | None = None
+        self.say: Say = lambda _: None
+        self._log_read = 0
         self.runs = len(list(folder.glob("*.claimed")))
 
     def __enter__(self) -> Self:
@@ -117,23 +138,19 @@ class Script:
     def start(self, judged: JudgedRun | None = None) -> None:
         """Start the script from its beginning; `judged` is None for a script that is measured."""
         self.stop()
-        own, theirs = socket.socketpair()
         self.work_folder.mkdir(exist_ok=True)
-        config = ProbeConfig(str(self.folder), theirs.fileno(), self.runs, judged, self.ranks)
-        _running.add(self)
-        adopt_orphans(True)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, *self.command],
-                cwd=self.work_folder,
-                env=self._environment(config),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
-                process_group=0,
-            )
-        self.connection = Connection(own)
+        self.connections = Connections(self.folder, several=judged is None)
+        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged)
+        self.process = subprocess.Popen(
+            [sys.executable, *self.command],
+            cwd=self.work_folder,
+            env=self._environment(config),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        log(f"started process {self.process.pid}: {' '.join(self.command)}")
         self._guard = subprocess.Popen(
             [sys.executable, "-S", "-c", _GUARD, str(self.process.pid), str(self.folder)],
             stdin=subprocess.PIPE,
@@ -148,12 +165,14 @@ class Script:
         if self.process is None:
             return
         process, self.process = self.process, None
-        kill_tree(process, mark=str(self.folder))
-        _running.discard(self)
-        adopt_orphans(bool(_running))
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if group_size(process.pid) > MAX_PROCESSES:  # only killing all at once outruns a fork bomb
+                os.killpg(process.pid, signal.SIGKILL)
+        end(lambda: tree_of(process, mark=str(self.folder)), grace_s=0)
         self._guard.kill()
         self._guard.communicate()
-        self.connection.close()
+        self.connections.close()
+        self._follow_log()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the script and everything that it has started, also what has left its process group."""
@@ -169,7 +188,7 @@ class Script:
     def send(self, message: Any) -> None:
         """Send the script a message; a script that has ended does not receive it."""
         with contextlib.suppress(ClosedError):
-            self.connection.send(message)
+            self.connections.send(message)
 
     def receive(self) -> Any:
         """Wait for the script's next message, and watch over it meanwhile.
@@ -177,17 +196,41 @@ class Script:
         Raises:
             ClosedError: it has ended, or hung up.
             ScriptError: it was silent for too long, or has started too many processes.
+            UnseenError: the probe has failed in it.
         """
         assert self.process
-        give_up = time.monotonic() + self.patience_s
-        while (message := self.connection.receive(LOOK_EVERY_S)) is None:
+        began = time.monotonic()
+        give_up, speak_up = began + self.patience_s, began + SILENCE_S
+        while (message := self.connections.receive(LOOK_EVERY_S)) is None:
+            self._follow_log()
             if self.process.poll() is not None:
                 raise ClosedError("the process has ended")
-            if time.monotonic() > give_up:
-                raise self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s")
-            if len(descendants(os.getpid())) > MOST_PROCESSES:
-                raise self.broken(f"it started more than {MOST_PROCESSES} processes")
+            now = time.monotonic()
+            if now > give_up:
+                raise self.broken(
+                    f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s: {self.seen()}"
+                )
+            if now > speak_up:
+                speak_up = now + 2 * SILENCE_S
+                self.on_silence(now - began)
+            if group_size(self.process.pid) > MAX_PROCESSES:
+                raise self.broken(f"it started more than {MAX_PROCESSES} processes")
+        if isinstance(message, ProbeFault):
+            raise self.unseen(f"the workshop's probe failed in it: {message.fault}")
         return message
+
+    def on_silence(self, seconds: float) -> None:
+        """Say what was seen in the place of what is waited for."""
+        self.say(f"no end of {self.unit} for {seconds:.0f} s; seen so far: {self.seen()}")
+
+    def seen(self) -> str:
+        """Return what the script's processes have done with torch so far, in a sentence."""
+        return describe_sightings(self.folder)
+
+    def unseen(self, message: str) -> UnseenError:
+        """Return the error of what cannot be seen, and stop the script."""
+        self.stop()
+        return UnseenError(message, None, self.output.text(), self.name)
 
     def broken(self, message: str) -> ScriptError:
         """Kill the script, and return the error that says why."""
@@ -212,6 +255,20 @@ class Script:
     def _environment(self, config: ProbeConfig) -> dict[str, str]:
         environment = os.environ | self.environment | {PROBE_VARIABLE: wire.encode(config)} | probe_environment()
         environment.pop("LINE_PROFILE", None)
+        environment[FILE_VARIABLE] = str(self._log_file)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
-        compiled = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
+        compiled = Path(tempfile.gettempdir()) / f"torchinductor_{_user_name()}"
         return {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}
+
+    @property
+    def _log_file(self) -> Path:
+        """The file that the script's processes write the log to, if it was asked for: what they print is not shown."""
+        return self.folder / "log"
+
+    def _follow_log(self) -> None:
+        """Print what has been added to the log."""
+        with contextlib.suppress(OSError), self._log_file.open("rb") as file:
+            file.seek(self._log_read)
+            added = file.read()
+            self._log_read += len(added)
+            sys.stderr.write(added.decode(errors="replace"))

@@ -7,10 +7,12 @@ their DataLoader workers behind, which find out some seconds later.
 import logging
 import os
 import signal
+import uuid
 
 from workshop.errors import WorkshopError, first_line
+from workshop.probe.settings import RUN_VARIABLE
 from workshop.processes.machine import threads_each
-from workshop.processes.process_tree import adopt_orphans, kill_descendants
+from workshop.processes.process_tree import end, marked
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
@@ -25,7 +27,8 @@ def run(arguments: list[str]) -> tuple[int, str]:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     logging.disable(logging.ERROR)  # of this process, not of the ranks: what it would say is said below
-    adopt_orphans(True)
+    # It may be recorded itself, and is found by what is noted there.
+    mark = os.environ[RUN_VARIABLE] = f"{os.environ.get(RUN_VARIABLE, '')} torchrun {uuid.uuid4()}"
     options = torchrun.parse_args(arguments)
     if options.nproc_per_node.isdecimal() and int(options.nproc_per_node) > 1:
         os.environ.setdefault("OMP_NUM_THREADS", threads_each(int(options.nproc_per_node)))
@@ -43,5 +46,5 @@ def run(arguments: list[str]) -> tuple[int, str]:
     except (ValueError, RuntimeError) as error:  # such as --nproc_per_node=gpu without a GPU
         raise WorkshopError(f"torchrun: {first_line(error)}") from None
     finally:
-        kill_descendants()
+        end(lambda: marked(mark))
     return 0, ""

@@ -1,18 +1,13 @@
 """Tells which frames are the user's code, which are a library's, and which are native code."""
 
-import importlib.machinery
-import re
-import site
-import sys
-import sysconfig
 from collections import Counter
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from workshop.probe.user_code import is_user_code
 from workshop.profiles.stacks import Frame, Recording
 
-LIBRARY_FOLDERS = re.compile(r"(^|/)(site-packages|dist-packages|lib(64)?/python\d|Python[\d.]*/Lib|Python\.framework)")
 NATIVE_SUFFIXES = (".so", ".dll", ".dylib", ".pyd", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".pyx", ".rs", ".S")
 SCRIPT_SUFFIXES = (".py", ".ipynb")
 
@@ -28,9 +23,8 @@ class CodeOrigin(StrEnum):
 class CodeOrigins:
     """Tells the user's code from libraries in a recording.
 
-    py-spy shortens paths to what follows the entry of `sys.path`, and a recording may come from another machine. So a
-    library is what comes with Python, what is installed here, and what lies in a folder for libraries. The scripts that
-    were run are always the user's code.
+    What is the user's is told by `is_user_code`. The script that was run is the user's code wherever it lies, unless
+    that is true of another script, too: torch.compile starts scripts of its own.
 
     Args:
         recording: the stacks; their outermost module bodies are the scripts.
@@ -40,7 +34,8 @@ class CodeOrigins:
     def __init__(self, recording: Recording, library: str = "") -> None:
         self._library = library
         outermost = {stack.frames[0] for stack in recording.stacks if stack.frames}
-        self._scripts = {frame.path for frame in outermost if frame.name == "<module>" and frame.path[:1] != "<"}
+        scripts = {frame.path for frame in outermost if frame.name == "<module>" and frame.path[:1] != "<"}
+        self._scripts = {path for path in scripts if "/" not in path or is_user_code(path)} or scripts
         self._of_path = cache(self._find)
 
     def __call__(self, frame: Frame) -> CodeOrigin:
@@ -57,14 +52,10 @@ class CodeOrigins:
         slashes = path.replace("\\", "/")
         if not slashes or slashes.endswith(NATIVE_SUFFIXES) or ".so." in slashes:
             return CodeOrigin.NATIVE
-        if slashes.startswith("<") or LIBRARY_FOLDERS.search(slashes):
+        if not is_user_code(slashes):
             return CodeOrigin.LIBRARY
-        if slashes.startswith(("/", "./", "../")) or slashes[1:2] == ":":
-            return CodeOrigin.OWN if slashes.endswith(".py") else CodeOrigin.NATIVE
-        top_level = slashes.partition("/")[0].removesuffix(".py")
-        if top_level in sys.stdlib_module_names or _is_installed(top_level):
-            return CodeOrigin.LIBRARY
-        return CodeOrigin.OWN if slashes.endswith(SCRIPT_SUFFIXES) else CodeOrigin.NATIVE
+        is_python = slashes.endswith(SCRIPT_SUFFIXES) or slashes.startswith("<")
+        return CodeOrigin.OWN if is_python else CodeOrigin.NATIVE
 
 
 def script_of(recording: Recording) -> str:
@@ -80,10 +71,3 @@ def script_of(recording: Recording) -> str:
                 samples[Path(frame.path).name] += stack.samples
                 break
     return max(samples, key=samples.__getitem__, default="")
-
-
-@cache
-def _is_installed(module: str) -> bool:
-    """Return whether a top-level module is where pip installs them, without importing anything."""
-    folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
-    return importlib.machinery.PathFinder.find_spec(module, [*folders]) is not None

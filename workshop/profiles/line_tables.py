@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,27 @@ class LineTable:
     source: Source
     """The file that the function is in."""
 
+    @cached_property
+    def imports_s(self) -> float:
+        """The seconds in the imports of a module's body, which come once: a longer run has no more of them."""
+        return sum(row.seconds for row in self.rows if self.is_import(row))
+
+    @property
+    def seconds(self) -> float:
+        """The time in all other lines of the function."""
+        return self.function.seconds - self.imports_s
+
+    def is_import(self, row: Row) -> bool:
+        """Return whether a statement is an import in the body of a module."""
+        return self.function.name == "<module>" and row.first in self.source.imports
+
 
 def tables(
     profile: LineProfile, *, together: bool = True, by_process: bool = False, name: str | None = None
 ) -> dict[str, list[LineTable]]:
     """Return the tables of all processes together, or of each, by its name; the function with most time comes first.
+
+    The time of imports does not count for that.
 
     Args:
         profile: the profile.
@@ -45,11 +61,15 @@ def tables(
         groups |= profile.processes
     source = cache(partial(source_of, profile))
     found = {
-        group: [
-            LineTable(function, source(function.file).rows(function), source(function.file))
-            for function in sorted(functions, key=lambda each: each.seconds, reverse=True)
-            if function.lines and (name is None or function.is_called(name))
-        ]
+        group: sorted(
+            (
+                LineTable(function, source(function.file).rows(function), source(function.file))
+                for function in functions
+                if function.lines and (name is None or function.is_called(name))
+            ),
+            key=lambda table: table.seconds,
+            reverse=True,
+        )
         for group, functions in groups.items()
     }
     if name and not any(found.values()):

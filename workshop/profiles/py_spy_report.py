@@ -2,7 +2,8 @@
 
 The rules and the names of the columns are those of itwinai's `generate-py-spy-report`, so that its users find what they
 know: frames of module bodies are skipped, the leaf is the last frame that remains, and the library function is the
-innermost frame whose path contains the library's name.
+innermost frame whose path contains the library's name. Where the library is the script that was recorded, which those
+rules do not know, its body takes the place of a function of it: many loops stand in no function.
 """
 
 from collections import Counter
@@ -62,6 +63,7 @@ def leaves(
     aggregate: bool = True,
     modules: bool = False,
     is_own: Callable[[Frame], bool] | None = None,
+    is_script: bool = False,
 ) -> ReportTable:
     """Return self times: each sample counts for the leaf frame of its stack.
 
@@ -72,6 +74,7 @@ def leaves(
         modules: whether frames of module bodies are shown.
         is_own: tells frames of the user's code; the leaf is then the innermost of these, and stacks without one are a
             row of their own. None counts all frames.
+        is_script: whether the library is the script: its body is named where no function of it has led to the leaf.
     """
     found = []
     for stack in recording.stacks:
@@ -81,21 +84,26 @@ def leaves(
             continue
         if is_own and not is_own(innermost):
             leaf = next(filter(is_own, shown), None)
-        found.append((Spot(leaf, _library_frame(stack.frames, library, modules)), stack.samples))
+        of_library = _library_frame(stack.frames, library, modules)
+        if is_script and not of_library:
+            of_library = _library_frame(stack.frames, library, modules=True)
+        found.append((Spot(leaf, of_library), stack.samples))
     return _report_table(found, sum(samples for _, samples in found), recording.samples, aggregate)
 
 
-def totals(recording: Recording, library: str, modules: bool = False) -> ReportTable:
+def totals(recording: Recording, library: str, modules: bool = False, is_script: bool = False) -> ReportTable:
     """Return total times: each sample counts once for every frame of its stack, which may be of the library itself."""
     found: list[tuple[Spot, int]] = []
     samples = 0
     for stack in recording.stacks:
-        innermost: Frame | None = None
+        innermost = body = None
         spots: dict[Frame, Spot] = {}
         for frame in stack.frames:
-            if modules or "<module>" not in frame.name:
-                innermost = frame if library in _path(frame) else innermost
-                spots[frame] = Spot(frame, innermost)
+            shown, of_library = modules or "<module>" not in frame.name, library in _path(frame)
+            innermost = frame if of_library and shown else innermost
+            body = frame if of_library and is_script else body
+            if shown:
+                spots[frame] = Spot(frame, innermost or body)
         samples += stack.samples if spots else 0
         found += [(spot, stack.samples) for spot in spots.values()]
     return _report_table(found, samples, recording.samples)

@@ -76,6 +76,12 @@ class Source:
             for number in range(statement.first, statement.last + 1)
         }
 
+    @cached_property
+    def imports(self) -> frozenset[int]:
+        """The first line of each import."""
+        found = (node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom))
+        return frozenset(self.beginning(node.lineno) for node in found)
+
     def beginning(self, number: int) -> int:
         """Return the first line of the statement that a line is in."""
         return self.statements[number].first if number in self.statements else number

@@ -1,10 +1,7 @@
 """Exact line profiles of a run that is not edited: of all its processes, and without a decorator."""
 
-import os
 import shlex
-import subprocess
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,11 +14,12 @@ from workshop.line_counts import counts
 from workshop.line_counts.counts import ProcessCounts
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
-from workshop.processes.process_tree import wait_for_end
-from workshop.processes.script import probe_environment
+from workshop.processes.script import Say, probe_environment
 from workshop.profiles import line_profile
 from workshop.recording.command import as_command
+from workshop.recording.countdown import Countdown
 from workshop.recording.output_paths import output_path
+from workshop.recording.run import Run
 
 
 @dataclass(frozen=True)
@@ -46,38 +44,37 @@ def record(
     only: Sequence[str] = (),
     own: Sequence[Path] = (),
     seconds: float | None = None,
+    say: Say = lambda _: None,
 ) -> RecordedLines:
     """Run a script, or any command that starts Python, and count the lines of the person's own code in all processes.
 
-    The person's own code is what lies in the folder of the script, or in this one if the command names none.
+    The person's own code is whatever is neither installed, nor part of Python, nor generated: see `is_user_code`.
 
     Args:
         command: the command.
         output: as for `output_path`; empty for a file that is called like the script.
         only: the names of the functions to be counted, qualified or not; empty for all of them.
-        own: other folders of the person's own code.
-        seconds: end the run after this time, as if it had come to its end; None to let it.
+        own: folders of installed packages that count as the person's own code, too.
+        seconds: end the run so long after its first training step, as if it had come to its end; None to let it.
+        say: told from when on the seconds count, where no step is seen.
 
     Raises:
         WorkshopError: there is no such command, or no line of one's own code ran.
         OSError: the folder of the output cannot be written.
     """
-    name, root = _what_runs(command)
+    name = _what_runs(command)
     path = output_path(output or "./", f"{name}.lprof")
     with tempfile.TemporaryDirectory(prefix="workshop-lines-", ignore_cleanup_errors=True) as folder:
-        run = CountedRun(folder, tuple(str(each.resolve()) for each in (root, *own)), tuple(only))
-        environment = os.environ | {LINES_VARIABLE: wire.encode(run)} | probe_environment()
-        process = subprocess.Popen(as_command(command), env=environment)
-        begin = time.monotonic()
-        stopped = wait_for_end(process, process.terminate, seconds)
-        is_over = seconds is not None and time.monotonic() - begin >= seconds
+        counted = CountedRun(folder, tuple(str(each.resolve()) for each in own), tuple(only))
+        countdown = Countdown(seconds, Path(folder), say)
+        environment = {LINES_VARIABLE: wire.encode(counted), **countdown.environment, **probe_environment()}
+        run = Run(as_command(command), folder, environment)
+        run.wait(countdown.is_over)
         found = list(counts.read(Path(folder)))
-    code = process.returncode
-    exit_code = 0 if is_over else 128 - code if code < 0 else code
     if not found:
-        if stopped:
-            raise stopped
-        raise WorkshopError(_why_nothing(command, root, only, exit_code))
+        if run.stopped:
+            raise run.stopped
+        raise WorkshopError(_why_nothing(command, only, run.exit_code))
     warnings = [f"{file} was edited during the run; its later version is left out" for file in _drop_edited(found)]
     together = LineStats.from_stats_objects(*(each.stats for each in found))
     ran_s = max(each.seconds for each in found)
@@ -90,17 +87,17 @@ def record(
         "python": tuple(found[0].python),
     }
     line_profile.write(path, together, recorded)
-    return RecordedLines(path, len(processes), len(together.timings), ran_s, exit_code, stopped, warnings)
+    return RecordedLines(path, len(processes), len(together.timings), ran_s, run.exit_code, run.stopped, warnings)
 
 
-def _what_runs(command: Sequence[str]) -> tuple[str, Path]:
-    """The name of the script or module that a command runs, and the folder of the person's own code."""
+def _what_runs(command: Sequence[str]) -> str:
+    """Return the name of the script or module that a command runs."""
     for word, following in zip(command, [*command[1:], ""], strict=True):
         if word == "-m" and following:
-            return following, Path.cwd()
+            return following
         if word.endswith(".py") and Path(word).is_file():
-            return Path(word).name, Path(word).resolve().parent  # where a link leads, as on Python's own path
-    return "lines", Path.cwd()
+            return Path(word).name
+    return "lines"
 
 
 def _drop_edited(found: Iterable[ProcessCounts]) -> set[str]:
@@ -124,9 +121,9 @@ def _by_process(found: Sequence[ProcessCounts]) -> dict[str, LineStats]:
     return {name: LineStats.from_stats_objects(*stats) for name, stats in groups.items()}
 
 
-def _why_nothing(command: Sequence[str], root: Path, only: Sequence[str], exit_code: int) -> str:
+def _why_nothing(command: Sequence[str], only: Sequence[str], exit_code: int) -> str:
     what = shlex.join(command)
     if exit_code:
         return f"{what} ended with exit code {exit_code} before a line of its own code ran; nothing was recorded"
     functions = f" of {', '.join(only)}" if only else ""
-    return f"{what} ran no line{functions} of a file below {root} whose name ends in .py; nothing was recorded"
+    return f"{what} ran no line{functions} of your own code in a file whose name ends in .py; nothing was recorded"

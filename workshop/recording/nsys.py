@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from workshop.processes.machine import gpus
 from workshop.processes.script import probe_environment
 from workshop.recording.command import as_command
 from workshop.recording.output_paths import output_path
+from workshop.recording.run import Run
 
 WHERE = "https://developer.nvidia.com/nsight-systems"
 
@@ -75,7 +77,10 @@ def record(line: list[str], report: Path) -> NsysRecording:
     Raises:
         WorkshopError: nsys has left what only its importer can read, and that is not installed, or fails.
     """
-    code = subprocess.run(line).returncode
+    with tempfile.TemporaryDirectory(prefix="workshop-nsys-") as folder:
+        run = Run(line, folder, {})
+        run.wait()
+    code = run.exit_code
     raw = report.with_suffix(".qdstrm")
     if raw.exists() and not report.exists():
         _import(raw)

@@ -2,23 +2,26 @@
 
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
+
 from workshop.errors import WorkshopError, first_line
 from workshop.processes.machine import find_executable
-from workshop.processes.process_tree import ProcessTree, wait_for_end
+from workshop.processes.process_tree import ProcessTree, command_of
+from workshop.processes.script import Say, probe_environment
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
+from workshop.recording.countdown import Countdown
 from workshop.recording.output_paths import output_path
+from workshop.recording.run import Run
 from workshop.recording.slurm import job_script
 
 FOLDER = "py-spy-outputs/"
@@ -33,9 +36,6 @@ MARK = "workshop-record"
 AROUND_PY_SPY = 'exec 7>&1 8>&2 9>"$1" 1>"$2" 2>&1; shift 2; exec "$@"'
 TO_BE_KILLED = 'trap : INT TERM; sh -c "$0" "$@"; :'
 AROUND_COMMAND = 'trap : INT TERM; "$@" 1>&7 2>&8 7>&- 8>&- 9>&-; echo $? >&9'
-GRACE_S = 1.0
-"""A shell that was never seen, because the command was so short, gets this time to note the exit code."""
-
 NO_PTRACE = (
     "py-spy may not look into other processes here: start the container with --cap-add=SYS_PTRACE, or ask those who "
     "run the machine to allow ptrace"
@@ -69,11 +69,20 @@ def recording_flags(rate: int, idle: bool, native: bool, threads: bool) -> list[
 
 
 def record(
-    command: list[str], output: str = FOLDER, flags: Sequence[str] = (), seconds: float | None = None
+    command: list[str],
+    output: str = FOLDER,
+    flags: Sequence[str] = (),
+    seconds: float | None = None,
+    say: Say = lambda _: None,
 ) -> RecordedRun:
-    """Run any command that starts Python under py-spy, and record all its processes; `output` as for `output_path`.
+    """Run any command that starts Python under py-spy, and record all its processes.
 
-    After some seconds, if they are given, the run is ended as if it had come to its end.
+    Args:
+        command: the command.
+        output: as for `output_path`.
+        flags: more flags of py-spy.
+        seconds: end the run so long after its first training step, as if it had come to its end; None to let it.
+        say: told from when on the seconds count, where no step is seen.
 
     Raises:
         WorkshopError: there is no such command, no Python in it, or py-spy may not look.
@@ -86,13 +95,17 @@ def record(
     partial = path.with_name(f".{path.name}.partial")
     partial.touch()
     try:
-        run = _Run([*flags, "--output", str(partial)], command)
-        begin = time.monotonic()
-        run.wait(seconds)
-        ran_s = time.monotonic() - begin
-        is_over = seconds is not None and ran_s >= seconds
-        if not partial.stat().st_size:
-            raise WorkshopError(run.why_nothing())
+        with tempfile.TemporaryDirectory(prefix="workshop-py-spy-") as folder:
+            countdown = Countdown(seconds, Path(folder), say)
+            begin = time.monotonic()
+            environment = countdown.environment and {**countdown.environment, **probe_environment()}
+            run = _PySpyRun([*flags, "--output", str(partial)], command, Path(folder), environment)
+            with run.tree.watched(run.process.pid):
+                run.wait(countdown.is_over)
+            ran_s = time.monotonic() - begin
+            if not partial.stat().st_size:
+                raise WorkshopError(_why_nothing(run, command))
+            said, exit_code = run.words(), run.exit_code
         described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
         partial.write_text("".join(f"{stack}\n" for stack in described), encoding="utf-8")
         partial.rename(path)
@@ -109,9 +122,9 @@ def record(
         seconds=ran_s,
         processes=len(processes),
         most_of_a_process=max(processes.values(), default=0),
-        exit_code=0 if is_over else run.exit_code or 0,
+        exit_code=exit_code,
         stopped=run.stopped,
-        warnings=[TOO_SLOW] if "behind in sampling" in run.said else [],
+        warnings=[TOO_SLOW] if "behind in sampling" in said else [],
     )
 
 
@@ -173,48 +186,61 @@ def slurm_job(command: list[str], output: str, flags: Sequence[str]) -> str:
     return job_script(["workshop", "record", "py-spy", "-o", output, *flags], command)
 
 
-class _Run:
-    """py-spy and the command under it."""
+class _PySpyRun(Run):
+    """py-spy, and under it the command, which ends later if it cleans up, or does more than Python."""
 
-    def __init__(self, flags: list[str], command: list[str]) -> None:
-        self.command, self.said = command, ""
-        self.exit_code: int | None = None
-        self.stopped: BaseException | None = None
+    def __init__(self, flags: list[str], command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.tree = ProcessTree()
+        self._code, self._words = folder / "code", folder / "words"
         shell = ["sh", "-c", TO_BE_KILLED, AROUND_COMMAND, MARK]
-        self._line = [_py_spy(), "record", "--format", "raw", "--subprocesses", *flags, "--", *shell, *command]
+        py_spy = [_py_spy(), "record", "--format", "raw", "--subprocesses", *flags, "--", *shell, *command]
+        files = str(self._code), str(self._words)
+        super().__init__(["sh", "-c", AROUND_PY_SPY, "sh", *files, *py_spy], str(folder), environment)
 
-    def wait(self, seconds: float | None) -> None:
-        """Wait until the command has ended, or its time is over, and py-spy has written what it saw."""
-        with tempfile.TemporaryDirectory() as folder:
-            code, words = Path(folder, "code"), Path(folder, "words")
-            process = subprocess.Popen(["sh", "-c", AROUND_PY_SPY, "sh", str(code), str(words), *self._line])
-            with self.tree.watched(process.pid):
-                self.stopped = wait_for_end(process, lambda: self.tree.send_signal(signal.SIGTERM), seconds)
-                if process.returncode:
-                    self.tree.send_signal(signal.SIGKILL)  # the command would go on unseen
-                else:
-                    self._wait_for_exit_code(code)
-            self.said = words.read_text(errors="replace")
-            if exit_code := code.read_text():
-                self.exit_code = int(exit_code)
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command; 0 if it has not come to its end."""
+        return int(self._code.read_text()) if self.has_code() and not self.is_over else 0
 
-    def _wait_for_exit_code(self, code: Path) -> None:
-        """Wait for the command, which may clean up, or do more than Python, until it ends or Ctrl-C comes again."""
-        give_up = time.monotonic() + GRACE_S
-        with suppress(KeyboardInterrupt):
-            while not code.read_text() and (self.tree.runs(MARK) or time.monotonic() < give_up):
-                time.sleep(0.02)
+    @property
+    def patience_s(self) -> float:
+        """Where py-spy has failed, the command would go on unseen."""
+        return 0.0 if self.process.returncode else super().patience_s
 
-    def why_nothing(self) -> str:
-        """Return a sentence that says why py-spy has written nothing."""
-        complaint = next((line for line in self.said.splitlines() if line.startswith("Error: ")), self.said.strip())
-        complaint = complaint.removeprefix("Error: ")
-        if "requires root" in complaint:
-            return NO_PTRACE_MACOS
-        if why_no_access():  # of the processes below a command, py-spy does not say that it may not look
-            return NO_PTRACE
-        if "No python processes" in complaint or not complaint or "Samples: 0" in self.said:
-            ended = "" if self.exit_code is None else f", which ended with exit code {self.exit_code}"
-            return f"py-spy saw no Python begin within a second in {shlex.join(self.command)}{ended}"
-        return f"py-spy: {complaint}"
+    def has_code(self) -> bool:
+        """Return whether the command has come to its end."""
+        return self._code.exists() and bool(self._code.read_text())
+
+    def has_ended(self) -> bool:
+        """Return whether the command has come to its end, or py-spy to its own and the command to nothing."""
+        if self.has_code():
+            return True
+        return self.process.poll() is not None and (bool(self.process.returncode) or not self._all(is_shell=True))
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the processes below py-spy that run, without the shells, which end with the command."""
+        shells = self._all(is_shell=True) if self.process.returncode else []
+        return [*shells, *(each for each in self._all(is_shell=False) if each.pid != self.process.pid)]
+
+    def words(self) -> str:
+        """Return what py-spy has said."""
+        return self._words.read_text(errors="replace") if self._words.exists() else ""
+
+    def _all(self, is_shell: bool) -> list[psutil.Process]:
+        found = dict.fromkeys([*super().processes(), *self.tree.running()])
+        return [each for each in found if (MARK in command_of(each)) == is_shell]
+
+
+def _why_nothing(run: _PySpyRun, command: Sequence[str]) -> str:
+    """Return a sentence that says why py-spy has written nothing."""
+    said = run.words()
+    complaint = next((line for line in said.splitlines() if line.startswith("Error: ")), said.strip())
+    complaint = complaint.removeprefix("Error: ")
+    if "requires root" in complaint:
+        return NO_PTRACE_MACOS
+    if why_no_access():  # of the processes below a command, py-spy does not say that it may not look
+        return NO_PTRACE
+    if "No python processes" in complaint or not complaint or "Samples: 0" in said:
+        ended = f", which ended with exit code {run.exit_code}" if run.has_code() else ""
+        return f"py-spy saw no Python begin within a second in {shlex.join(command)}{ended}"
+    return f"py-spy: {complaint}"

@@ -2,26 +2,30 @@
 
 import os
 import shlex
-import subprocess
 import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from threading import Thread
 
 from workshop.errors import WorkshopError
 from workshop.probe import wire
-from workshop.probe.settings import PROFILER_VARIABLE, ProfilerOptions, ProfilerReport
-from workshop.processes.process_tree import wait_for_end
+from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.processes.script import Say, probe_environment
+from workshop.processes.seen import describe_sightings
 from workshop.recording.command import as_command
 from workshop.recording.output_paths import TRACES, free_folder
+from workshop.recording.run import Run
 from workshop.recording.slurm import job_script
 
 SETTLED_S = 2.0
 """Where no trace has come for this long, none will come."""
+
+STOP_PATIENCE_S = 20.0
+"""A training that was to stop, but still goes on so long after the last trace was written, is ended."""
+
+LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,37 +58,51 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
     except OSError as error:
         problem = f"cannot make the folder {folder}: {error.strerror}"
         raise WorkshopError(f"{problem}; name another with --prof-dir") from None
-    with tempfile.TemporaryDirectory() as reports:
-        report = Path(reports, "report.jsonl")
-        recorded = replace(options, prof_dir=str(folder.resolve()), report=str(report))
-        environment = os.environ | {PROFILER_VARIABLE: wire.encode(recorded)} | probe_environment()
-        environment.setdefault("KINETO_LOG_LEVEL", "99")  # Kineto need not say that there is no GPU
-        process = subprocess.Popen(command, env=environment)
-        if options.repeat and not options.stop:
-            Thread(target=_say_when_written, args=(process, folder, options, say), daemon=True).start()
-        stopped = wait_for_end(process, process.terminate)
+    with tempfile.TemporaryDirectory(prefix="workshop-traces-") as run_folder:
+        report = Path(run_folder, REPORTS)
+        recorded = replace(options, prof_dir=str(folder.resolve()), folder=run_folder)
+        environment = {PROFILER_VARIABLE: wire.encode(recorded), **probe_environment()}
+        environment["KINETO_LOG_LEVEL"] = os.environ.get("KINETO_LOG_LEVEL", "99")  # it need not say: there is no GPU
+        run = Run(command, run_folder, environment)
+        run.wait(_Written(folder, options, say).is_over)
         processes = list(map(wire.decode, report.read_text().splitlines())) if report.exists() else []
-    code = process.returncode
-    exit_code = 128 - code if code < 0 else code
+        seen = describe_sightings(Path(run_folder))
     traces = sorted(folder.glob(TRACES))
     if not traces:
         with suppress(OSError):  # something else is in it
             folder.rmdir()
-        if not stopped:
-            raise WorkshopError(_why_nothing(command, options, processes, exit_code))
-    return RecordedTraces(folder, traces, exit_code, stopped)
+        if not run.stopped:
+            raise WorkshopError(_why_nothing(command, options, processes, run.exit_code, seen))
+    return RecordedTraces(folder, traces, run.exit_code, run.stopped)
 
 
-def _say_when_written(process: subprocess.Popen[bytes], folder: Path, options: ProfilerOptions, say: Say) -> None:
-    """Wait until every rank has written all cycles, and no more ranks come, while the training goes on."""
-    known: Counter[str] = Counter()
-    while process.poll() is None:
-        time.sleep(SETTLED_S)
-        before, known = known, Counter(path.name.partition(".")[0] for path in folder.glob(TRACES))
-        if known and before == known and min(known.values()) >= options.repeat and process.poll() is None:
-            traces = f"{known.total()} trace{'s are' if known.total() > 1 else ' is'} written to {folder}"
-            say(f"\n{traces}, and the training goes on. Ctrl-C ends it; with --stop it ends by itself.")
-            return
+class _Written:
+    """Tells when every rank has written all cycles, and no more ranks come, while the training goes on."""
+
+    def __init__(self, folder: Path, options: ProfilerOptions, say: Say) -> None:
+        self._folder, self._options, self._say = folder, options, say
+        self._sizes: dict[str, int] = {}
+        self._since = self._looked = time.monotonic()
+        self._said = False
+
+    def is_over(self) -> bool:
+        """Return whether a training that was to stop goes on; of another one it is said that it does."""
+        if not self._options.repeat or (now := time.monotonic()) < self._looked + LOOK_EVERY_S:
+            return False
+        self._looked = now
+        sizes = {path.name: path.stat().st_size for path in self._folder.glob(TRACES)}
+        if sizes != self._sizes:
+            self._sizes, self._since = sizes, now
+        cycles = Counter(name.partition(".")[0] for name in sizes)
+        if not cycles or min(cycles.values()) < self._options.repeat:
+            return False
+        if self._options.stop:
+            return now - self._since >= STOP_PATIENCE_S
+        if now - self._since >= SETTLED_S and not self._said:
+            traces = f"{len(sizes)} trace{'s are' if len(sizes) > 1 else ' is'} written to {self._folder}"
+            self._say(f"\n{traces}, and the training goes on. Ctrl-C ends it; with --stop it ends by itself.")
+            self._said = True
+        return False
 
 
 def slurm_job(command: list[str], options: ProfilerOptions) -> str:
@@ -97,15 +115,17 @@ def slurm_job(command: list[str], options: ProfilerOptions) -> str:
     return job_script(["workshop", "record", "torch", *flags], command)
 
 
-def _why_nothing(command: list[str], options: ProfilerOptions, processes: list[ProfilerReport], exit_code: int) -> str:
+def _why_nothing(
+    command: list[str], options: ProfilerOptions, processes: list[ProfilerReport], exit_code: int, seen: str
+) -> str:
     what = shlex.join(command)
     steps = max((each.steps for each in processes), default=0)
     if exit_code:
-        return f"{what} ended with exit code {exit_code} after {steps} optimizer steps; nothing was recorded"
+        return f"{what} ended with exit code {exit_code} after {steps} steps; nothing was recorded"
     if not steps:
-        return f"{what} never trained a model of torch; nothing was recorded"
+        return f"{what} ended before a training step was seen; nothing was recorded: {seen}"
     first = options.first_kept_step
     return (
-        f"{what} ended after {steps} optimizer step{'s' * (steps != 1)}, and step {first} is the first to be kept; "
+        f"{what} ended after {steps} step{'s' * (steps != 1)}, and step {first} is the first to be kept; "
         "say --wait 0 --warmup 1, or train longer"
     )

@@ -2,9 +2,11 @@
 
 from functools import partial
 
+from workshop.diagnosis.change import change_of
 from workshop.diagnosis.findings import LEAST_GAIN, LITTLE, Finding, finding, gain_of
 from workshop.diagnosis.lines import hottest
-from workshop.diagnosis.loading import BUSY, LARGE_BATCH, LOADER, MEGABYTE, Loading, cores, weight
+from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
+from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
 from workshop.probe.observations import Role
@@ -60,6 +62,7 @@ def _lines(loading: Loading) -> list[Finding]:
                 _LINE_WORDS[cause],
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
                 besides=OF_LOADING if loading.measurement.headroom else None,
+                max_gain=loading.max_gain(loading.measurement.headroom),
                 phase=Phase.DATA_WAIT,
                 path=line.path,
                 process=loading.process,
@@ -86,21 +89,35 @@ def _other_settings(loading: Loading) -> list[Finding]:
     if not tried:
         return []
     workers = _best(loading)
-    best_ms = tried[workers].ms_a_step
+    if _is_noise(loading.steps, tried[workers]):
+        return []
+    best_ms, max_gain = tried[workers].ms_a_step, loading.max_gain(tried[workers])
     cause, words = _why(loading, workers)
+    words = f"{words}, a step took {best_ms:.1f} ms in the place of {step_ms:.1f}"
+    gain = gain_of(step_ms, best_ms)
+    if gain > max_gain:
+        words = f"{words}; the loading cannot have made all of this difference"
+    saved = 1.0 - 1.0 / min(gain, max_gain)
     return [
         finding(
             cause,
-            f"{words}, a step took {best_ms:.1f} ms in the place of {step_ms:.1f}.",
-            gain=gain_of(step_ms, best_ms),
+            f"{words}.",
+            gain=gain,
             besides=OF_LOADING,
+            max_gain=max_gain,
             phase="" if cause == "worker-contention" else Phase.DATA_WAIT,
             path=_where_restarted(loading) if cause == "worker-restarts" else loading.made,
-            ms_a_step=step_ms - best_ms,
-            share=1.0 - best_ms / step_ms,
-            measured=True,
+            ms_a_step=saved * step_ms,
+            share=saved,
+            measured=gain <= max_gain,
         )
     ]
+
+
+def _is_noise(before: MeasuredSteps, after: MeasuredSteps) -> bool:
+    """Return whether chance alone may make this difference; with a block or none that cannot be told."""
+    both = [[sum(block.values()) for block in each.blocks_ms] for each in (before, after)]
+    return min(map(len, both)) > 1 and not change_of("a step", *both).is_more_than_noise
 
 
 def _distorts(settings: Finding, loading: Loading) -> bool:
@@ -147,14 +164,9 @@ def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
     line = hottest(
         (own(each.stack), each.weight_s)
         for each in samples
-        if each.phase == Phase.DATA_WAIT or _starts_workers(each.stack)
+        if each.phase == Phase.DATA_WAIT or starts_workers(each.stack)
     )
     return line.path if line else loading.made
-
-
-def _starts_workers(stack: tuple[Frame, ...]) -> bool:
-    names = ("__init__", "_shutdown_workers", "__del__")
-    return any(frame.path.endswith(LOADER) and frame.name in names for frame in stack)
 
 
 def _is_collating(function: tuple[str, str], collates: bool, sample: Sample) -> bool:

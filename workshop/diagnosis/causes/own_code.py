@@ -1,7 +1,11 @@
 """Causes in what a script does besides loading and computing: in each step, in every k-th, or more and more of it."""
 
-from dataclasses import dataclass
+import linecache
+import re
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +15,7 @@ from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
+from workshop.profiles.stacks import Frame
 
 MOST_LINES = 3
 
@@ -26,8 +31,23 @@ GROWS = 1.25
 STILL_GROWS = 1.3
 """Steps that grow will cost more when they are measured the next time, or for longer."""
 
+SMALL_REST = 0.2
+"""Of a smaller share of the steps it cannot be told whether it grows."""
+
 FEWEST_TO_GROW = 12
 """The number of steps in which a trend can be told from chance."""
+
+
+ENVIRONMENTS = re.compile(
+    r"(^|/)(gym|gymnasium|gymnax|envpool|pettingzoo|dm_control|dm_env|ale_py|procgen|minigrid|brax)/"
+)
+STEPS_ENVIRONMENT = re.compile(r"\benv\w*(\[\w+\])?\.(step|reset)\(", re.IGNORECASE)
+EVALUATES = re.compile(r"(^|\W|_)(eval|valid|test)", re.IGNORECASE)
+"""The libraries of environments in which reinforcement learning acts, a line that acts in one, and one that does so for
+nothing that is learned."""
+
+ROLLOUT = 0.2
+"""A line in which an environment has this share of the time makes what the model learns from."""
 
 
 def own_code_findings(measurement: Measurement) -> list[Finding]:
@@ -52,6 +72,8 @@ class OwnSample:
     """The own frames, outermost first."""
     is_own: bool
     """Whether the innermost frame is the user's own, or of another library than torch."""
+    acts: bool
+    """Whether it acts in an environment of reinforcement learning."""
     weight_s: float
 
 
@@ -77,13 +99,45 @@ class Timeline:
             step = min(int(np.searchsorted(ends, each.time_s)), len(ends) - 1)
             leaf = each.stack[-1].path if each.stack else ""
             is_own = "/torch/" not in leaf
-            found.append(OwnSample(step, each.phase, observations.own(each.stack), is_own, each.weight_s))
+            own = observations.own(each.stack)
+            found.append(OwnSample(step, each.phase, own, is_own, _acts(each.stack, own), each.weight_s))
         return found
+
+    @cached_property
+    def work(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """How much there was to do in each step, 1 for most: steps that call a model more often may take longer.
+
+        So does an episode of reinforcement learning that goes on for longer.
+        """
+        calls = np.maximum(self.steps.forwards or np.ones(len(self.steps.durations_s)), 1.0)
+        return np.asarray(calls / np.median(calls)) if calls.size else calls
 
     @cached_property
     def trunk(self) -> set[tuple[str, str]]:
         """The functions on the way to the backward pass and the optimizer's step: the loop, and what calls it."""
         return trunk_of(each.path for each in self.samples if each.phase in (Phase.BACKWARD, Phase.OPTIMIZER))
+
+    def trains(self, line: HotLine) -> bool:
+        """Return whether a line has a library train: backward passes and optimizer steps come from this one line."""
+        phases = {each.phase for each in self.samples if each.path == line.path}
+        return phases >= {Phase.BACKWARD, Phase.OPTIMIZER}
+
+    @cached_property
+    def differentiated(self) -> set[Frame]:
+        """The own lines that have made what a backward pass went through."""
+        observations = self.measurement.observations
+        return {
+            frame
+            for each in observations.backward_passes
+            for seconds, _, stack in each.parts
+            if seconds > 0
+            for frame in observations.own_wire(stack)[-1:]
+        }
+
+    def computes(self, sample: OwnSample) -> bool:
+        """Return whether this is the computing of a model whose methods the script calls by their names."""
+        in_model = any(frame.name == "forward" for frame in sample.path)
+        return sample.phase == Phase.OTHER and (in_model or bool(self.differentiated.intersection(sample.path[-1:])))
 
     def hottest(self, samples: list[OwnSample]) -> HotLine | None:
         """Return the line that most of the time of some samples goes into."""
@@ -96,16 +150,24 @@ class Timeline:
 
 def _besides(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     """Lines between the phases and of the validation, each in every step or in some."""
-    ahead = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    besides = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    ahead = [replace(each, path=_before_model(each.path)) for each in besides if not timeline.computes(each)]
     found: list[Finding] = []
     for _ in range(MOST_LINES):
         line = timeline.hottest(ahead)
         if line is None or timeline.share(line.weight) < LITTLE:
             break
-        here = [each for each in ahead if line.holds(each.path)]
-        ahead = [each for each in ahead if not line.holds(each.path)]
+        here = [each for each in ahead if line.frame in each.path]  # whoever has called it
+        ahead = [each for each in ahead if line.frame not in each.path]
+        elsewhere = sum(each.weight_s for each in here if not line.holds(each.path))
+        line = replace(line, weight=line.weight + elsewhere, of_call=line.of_call + elsewhere)
         found.append(_finding_of(timeline, line, here))
     return found
+
+
+def _before_model(path: Path) -> Path:
+    """Return the frames down to the line that calls a model: what to validate is not decided in the model."""
+    return tuple(takewhile(lambda frame: frame.name != "forward", path)) or path
 
 
 def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> Finding:
@@ -114,14 +176,30 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> 
     each_ms = line.weight / in_steps * 1e3
     validates = sum(each.weight_s for each in samples if each.phase == Phase.VALIDATION) > line.weight / 2
     seldom = in_steps <= SELDOM * steps.count and each_ms > SEEN_MS
-    if seldom or validates:
-        every = max(1, round(steps.count / in_steps))
-        cause, what = "periodic-work", f"in every {_ordinal(every)} step" if every > 1 else "in every step"
-        words = f"This takes {each_ms:.0f} ms {what}: do it less often, or less of it."
-    else:
+    acts = sum(each.weight_s for each in samples if each.acts) > ROLLOUT * line.weight
+    cause = "periodic-work" if (seldom or validates) and not acts else "own-work"
+    every = max(1 + seldom, round(steps.count / in_steps))
+    when = f"in every {_ordinal(every)} step" if every > 1 else "in every step"
+    when = f"once in {steps.count} steps" if in_steps == 1 < steps.count else when
+    if timeline.trains(line) and not validates:
         cause = "own-work"
         words = (
-            "The training waits while this line runs: do it less often, do it cheaper, or leave it to another process."
+            "The whole training is in this line: the time is what the library that it calls does between the phases, "
+            "such as logging and callbacks. Let it do less of that."
+        )
+    elif acts:
+        words = (
+            f"This makes what the model learns from, {each_ms:.0f} ms {when}, and the training waits for it: "
+            "make it cheaper, or act in several environments at a time."
+        )
+    elif validates:
+        words = f"This takes {each_ms:.0f} ms {when}: do it less often, or less of it."
+    elif seldom:
+        words = f"This takes {each_ms:.0f} ms {when}: do it cheaper or, unless the model learns from it, less often."
+    else:
+        words = (
+            "The training waits while this line runs: do it cheaper, leave it to another process or, unless the model "
+            "learns from it, do it less often."
         )
     return finding(
         cause,
@@ -134,25 +212,37 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> 
     )
 
 
+def _acts(stack: Path, own: Path) -> bool:
+    """Return whether a stack acts in an environment, to learn from what comes of it."""
+    lines = [(frame.name, linecache.getline(frame.path, frame.line or 0)) for frame in own]
+    if any(EVALUATES.search(text) for each in lines for text in each):
+        return False
+    of_library = any(ENVIRONMENTS.search(frame.path) for frame in stack)
+    return of_library or any(STEPS_ENVIRONMENT.search(text) for _, text in lines)
+
+
 def _growing(timeline: Timeline) -> list[Finding]:
-    """Steps that take longer and longer, and the line that does."""
-    durations = np.array(timeline.steps.durations_s)
+    """Steps that take longer and longer for the same work, and the line that does."""
+    work = timeline.work
+    durations = np.array(timeline.steps.durations_s) / work
     if len(durations) < FEWEST_TO_GROW:
         return []
     quarters = [float(np.median(each)) for each in np.array_split(durations, 4)]
-    if quarters[3] < GROWS * quarters[0] or sorted(quarters) != quarters:
+    shortest = [float(each.min()) for each in np.array_split(durations, 4)]  # what a busy machine does not make longer
+    if (
+        min(quarters[3] / max(quarters[0], 1e-9), shortest[3] / max(shortest[0], 1e-9)) < GROWS
+        or sorted(quarters) != quarters
+    ):
         return []
     half = len(durations) / 2
-    weights = [(each.path, each.weight_s * (1 if each.step >= half else -1)) for each in timeline.samples]
-    by_phase = {
-        phase: sum(each.weight_s * (1 if each.step >= half else -1) for each in timeline.samples if each.phase == phase)
-        for phase in Phase
-    }
+    more = [(each, each.weight_s / work[each.step] * (1 if each.step >= half else -1)) for each in timeline.samples]
+    weights = [(each.path, weight_s) for each, weight_s in more]
+    by_phase = {phase: sum(weight_s for each, weight_s in more if each.phase == phase) for phase in Phase}
     line = hottest(weights, timeline.trunk)
-    if line is None or line.weight <= 0:
+    if line is None or line.weight <= 0 or _grows_all(timeline, line):
         return []
     mean = durations.mean()
-    spent = sum(each.weight_s for each in timeline.samples if line.holds(each.path)) / len(durations)
+    spent = sum(each.weight_s / work[each.step] for each in timeline.samples if line.holds(each.path)) / len(durations)
     a_step = (quarters[3] - quarters[0]) / (0.75 * len(durations))
     before = max(float(np.median(durations[:5])) - a_step * timeline.steps.first_step, mean / MOST_GAIN)
     at_first = (before + max(before, mean - spent)) / 2  # between what the trend says, and what the line itself takes
@@ -172,16 +262,21 @@ def _growing(timeline: Timeline) -> list[Finding]:
     ]
 
 
+def _grows_all(timeline: Timeline, line: HotLine) -> bool:
+    """Return whether the rest of the steps grows as the line does: then the machine has become busier, or warmer."""
+    spent_s = np.zeros((2, 2))
+    for each in timeline.samples:
+        is_late = each.step >= len(timeline.work) / 2
+        spent_s[int(line.frame in each.path), int(is_late)] += each.weight_s / timeline.work[each.step]
+    rest_s, line_s = spent_s
+    if rest_s.sum() < SMALL_REST * spent_s.sum() or not spent_s[:, 0].all():
+        return False
+    return bool(rest_s[1] / rest_s[0] - 1.0 > 0.6 * (line_s[1] / line_s[0] - 1.0))
+
+
 def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     """Lines of a forward pass that make nothing which is differentiated, and are no operators of torch."""
-    observations = timeline.measurement.observations
-    differentiated = {
-        frame
-        for each in observations.backward_passes
-        for seconds, _, stack in each.parts
-        if seconds > 0
-        for frame in observations.own_wire(stack)[-1:]
-    }
+    differentiated = timeline.differentiated
     if not differentiated:
         return []
     samples = [

@@ -1,0 +1,142 @@
+"""What another way of loading can bring, in constructed measurements; `benchmarks/diagnosis.py` tries real scripts."""
+
+from dataclasses import replace
+
+import pytest
+
+from workshop.cli.measurement_text import print_diagnosis
+from workshop.diagnosis.diagnosis import Diagnosis, diagnose
+from workshop.diagnosis.findings import BESIDES
+from workshop.diagnosis.loading import cores
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations, Sample
+from workshop.probe.messages import Circumstances
+from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.phases import Phase
+from workshop.profiles.stacks import Frame
+
+STEPS = 10
+LOADER = Frame("fetch", "/env/site-packages/torch/utils/data/_utils/fetch.py", 50)
+ITEM, ITEM_TOO = (Frame("__getitem__", "/me/train.py", line) for line in (7, 8))
+
+
+def steps(data_ms: float, computing_ms: float, samples: int = 80, batch_bytes: int = 0) -> MeasuredSteps:
+    """Ten steps that wait for data and compute."""
+    phases_s = dict.fromkeys(Phase, 0.0) | {
+        Phase.DATA_WAIT: data_ms * STEPS / 1e3,
+        Phase.FORWARD: computing_ms * STEPS / 1e3,
+    }
+    wall_s = sum(phases_s.values())
+    return MeasuredSteps(
+        STEPS,
+        wall_s,
+        phases_s,
+        samples,
+        (wall_s / STEPS,) * STEPS,
+        ended_s=wall_s,
+        batches=STEPS,
+        batch_bytes=batch_bytes,
+    )
+
+
+def measured(
+    as_it_is: MeasuredSteps,
+    headroom: MeasuredSteps | None,
+    tried: dict[int, MeasuredSteps] | None = None,
+    workers: int = 0,
+    cores_used: float = 0.5,
+) -> Measurement:
+    """A script whose items are loaded by two of its lines all the time that it waits."""
+    role, phase = (Role.WORKER, "") if workers else (Role.TRAINING, str(Phase.DATA_WAIT))
+    waits_s = as_it_is.phases_s[Phase.DATA_WAIT] or as_it_is.wall_s
+    loaded = LoaderIterated(
+        t=0.0,
+        pid=1,
+        thread=1,
+        loader=1,
+        workers=workers,
+        persistent=True,
+        training=True,
+        collate=("collate", "/me/train.py"),
+    )
+    observations = Observations(
+        [
+            Sample(0.5 * as_it_is.ended_s, part * waits_s, 1, role, phase, (LOADER, item))
+            for part, item in ((0.55, ITEM), (0.45, ITEM_TOO))
+        ],
+        iterated=[loaded],
+        made={1: (Frame("<module>", "/me/train.py", 3),)},
+        cpu={1: [(0.0, 0.0), (as_it_is.ended_s, cores_used * cores() * as_it_is.ended_s)]},
+    )
+    return Measurement(as_it_is, None, headroom, (), Circumstances(), observations, tried or {})
+
+
+def gains(found: Diagnosis) -> dict[str, float]:
+    return {each.cause: each.gain for each in found.findings}
+
+
+def test_no_gain_is_above_what_the_wait_and_the_headroom_allow() -> None:
+    """A trial seemed to be three times as fast, though the training waits for a twentieth of its time only."""
+    found = diagnose(measured(steps(5, 95), steps(0, 94), {4: steps(1, 32.6)}))
+    assert all(gain <= 100 / 94 for gain in gains(found).values())
+    moderate = diagnose(measured(steps(10, 90), steps(0, 92), {4: steps(0, 70)}))
+    (few,) = (each for each in moderate.findings if each.cause == "few-workers")
+    assert few.gain == pytest.approx(100 / 92)
+    assert few.ms_a_step == pytest.approx(8.0)
+    assert not few.measured
+    assert "the loading cannot have made all of this difference" in few.words
+    without_headroom = diagnose(measured(steps(20, 80), None))
+    assert 1.1 < gains(without_headroom)["slow-item"] <= 1 + BESIDES * 0.25
+
+
+def test_workers_that_hinder_take_more_than_the_wait() -> None:
+    """The computing of the training got shorter when they were fewer: that has been measured."""
+    hinder = measured(steps(5, 95), steps(0, 48), {1: steps(2, 48)}, workers=4, cores_used=1.0)
+    assert gains(diagnose(hinder))["worker-contention"] == pytest.approx(2.0, rel=0.05)
+    assert diagnose(hinder).measurement.notes == ()
+
+
+def test_no_workers_are_said_to_take_time_where_there_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a script with another cause whose gain is above the headroom, and of one with a lucky trial."""
+    print_diagnosis("mine.py", diagnose(measured(steps(30, 70), steps(0, 80), {4: steps(0, 65)})))
+    said = capsys.readouterr().out
+    assert "few-workers" in said
+    assert "present workers" not in said
+
+
+@pytest.mark.parametrize(
+    ("headroom", "tried", "says"),
+    [
+        (steps(0, 140), {}, "busier with batches from memory: computing took 2.3x longer than as it is; the headroom"),
+        (
+            steps(0, 20),
+            {},
+            "busier while the script was measured as it is: computing took 3.0x longer than with batches",
+        ),
+        (
+            steps(0, 58),
+            {4: steps(0, 25)},
+            "computing took 2.4x longer than with num_workers=4; what that gains is unsure",
+        ),
+    ],
+)
+def test_a_busier_machine_is_said_and_gains_on_it_are_not(
+    headroom: MeasuredSteps, tried: dict[int, MeasuredSteps], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = diagnose(measured(steps(40, 60), headroom, tried))
+    assert len(found.measurement.notes) == 1
+    assert says in found.measurement.notes[0]
+    assert gains(found).keys() == {"slow-item"}
+    assert gains(found)["slow-item"] <= 1 + BESIDES * (100 / 60 - 1)
+    print_diagnosis("mine.py", found)
+    assert ("Headroom: " in capsys.readouterr().out) == bool(tried)
+
+
+def test_what_makes_computing_longer_by_itself() -> None:
+    """Larger batches; and a step that hardly computes."""
+    both = steps(40, 60, batch_bytes=1000), steps(0, 140, batch_bytes=2400)
+    assert diagnose(measured(*both)).measurement.notes == ()
+    assert diagnose(measured(steps(98, 2), steps(0, 1))).measurement.notes == ()
+    cuda = replace(measured(steps(40, 60), steps(0, 140)), circumstances=Circumstances("cuda"))
+    assert diagnose(cuda).measurement.notes == ()

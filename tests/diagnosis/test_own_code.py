@@ -1,0 +1,146 @@
+"""What a training does besides loading and computing, in constructed samples; cli/test_measure.py runs such scripts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workshop.diagnosis.causes.own_code import own_code_findings
+from workshop.diagnosis.findings import Finding
+from workshop.diagnosis.measured_steps import MeasuredSteps
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations, Sample
+from workshop.probe.messages import Circumstances
+from workshop.probe.observations import Role
+from workshop.probe.phases import Phase
+from workshop.profiles.stacks import Frame
+
+STEP_S = 0.1
+GYM = Frame("step", "/env/lib/python3.11/site-packages/gymnasium/core.py", 9)
+
+Found = Callable[..., list[Finding]]
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Found:
+    """What is found of steps, some of which spend half of their time in one line."""
+
+    def find(
+        text: str,
+        durations_s: list[float],
+        forwards: tuple[int, ...] = (),
+        every: int = 1,
+        library: tuple[Frame, ...] = (),
+        function: str = "main",
+        phase: Phase = Phase.OTHER,
+        only_line_grows: bool = False,
+    ) -> list[Finding]:
+        script = tmp_path / "mine.py"
+        script.write_text(f"{text}\noptimizer.step()\n")
+        samples, end_s = [], 0.0
+        for number, duration_s in enumerate(durations_s):
+            end_s += duration_s
+            line, other = (Frame(function, str(script), 1), *library), (Frame("main", str(script), 2),)
+            stack, of = (line, phase) if number % every == 0 else (other, Phase.OPTIMIZER)
+            rest_s = (durations_s[0] if only_line_grows else duration_s) / 2
+            samples += [
+                Sample(end_s - 0.2 * duration_s, rest_s, 1, Role.TRAINING, str(Phase.OPTIMIZER), other),
+                Sample(end_s - 0.1 * duration_s, duration_s - rest_s, 1, Role.TRAINING, str(of), stack),
+            ]
+        phases_s = dict.fromkeys(Phase, 0.0) | {Phase.OTHER: end_s / 2, Phase.OPTIMIZER: end_s / 2}
+        steps = MeasuredSteps(
+            len(durations_s), end_s, phases_s, 80, tuple(durations_s), ended_s=end_s, forwards=forwards
+        )
+        return own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+
+    return find
+
+
+def test_episodes_that_grow_are_no_steps_that_grow(found: Found) -> None:
+    """A step of reinforcement learning takes as long as its episode: each call of the model takes the same time."""
+    calls = tuple(range(10, 50))
+    longer = [0.01 * number for number in calls]
+    assert found("state = env.step(action)", longer, only_line_grows=True)[0].cause == "growing-steps"
+    assert {each.cause for each in found("state = env.step(action)", longer, calls)} == {"own-work"}
+    costlier = [0.01 * number * number / 10 for number in calls]
+    assert found("total = sum(seen)", costlier, calls, only_line_grows=True)[0].cause == "growing-steps"
+
+
+@pytest.mark.parametrize(
+    ("text", "library"), [("obs, reward = envs[i].step(action)", ()), ("data = collect(policy)", (GYM,))]
+)
+@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize("phase", [Phase.OTHER, Phase.VALIDATION])
+def test_a_rollout_makes_what_is_learned_from(
+    text: str, library: tuple[Frame, ...], every: int, phase: Phase, found: Found
+) -> None:
+    (each,) = found(text, [STEP_S] * 40, every=every, library=library, phase=phase)
+    assert each.cause == "own-work"
+    assert each.words.startswith("This makes what the model learns from, 50 ms in every")
+    assert "less" not in each.words
+
+
+def test_what_may_be_done_less_often(found: Found) -> None:
+    (saves,) = found("torch.save(model)", [STEP_S] * 40, every=4)
+    assert (
+        saves.words
+        == "This takes 50 ms in every 4th step: do it cheaper or, unless the model learns from it, less often."
+    )
+    (evaluates,) = found("obs = eval_env.step(action)", [STEP_S] * 40, every=4, library=(GYM,), function="evaluate")
+    assert (evaluates.cause, evaluates.words) == (saves.cause, saves.words)
+    (twice,) = found("torch.save(model)", [STEP_S] * 40, every=2)
+    assert "in every 2nd step" in twice.words
+    (validates,) = found("validate(model)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION)
+    assert validates.words == "This takes 50 ms in every step: do it less often, or less of it."
+    model = (Frame("forward", validates.file, 2),)
+    (validates,) = found("model(batch)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION, library=model)
+    assert validates.line == 1, "the line that calls the model"
+
+
+def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:
+    """All lines of a step take longer then."""
+    growing = [0.01 * number for number in range(10, 50)]
+    assert found("loss.backward()", growing, phase=Phase.BACKWARD) == []
+    assert [each.cause for each in found("total = sum(seen)", growing, only_line_grows=True)][:1] == ["growing-steps"]
+
+
+def test_a_line_that_calls_a_trainer_is_not_to_be_left_to_another_process(tmp_path: Path) -> None:
+    path = (Frame("<module>", str(tmp_path / "mine.py"), 1),)
+    phases = (Phase.BACKWARD, Phase.OPTIMIZER, Phase.OTHER)
+    samples = [
+        Sample(0.1 * number + 0.02 * at, 0.1 / 3, 1, Role.TRAINING, str(phase), path)
+        for number in range(40)
+        for at, phase in enumerate(phases, start=1)
+    ]
+    phases_s = dict.fromkeys(Phase, 0.0) | dict.fromkeys(phases, 4 / 3)
+    steps = MeasuredSteps(40, 4.0, phases_s, 80, (0.1,) * 40, ended_s=4.0)
+    (each,) = own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+    assert each.words.startswith("The whole training is in this line")
+
+
+def test_what_came_once_has_no_period(found: Found) -> None:
+    (once,) = found("long_episode()", [STEP_S] * 10, every=40)
+    assert once.words.startswith("This takes 50 ms once in 10 steps: ")
+
+
+def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:
+    """And a method of the model that is called by its name is no work besides the computing."""
+    script = str(tmp_path / "mine.py")
+    for name, expected in (("augment", ["own-work"]), ("forward", [])):
+        samples = [
+            Sample(
+                0.2 * number - 0.1,
+                0.1,
+                1,
+                Role.TRAINING,
+                str(Phase.OTHER),
+                (Frame("main", script, of), Frame(name, script, 9)),
+            )
+            for number in range(1, 41)
+            for of in (1 + number % 2,)
+        ]
+        phases_s = dict.fromkeys(Phase, 0.0) | {Phase.OTHER: 4.0, Phase.FORWARD: 4.0}
+        steps = MeasuredSteps(40, 8.0, phases_s, 80, (0.2,) * 40, ended_s=8.0)
+        both = own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+        assert [each.cause for each in both] == expected
+        assert [each.share for each in both] == [pytest.approx(0.5)] * len(expected)

@@ -1,0 +1,139 @@
+"""Whatever a recorded command does, it comes to its end within a limit, and nothing of it is left running."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from script_runs import press_ctrl_c, started
+
+from workshop.processes.process_tree import marked
+from workshop.recording import run as module
+from workshop.recording.run import Run
+
+DEAF = """
+import signal, sys, time
+from pathlib import Path
+
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: print("no", flush=True))
+Path(sys.argv[1]).touch()
+while True:
+    time.sleep(0.05)
+"""
+
+FAMILY = """
+import os, subprocess, sys, time
+from pathlib import Path
+
+names = [f"{sys.argv[1]}/{number}" for number in range(2)]
+for name in names:  # each in a session of its own, as ranks are
+    subprocess.Popen([sys.executable, "deaf.py", name], start_new_session=True)
+while not all(map(os.path.exists, names)):
+    time.sleep(0.01)
+Path(sys.argv[1], "ready").touch()
+if sys.argv[2] == "wait":
+    time.sleep(1000)
+sys.exit(3)
+"""
+
+GRACE_S = 0.5
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A process with two children that do not listen; as soon as those are there, it waits."""
+    return family(tmp_path, monkeypatch, "wait")
+
+
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "GRACE_S", GRACE_S)
+    (tmp_path / "deaf.py").write_text(DEAF)
+    (tmp_path / "family.py").write_text(FAMILY)
+    return Run([sys.executable, "family.py", str(tmp_path), then], str(tmp_path), {})
+
+
+def test_when_its_time_is_over_the_whole_tree_ends(run: Run, tmp_path: Path) -> None:
+    run.wait((tmp_path / "ready").exists)
+    assert (run.is_over, run.exit_code, run.stopped) == (True, 0, None)
+    assert marked(str(tmp_path)) == []
+
+
+def test_what_lingers_after_its_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = family(tmp_path, monkeypatch, "end")
+    run.wait()
+    assert (run.is_over, run.exit_code, run.stopped) == (False, 3, None)
+    assert marked(str(tmp_path)) == []
+
+
+def test_what_ends_by_itself_is_left_in_peace(tmp_path: Path) -> None:
+    late = "import time; time.sleep(0.5); open('late', 'w').close()"
+    command = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {late!r}], cwd={str(tmp_path)!r})"
+    run = Run([sys.executable, "-c", command], str(tmp_path), {})
+    run.wait()
+    assert (tmp_path / "late").exists()
+
+
+RECORDER = """
+import sys
+from workshop.recording import run as module
+module.GRACE_S = 0.5
+run = module.Run([sys.executable, *sys.argv[2:]], sys.argv[1], {})
+print("ready", flush=True)
+run.wait()
+print(type(run.stopped).__name__, flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C twice", "SIGTERM"])
+def test_a_script_that_catches_signals_ends_all_the_same(how: str, tmp_path: Path) -> None:
+    (tmp_path / "deaf.py").write_text(DEAF)
+    (tmp_path / "recorder.py").write_text(
+        "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n" + RECORDER
+    )
+    with started(tmp_path, "recorder.py", tmp_path, "deaf.py", tmp_path / "begun", ready="ready") as process:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        if how == "SIGTERM":
+            process.send_signal(signal.SIGTERM)
+        else:
+            press_ctrl_c(process)
+            time.sleep(0.5)
+            assert process.poll() is None, "it may still save what it has"
+            press_ctrl_c(process)
+        said, errors = process.communicate(timeout=20)
+    assert said.splitlines()[-1] == ("SystemExit" if how == "SIGTERM" else "KeyboardInterrupt"), errors
+    assert marked(str(tmp_path)) == []
+
+
+def test_semaphores_are_not_left_behind(tmp_path: Path) -> None:
+    """The process that deletes them ignores SIGTERM, and is given the time to do it."""
+    script = tmp_path / "semaphores.py"
+    script.write_text(
+        "import multiprocessing, time\nfrom pathlib import Path\n"
+        "multiprocessing.set_start_method('spawn')\n"
+        "lock = multiprocessing.Lock()\nprint(lock._semlock.name)\n"
+        f"Path({str(tmp_path)!r}, 'ready').touch()\ntime.sleep(1000)\n"
+    )
+    run = Run([sys.executable, str(script)], str(tmp_path), {"PYTHONUNBUFFERED": "1"})
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.01)
+    trackers = [each for each in psutil.Process(run.process.pid).children() if "tracker" in " ".join(each.cmdline())]
+    assert trackers
+    run.wait(lambda: True)
+    assert marked(str(tmp_path)) == []
+
+
+def test_nothing_is_left_of_torchrun_inside_of_a_recorder(tmp_path: Path) -> None:
+    """The mark of `workshop torchrun` contains that of whoever records it."""
+    command = "import os; from workshop.processes import torchrun; torchrun.run(['--nproc_per_node=1', 'rank.py'])"
+    (tmp_path / "rank.py").write_text("import os; open('mark', 'w').write(os.environ['WORKSHOP_RUN'])")
+    subprocess.run(
+        [sys.executable, "-c", command], cwd=tmp_path, check=True, env=os.environ | {"WORKSHOP_RUN": "/tmp/outer"}
+    )
+    assert (tmp_path / "mark").read_text().startswith("/tmp/outer torchrun ")

@@ -1,0 +1,105 @@
+"""The connections to all processes of a script that have something to say, as if they were one."""
+
+import contextlib
+import math
+import os
+import select
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from workshop.errors import WorkshopError
+from workshop.probe.connection import ClosedError, Connection
+from workshop.probe.log import log
+
+MAX_PATH_BYTES = 100
+"""The path of a socket may have 104 bytes on a Mac, 108 on Linux, with the zero at its end."""
+
+
+class Connections:
+    """Listens for the processes of a script, and hears them all.
+
+    Args:
+        folder: where the socket lies, if the path is short enough; else it lies in a folder of its own below /tmp.
+        several: whether to listen to more processes than the first.
+
+    Raises:
+        WorkshopError: there is no place for a socket.
+    """
+
+    def __init__(self, folder: Path, several: bool) -> None:
+        self._several = several
+        self._short_folder = ""
+        self.path = str(folder / "socket")
+        self._listening: socket.socket | None = socket.socket(socket.AF_UNIX)
+        self._open: list[Connection] = []
+        self._told: Any = None
+        try:
+            if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
+                self._short_folder = tempfile.mkdtemp(prefix="workshop-", dir="/tmp")
+                self.path = os.path.join(self._short_folder, "socket")
+            Path(self.path).unlink(missing_ok=True)
+            self._listening.bind(self.path)
+        except OSError as error:
+            raise WorkshopError(f"{self.path}: {error}; set TMPDIR to a local folder with a short name") from None
+        self._listening.listen()
+
+    def send(self, message: Any) -> None:
+        """Send a message to all processes; those that connect later get it, too."""
+        self._told = message
+        for each in self._open:
+            with contextlib.suppress(ClosedError):
+                each.send(message)
+
+    def receive(self, timeout_s: float | None = None) -> Any:
+        """Return the next message of any process, or None if the time is over before there is one.
+
+        Raises:
+            ClosedError: the only process that is listened to has hung up.
+        """
+        give_up = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        while (left_s := give_up - time.monotonic()) > 0:
+            for each in [one for one in self._open if one.has_message]:
+                self._open.append(self._open.pop(self._open.index(each)))  # the others come first the next time
+                return each.receive()
+            ends: list[socket.socket | Connection] = [*([self._listening] if self._listening else []), *self._open]
+            for ready in select.select(ends, [], [], None if left_s == math.inf else left_s)[0]:
+                self._hear(ready)
+        return None
+
+    def close(self) -> None:
+        """Close all of them."""
+        for each in self._open:
+            each.close()
+        if self._listening:
+            self._listening.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+        if self._short_folder:
+            shutil.rmtree(self._short_folder, ignore_errors=True)
+
+    def _hear(self, ready: socket.socket | Connection) -> None:
+        if isinstance(ready, Connection):
+            self._take(ready)
+            return
+        connection = Connection(ready.accept()[0])
+        log("a process of the script has connected")
+        self._open.append(connection)
+        if self._told is not None:
+            connection.send(self._told)
+        if not self._several:
+            ready.close()
+            self._listening = None
+
+    def _take(self, connection: Connection) -> None:
+        try:
+            connection.take()
+        except ClosedError:
+            log("a process of the script has hung up")
+            self._open.remove(connection)
+            connection.close()
+            if not self._several:
+                raise

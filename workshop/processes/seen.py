@@ -1,0 +1,48 @@
+"""What was seen of a run whose first training step is waited for, or never came, in a sentence."""
+
+from pathlib import Path
+
+from workshop.probe import wire
+from workshop.probe.observations import Sighting
+from workshop.probe.sightings import SUFFIX
+
+MAX_NAMED = 3
+"""The number of processes that are named; of more, the others are counted."""
+
+
+def describe_sightings(folder: Path) -> str:
+    """Return what the processes of a run have done with torch so far, and what was not seen of a training step."""
+    seen = sorted(sightings(folder), key=lambda each: _activity(each), reverse=True)
+    if not seen:
+        return "no process has loaded torch"
+    if faults := [each for each in seen if each.fault]:
+        return f"the workshop's probe failed in process {faults[0].pid}: {faults[0].fault}"
+    active = [each for each in seen if _activity(each)]
+    if not active:
+        where = f"process {seen[0].pid} ({seen[0].script})" if len(seen) == 1 else f"{len(seen)} processes"
+        return f"torch is loaded in {where}, but no batch of a DataLoader, forward or backward pass was seen"
+    others = f"; {len(active) - MAX_NAMED} other processes did likewise" if len(active) > MAX_NAMED else ""
+    return "; ".join(map(_describe, active[:MAX_NAMED])) + others
+
+
+def _describe(seen: Sighting) -> str:
+    counts = [
+        _count(seen.batches, "batch of a DataLoader", "batches of a DataLoader"),
+        _count(seen.forwards, "forward pass", "forward passes"),
+        _count(seen.backwards, "backward pass", "backward passes"),
+        _count(seen.optimizer_steps, "step of a torch optimizer", "steps of a torch optimizer"),
+    ]
+    return f"process {seen.pid} ({seen.script}): {', '.join(counts)}"
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number or 'no'} {one if number < 2 else several}"
+
+
+def _activity(seen: Sighting) -> int:
+    return seen.batches + seen.forwards + seen.backwards + seen.optimizer_steps
+
+
+def sightings(folder: Path) -> list[Sighting]:
+    """Return what each process has done that has loaded torch."""
+    return [wire.decode(path.read_text(encoding="utf-8")) for path in folder.glob(f"*{SUFFIX}")]

@@ -1,0 +1,75 @@
+"""A command that is recorded: it runs to its end, for some time, or until Ctrl-C, and nothing of it is left running."""
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import psutil
+
+from workshop.probe.settings import RUN_VARIABLE
+from workshop.processes.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
+
+CLEAN_UP_S = 60.0
+"""After Ctrl-C, a command gets this time to save what it has; pressed again, Ctrl-C ends it at once."""
+
+
+class Run:
+    """A command and all the processes that it starts.
+
+    Attributes:
+        stopped: the exception of Ctrl-C or of a signal that ended it early.
+        is_over: whether it was ended because its time was over.
+
+    Args:
+        command: the command.
+        folder: a folder of this run alone; the environment of its processes names it.
+        environment: variables beside those of this process.
+    """
+
+    def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
+        self.stopped: BaseException | None = None
+        self.is_over = False
+        self._mark = folder
+        self.process = subprocess.Popen(command, env={**os.environ, **environment, RUN_VARIABLE: folder})
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command, as a shell has it; 0 if its time was over."""
+        code = self.process.returncode
+        return 0 if self.is_over else 128 - code if code < 0 else code
+
+    @property
+    def patience_s(self) -> float:
+        """The time that workers and ranks get to end by themselves once the command has ended, and after SIGTERM."""
+        return GRACE_S
+
+    def has_ended(self) -> bool:
+        """Return whether the command has ended."""
+        return self.process.poll() is not None
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the processes that still run."""
+        return tree_of(self.process, self._mark)
+
+    def wait(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Wait until the command has ended, or its time is over; then end what it has left running.
+
+        The terminal sends Ctrl-C to all processes itself; a signal, which only this process has got, is passed on.
+        """
+        try:
+            while not self.has_ended() and not self.is_over:
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(LOOK_EVERY_S)
+                self.is_over = not self.has_ended() and is_over()
+        except (KeyboardInterrupt, SystemExit) as stop:
+            self.stopped = stop
+        try:
+            if isinstance(self.stopped, KeyboardInterrupt):
+                wait_while(lambda: not self.has_ended(), CLEAN_UP_S)
+            if self.has_ended():
+                wait_while(self.processes, self.patience_s)
+            end(self.processes, self.patience_s)
+            self.process.wait(CLEAN_UP_S)  # it may still write what it has seen
+        except (KeyboardInterrupt, SystemExit, subprocess.TimeoutExpired):  # pressed again, or it hangs
+            end(lambda: tree_of(self.process, self._mark), grace_s=0)
