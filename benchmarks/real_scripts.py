@@ -9,6 +9,7 @@ printed, to be judged by reading.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import re
@@ -30,13 +31,15 @@ from public_scripts import SCRIPTS, PublicScript
 
 import workshop
 from workshop.errors import WorkshopError, plain_errors
-from workshop.processes.process_tree import adopt_orphans
 
 PLAIN_S = 30.0
 """A script that runs for so long, or ends before without an error, runs."""
 
 GRACE_S = 3.0
 """How long processes may take to end after the command that started them."""
+
+PR_SET_CHILD_SUBREAPER = 36
+"""As in <sys/prctl.h>: a process that loses its parent becomes a child of this one."""
 
 PACKAGE = str(Path(workshop.__file__).parent)
 WORKSHOP = str(Path(sys.executable).with_name("workshop"))
@@ -86,7 +89,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=150, help="seconds of a command, at most; default 150")
     parser.add_argument("--json", type=Path, help="write what was found here, a line for each command")
     arguments = parser.parse_args()
-    adopt_orphans(True)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     found = []
     for script in SCRIPTS:
         if script.name not in arguments.only:
