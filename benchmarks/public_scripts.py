@@ -1,0 +1,339 @@
+"""Forty public training scripts, each at a named commit, with its arguments and the data that is made for it.
+
+None of their code is here, and none of it is edited: whatever a script needs to be short, and to run without a GPU and
+a network, is in its arguments, its environment and its data. The packages that they need, beside those of the project
+with its extra `test`, are in `REQUIREMENTS`.
+"""
+
+import json
+import random
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+REQUIREMENTS = (
+    "datasets diffusers einops einx evaluate gymnasium==0.29.1 jsonargparse[signatures] "
+    "loguru matplotlib peft pytorch-ignite requests scikit-learn six tensorboard tensorboardX timm torch-einops-utils "
+    "torch_geometric trl tyro wandb"
+)
+
+COMMITS = {
+    "Lightning-AI/pytorch-lightning": "7f0c3436cd3f6ad3753125672024fc415cbcb414",
+    "eriklindernoren/PyTorch-GAN": "36d3c77e5ff20ebe0aeefd322326a134a279b93e",
+    "Ezra-Yu/vision": "aea748b3ef0387b0b6ac1efa8aee07bb109a9561",
+    "huggingface/diffusers": "58eb52c0803ea9af3abec60841c2a093bdf1f951",
+    "huggingface/pytorch-image-models": "aa4b5850c1543fa488abf260f18390eda46cf85d",
+    "karpathy/minGPT": "37baab71b9abea1b76ab957409a1cc2fbfba8a26",
+    "karpathy/nanoGPT": "3adf61e154c3fe3fca428ad6bc3818b27a3b8291",
+    "locuslab/TCN": "2f8c2b817050206397458dfd1f5a25ce8a32fe65",
+    "lucidrains/x-transformers": "9252ed7838021ee61e6c5be0930b3a9a88efdf06",
+    "milesial/Pytorch-UNet": "21d7850f2af30a9695bbeea75f3136aa538cfc4a",
+    "pyg-team/pytorch_geometric": "5c6461b2305ad068a6d61165b3c55852a11aaa41",
+    "pytorch/examples": "77f55b912142e11fcfdf5b530231fb9c52f181e8",
+    "pytorch/ignite": "de08e799cfb55a6cf4aa778575d6bad725385453",
+    "rixwew/pytorch-fm": "f74ad19771eda104e99874d19dc892e988ec53fa",
+    "huggingface/trl": "f2cd57710ae345ea6428ae95363267fcf38a3dc8",
+    "vwxyzjn/cleanrl": "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb",
+}
+
+
+def no_data(folder: Path) -> None:
+    """Make nothing: the script draws its own data."""
+
+
+@dataclass(frozen=True)
+class PublicScript:
+    """A training script of somebody else, and how it is run here."""
+
+    name: str
+    kind: str
+    repository: str
+    script: str
+    """Its path in the repository."""
+    arguments: str = ""
+    data: Callable[[Path], None] = no_data
+    """Makes the data, given the folder in which the script runs: its own."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables; `{root}` stands for the folder of the repository."""
+    launcher: str = ""
+    """What starts it, as `torchrun --nproc_per_node=2`; by default Python."""
+
+    @property
+    def commit(self) -> str:
+        """The commit of its repository."""
+        return COMMITS[self.repository]
+
+
+def mnist(place: str, train: int = 6000, test: int = 500) -> Callable[[Path], None]:
+    """Make MNIST's four files of random digits, as torchvision reads them."""
+
+    def make(folder: Path) -> None:
+        raw = folder / place / "MNIST" / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        draw = np.random.default_rng(0)
+        for name, count in (("train", train), ("t10k", test)):
+            images, labels = draw.integers(0, 256, (count, 28, 28)), draw.integers(0, 10, count)
+            header = struct.pack(">IIII", 2051, count, 28, 28)
+            (raw / f"{name}-images-idx3-ubyte").write_bytes(header + images.astype(np.uint8).tobytes())
+            header = struct.pack(">II", 2049, count)
+            (raw / f"{name}-labels-idx1-ubyte").write_bytes(header + labels.astype(np.uint8).tobytes())
+
+    return make
+
+
+def pictures(places: Iterable[str], count: int = 64, side: int = 96, ending: str = "jpg") -> Callable[[Path], None]:
+    """Draw pictures of noise into each of the folders."""
+
+    def make(folder: Path) -> None:
+        draw = np.random.default_rng(0)
+        for place in places:
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            for number in range(count):
+                noise = draw.integers(0, 256, (side, side, 3)).astype(np.uint8)
+                Image.fromarray(noise).save(folder / place / f"{Path(place).name}_{number}.{ending}")
+
+    return make
+
+
+def words(*places: str, lines: int = 5000) -> Callable[[Path], None]:
+    """Write files of lines of words, as WikiText is split."""
+
+    def make(folder: Path) -> None:
+        draw = random.Random(0)
+        vocabulary = ["".join(draw.choices("abcdefghij", k=draw.randint(2, 8))) for _ in range(2000)]
+        for place in places:
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            text = "\n".join(" ".join(draw.choices(vocabulary, k=20)) for _ in range(lines))
+            (folder / place).write_text(text)
+
+    return make
+
+
+def cora(place: str) -> Callable[[Path], None]:
+    """Write a graph of papers and their citations, as large as Cora, in its two files."""
+
+    def make(folder: Path) -> None:
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        draw = np.random.default_rng(0)
+        papers, topics = 2708, [f"Topic_{number}" for number in range(7)]
+        words = (draw.random((papers, 1433)) < 0.02).astype(int).astype(str)
+        rows = ["\t".join([str(paper), *words[paper], topics[paper % 7]]) for paper in range(papers)]
+        (folder / place / "cora.content").write_text("\n".join(rows) + "\n")
+        cited = draw.integers(0, papers, (5429, 2))
+        (folder / place / "cora.cites").write_text("".join(f"{one}\t{other}\n" for one, other in cited))
+
+    return make
+
+
+def sine_waves(folder: Path) -> None:
+    """Write the waves that the repository's other script would draw."""
+    import torch
+
+    shifts = np.random.default_rng(0).integers(-80, 80, (20, 1))
+    torch.save(np.sin((np.arange(200) + shifts) / 20.0), folder / "traindata.pt")
+
+
+def shakespeare(folder: Path) -> None:
+    """Write a text as tokens of two bytes, as nanoGPT's preparation does."""
+    place = folder / "data" / "shakespeare_char"
+    place.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(0)
+    for name in ("train", "val"):
+        draw.integers(0, 65, 100_000).astype(np.uint16).tofile(place / f"{name}.bin")
+
+
+def pairs(folder: Path) -> None:
+    """Draw pictures and their masks, of the same names."""
+    draw = np.random.default_rng(0)
+    for place in ("data/imgs", "data/masks"):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+    for number in range(40):
+        Image.fromarray(draw.integers(0, 256, (96, 96, 3)).astype(np.uint8)).save(folder / f"data/imgs/{number}.png")
+        Image.fromarray((draw.random((96, 96)) < 0.5).astype(np.uint8)).save(folder / f"data/masks/{number}.png")
+
+
+def molecules(folder: Path) -> None:
+    """Write small graphs, each a ring of atoms, in the files of a TU data set."""
+    raw = folder / "../data/TU/MUTAG/raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    edges, graphs, atoms = [], [], []
+    for graph in range(188):
+        first, size = len(graphs) + 1, 12 + graph % 9
+        edges += [f"{first + atom}, {first + (atom + step) % size}" for atom in range(size) for step in (1, size - 1)]
+        graphs += [str(graph + 1)] * size
+        atoms += [str(atom * graph % 7) for atom in range(size)]
+    labels = [str(graph % 2) for graph in range(188)]
+    for name, rows in (("A", edges), ("graph_indicator", graphs), ("node_labels", atoms), ("graph_labels", labels)):
+        (raw / f"MUTAG_{name}.txt").write_text("\n".join(rows) + "\n")
+
+
+def books(folder: Path) -> None:
+    """Write who has read which book, in the files of LightGCN."""
+    raw = folder / "../data/Amazon/raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(0)
+    for name, count in (("user", 2000), ("item", 3000)):
+        rows = [f"{number} {number}" for number in range(count)]
+        (raw / f"{name}_list.txt").write_text("\n".join(["org_id remap_id", *rows]) + "\n")
+    for name, count in (("train", 20), ("test", 3)):
+        rows = [" ".join(map(str, [user, *draw.integers(0, 3000, count)])) for user in range(2000)]
+        (raw / f"{name}.txt").write_text("\n".join(rows) + "\n")
+
+
+def clicks(folder: Path) -> None:
+    """Write advertisements, each with 22 features and whether it was clicked."""
+    draw = np.random.default_rng(0)
+    rows = [f"{row},{row % 2}," + ",".join(map(str, draw.integers(0, 50, 22))) for row in range(20_000)]
+    (folder / "avazu.csv").write_text("id,click\n" + "\n".join(rows) + "\n")
+
+
+def unet_config(folder: Path) -> None:
+    """Draw pictures, and write the settings of a small U-Net."""
+    pictures(["made"])(folder)
+    (folder / "config").mkdir(exist_ok=True)
+    blocks = {"down_block_types": ["DownBlock2D", "AttnDownBlock2D"], "up_block_types": ["AttnUpBlock2D", "UpBlock2D"]}
+    settings = {"_class_name": "UNet2DModel", "sample_size": 16, "block_out_channels": [32, 64], **blocks}
+    (folder / "config" / "config.json").write_text(json.dumps(settings))
+
+
+def language_model(folder: Path) -> None:
+    """Save a small GPT-2, its tokenizer, and texts to train it with."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    words("made/train.txt", "made/valid.txt", lines=1000)(folder)
+    tokenizer = Tokenizer(models.BPE(unk_token="<eos>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(vocab_size=1000, special_tokens=["<eos>"], show_progress=False)
+    tokenizer.train([str(folder / "made/train.txt")], trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<eos>", bos_token="<eos>")
+    fast.save_pretrained(folder / "model")
+    sizes = GPT2Config(vocab_size=1000, n_positions=256, n_embd=64, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=0)
+    GPT2LMHeadModel(sizes).save_pretrained(folder / "model")
+    lines = (folder / "made/train.txt").read_text().splitlines()
+    rows = "\n".join(json.dumps({"text": line}) for line in lines)
+    (folder / "texts").mkdir(exist_ok=True)
+    (folder / "texts" / "train.jsonl").write_text(rows)
+
+
+def both(*makers: Callable[[Path], None]) -> Callable[[Path], None]:
+    """Make several."""
+
+    def make(folder: Path) -> None:
+        for each in makers:
+            each(folder)
+
+    return make
+
+
+CLASSES = pictures(
+    [f"made/{split}/{name}" for split in ("train", "val") for name in "ash elm fir oak yew".split()], 128
+)
+DOMAINS = pictures([f"../../data/made/{split}/{name}" for split in ("train", "test") for name in "AB"])
+WIKITEXT = words(*(f"data/wikitext-2/{split}.txt" for split in ("train", "valid", "test")))
+WIKITEXT_OF_LIGHTNING = words("data/wikitext-2.txt", lines=20_000)
+
+OWN_PACKAGE = {"PYTHONPATH": "{root}"}
+"""For a script that imports a package of its repository."""
+
+NANO = (
+    "--device=cpu --dtype=float32 --dataset=shakespeare_char --batch_size=4 --block_size=64 --n_layer=2 --n_head=4 "
+    "--n_embd=128 --eval_iters=5 "
+)
+TIMM = "--data-dir made --img-size 64 --num-classes 5 --workers 2 --device cpu --epochs 3 "
+SFT = (
+    "--model_name_or_path model --dataset_name texts --output_dir out --per_device_train_batch_size 4 --max_length 64 "
+    "--use_cpu --bf16 False --report_to none --gradient_checkpointing False"
+)
+DIFFUSION = (
+    "--train_data_dir made --resolution 16 --train_batch_size 2 --dataloader_num_workers 2 --output_dir out "
+    "--num_epochs 2 --model_config_name_or_path config"
+)
+LAUNCH = "accelerate launch --cpu --num_processes=2 --num_machines=1 --mixed_precision=no --dynamo_backend=no"
+
+# fmt: off
+SCRIPTS = [
+    PublicScript("mnist", "vision", "pytorch/examples", "mnist/main.py", "", mnist("../data")),
+    PublicScript("hogwild", "vision, processes of its own", "pytorch/examples", "mnist_hogwild/main.py",
+                 "--num-processes 2", mnist("../data")),
+    PublicScript("forward_forward", "vision, an optimizer for each layer", "pytorch/examples",
+                 "mnist_forward_forward/main.py", "--train_size 5000 --test_size 500", mnist("data")),
+    PublicScript("vae", "vision, VAE", "pytorch/examples", "vae/main.py", "--epochs 1000", mnist("../data")),
+    PublicScript("siamese", "vision, pairs", "pytorch/examples", "siamese_network/main.py", "", mnist("../data")),
+    PublicScript("super_resolution", "vision, images from disk", "pytorch/examples", "super_resolution/main.py",
+                 "--upscale_factor 3 --batchSize 4 --nEpochs 30 --lr 0.001",
+                 pictures(["dataset/BSDS300/images/train", "dataset/BSDS300/images/test"], side=320)),
+    PublicScript("imagenet", "vision, torchvision's models", "pytorch/examples", "imagenet/main.py",
+                 "--dummy -a resnet18 -b 8 -j 2 --epochs 1"),
+    PublicScript("torchvision", "vision, torchvision's references", "Ezra-Yu/vision",
+                 "references/classification/train.py", "--data-path made --model resnet18 --device cpu -b 8 -j 2 "
+                 "--epochs 3 --train-crop-size 64 --val-crop-size 64 --val-resize-size 72", CLASSES),
+    PublicScript("timm", "vision, timm", "huggingface/pytorch-image-models", "train.py",
+                 TIMM + "--model resnet18 -b 8", CLASSES),
+    PublicScript("timm_accumulate", "vision, timm, gradients of four batches, an optimizer that is not torch's",
+                 "huggingface/pytorch-image-models", "train.py", TIMM + "--model vit_tiny_patch16_224 -b 4 --opt lamb "
+                 "--model-kwargs img_size=64 --grad-accum-steps 4 --mixup 0.2 --model-ema", CLASSES),
+    PublicScript("unet", "vision, segmentation", "milesial/Pytorch-UNet", "train.py",
+                 "--scale 0.5 --epochs 2 --batch-size 1", pairs),
+    PublicScript("ignite_mnist", "vision, Ignite", "pytorch/ignite", "examples/mnist/mnist.py", "", mnist(".")),
+    PublicScript("lightning_ddp", "vision, Lightning, which starts a second rank", "Lightning-AI/pytorch-lightning",
+                 "examples/pytorch/basics/autoencoder.py",
+                 "--trainer.accelerator=cpu --trainer.devices=2 --trainer.strategy=ddp",
+                 both(mnist("data"), mnist("../../Datasets", 60_000))),
+    PublicScript("fabric_mnist", "vision, Fabric", "Lightning-AI/pytorch-lightning",
+                 "examples/fabric/image_classifier/train_fabric.py", "", mnist("../../../Datasets")),
+    PublicScript("dcgan", "GAN", "pytorch/examples", "dcgan/main.py",
+                 "--dataset fake --batchSize 8 --ngf 16 --ndf 16 --outf ."),
+    PublicScript("wgan_gp", "GAN, double backward", "eriklindernoren/PyTorch-GAN",
+                 "implementations/wgan_gp/wgan_gp.py", "", mnist("../../data/mnist")),
+    PublicScript("cyclegan", "GAN, images from disk", "eriklindernoren/PyTorch-GAN",
+                 "implementations/cyclegan/cyclegan.py", "--dataset_name made --img_height 32 --img_width 32 "
+                 "--n_residual_blocks 2 --n_cpu 2", DOMAINS),
+    PublicScript("diffusion", "diffusion, Accelerate", "huggingface/diffusers",
+                 "examples/unconditional_image_generation/train_unconditional.py", DIFFUSION, unet_config),
+    PublicScript("diffusion_launch", "diffusion, Accelerate's launcher", "huggingface/diffusers",
+                 "examples/unconditional_image_generation/train_unconditional.py", DIFFUSION, unet_config,
+                 launcher=LAUNCH),
+    PublicScript("word_language_model", "language, no optimizer", "pytorch/examples", "word_language_model/main.py",
+                 "--model LSTM", WIKITEXT),
+    PublicScript("minGPT", "language, a trainer of its own", "karpathy/minGPT", "projects/adder/adder.py",
+                 "--trainer.device=cpu", environment=OWN_PACKAGE),
+    PublicScript("nanoGPT", "language, gradients of four batches", "karpathy/nanoGPT", "train.py",
+                 NANO + "--compile=False --gradient_accumulation_steps=4", shakespeare),
+    PublicScript("nanoGPT_compile", "language, torch.compile", "karpathy/nanoGPT", "train.py",
+                 NANO + "--compile=True --gradient_accumulation_steps=1", shakespeare),
+    PublicScript("x_transformers", "language, no DataLoader", "lucidrains/x-transformers", "train_copy.py",
+                 environment=OWN_PACKAGE),
+    PublicScript("trl", "language, Trainer", "huggingface/trl", "trl/scripts/sft.py", SFT, language_model),
+    PublicScript("trl_torchrun", "language, Trainer, torchrun", "huggingface/trl", "trl/scripts/sft.py", SFT,
+                 language_model, launcher="torchrun --nproc_per_node=2"),
+    PublicScript("lightning_transformer", "language, Lightning", "Lightning-AI/pytorch-lightning",
+                 "examples/pytorch/basics/transformer.py", "", WIKITEXT_OF_LIGHTNING),
+    PublicScript("reinforce", "RL, episodes that grow", "pytorch/examples", "reinforcement_learning/reinforce.py"),
+    PublicScript("cleanrl_dqn", "RL, replay", "vwxyzjn/cleanrl", "cleanrl/dqn.py", "--learning-starts 1000",
+                 environment=OWN_PACKAGE),
+    PublicScript("cleanrl_ppo", "RL, rollouts", "vwxyzjn/cleanrl", "cleanrl/ppo.py"),
+    PublicScript("cleanrl_sac", "RL, three optimizers", "vwxyzjn/cleanrl", "cleanrl/sac_continuous_action.py",
+                 "--env-id Pendulum-v1 --learning-starts 500", environment=OWN_PACKAGE),
+    PublicScript("fabric_ppo", "RL, Fabric", "Lightning-AI/pytorch-lightning",
+                 "examples/fabric/reinforcement_learning/train_fabric.py"),
+    PublicScript("rpc_agents", "RL, mp.spawn and RPC", "pytorch/examples", "distributed/rpc/rl/main.py"),
+    PublicScript("gat", "graphs, the whole graph in a step", "pytorch/examples", "gat/main.py", "", cora("cora")),
+    PublicScript("gin", "graphs, PyG", "pyg-team/pytorch_geometric", "examples/mutag_gin.py", "--epochs 100000",
+                 molecules),
+    PublicScript("lightgcn", "recommender, PyG", "pyg-team/pytorch_geometric", "examples/lightgcn.py", "", books),
+    PublicScript("fm", "recommender, LMDB", "rixwew/pytorch-fm", "examples/main.py", "--dataset_name avazu "
+                 "--dataset_path avazu.csv --model_name dfm --batch_size 256 --device cpu --save_dir .", clicks,
+                 environment=OWN_PACKAGE),
+    PublicScript("sine_lbfgs", "series, LBFGS with closures", "pytorch/examples", "time_sequence_prediction/train.py",
+                 "", sine_waves, environment={"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}),
+    PublicScript("tcn_adding", "series, convolutions", "locuslab/TCN", "TCN/adding_problem/add_test.py", "--cuda",
+                 environment=OWN_PACKAGE),
+    PublicScript("music", "audio, as notes", "locuslab/TCN", "TCN/poly_music/music_test.py", "--cuda",
+                 environment=OWN_PACKAGE),
+]
+# fmt: on
