@@ -48,6 +48,14 @@ def test_pairs_that_agree_about_nothing_else_decide_nothing() -> None:
     assert len(result.pairs) == 7
 
 
+def test_epochs_that_differ_by_themselves_show_no_gain() -> None:
+    """Three pairs are won by a small target, and none of them says whether the next one is."""
+    result, _ = run([1.13, 1.5, 1.12, 0.9, 1.0, 0.8, 1.2] + [1.0] * 8, target=1.1)
+    assert Result(1.1, result.pairs[:3]).lead == 3
+    assert Result(1.1, result.pairs[:3]).faster is None
+    assert not result.faster
+
+
 def test_they_take_turns_in_going_first() -> None:
     _, order = run([1, 3, 1, 3, 3, 3, 3])
     assert order == "ABBAABBAABBAAB"

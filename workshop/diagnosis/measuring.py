@@ -186,7 +186,7 @@ def _headroom(
     if run.error:
         return None, f"No headroom: with the same few batches from memory: {_crash(run.error)}"
     if not replayed or not run.batches["from_memory"]:
-        return None, "No headroom: the script took no batch from memory; let it train for more steps."
+        return None, "No headroom: the script asked for no further batch while they came from memory."
     if as_it_is.with_epoch and not replayed.with_epoch:
         return None, "No headroom: an epoch began before batches came from memory, and none since; try more --seconds."
     return replayed.like(as_it_is).together, ""

@@ -356,6 +356,9 @@ class Bench:
         if result.faster is False and speed.high >= speed.target:
             because = f"the pairs of epochs differ so much that {speed.target:g} times may be true as well"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
+        if result.faster is None and result.lead >= LEAD and result.may_be_no_gain:
+            because = f"the pairs of epochs were {_range(result)} times as fast: there may be no gain at all"
+            return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
         if result.faster is None:
             end = "" if speed.pairs == MOST_PAIRS else ", and the time is over"
             because = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"

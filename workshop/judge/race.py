@@ -5,7 +5,8 @@ target. Three more wins than losses: faster. Three more losses than wins: not. T
 ratio test of p = 0.9 against p = 0.1 for the chance of a win, with an error of 1 % on either side: a lead of k decides
 where (0.9 / 0.1)^k >= 0.99 / 0.01, and 9^3 is the first power of 9 above 99. So the 1 %
 holds for a script whose pairs come out the same nine times in ten; the closer it is to the target, the more is chance.
-Three pairs that happen to agree about the target, and about nothing else, decide nothing: see `SPREAD`.
+Three pairs that happen to agree about the target, and about nothing else, decide nothing: see `SPREAD`. Neither do pairs
+that are won where epochs differ by themselves, as rollouts do: the 95 % interval must rule out that there is no gain.
 """
 
 import math
@@ -55,7 +56,14 @@ class Result:
         if abs(self.lead) < LEAD:
             return None
         low, high = self.interval
-        return self.lead > 0 if high <= SPREAD * low else None
+        if high > SPREAD * low or (self.lead > 0 and self.may_be_no_gain):
+            return None
+        return self.lead > 0
+
+    @property
+    def may_be_no_gain(self) -> bool:
+        """Whether the pairs differ so much that the second script may be no faster at all."""
+        return self.interval[0] <= min(1.0, self.target)
 
     @property
     def ratio(self) -> float:
