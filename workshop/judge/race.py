@@ -5,7 +5,7 @@ target. Three more wins than losses: faster. Three more losses than wins: not. T
 ratio test of p = 0.9 against p = 0.1 for the chance of a win, with an error of 1 % on either side: a lead of k decides
 where (0.9 / 0.1)^k >= 0.99 / 0.01, and 9^3 is the first power of 9 above 99. So the 1 %
 holds for a script whose pairs come out the same nine times in ten; the closer it is to the target, the more is chance.
-Three pairs that happen to agree about the target, and about nothing else, decide nothing: see `SPREAD`. Neither do pairs
+Three pairs that happen to agree about the target, and about nothing else, decide nothing: see `SPREAD`. Nor do pairs
 that are won where epochs differ by themselves, as rollouts do: the 95 % interval must rule out that there is no gain.
 """
 
