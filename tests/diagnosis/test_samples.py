@@ -20,6 +20,6 @@ def test_what_the_workshop_itself_does_is_nobodys_line(tmp_path: Path) -> None:
         samples=tuple((float(time_s), Role.TRAINING, "other", time_s % 3) for time_s in range(7)),
         cpu_s=1.0,
     )
-    samples = read_observations(tmp_path, os.getpid()).samples
+    samples = read_observations(tmp_path, [os.getpid()]).samples
     assert [each.time_s for each in samples] == [2.0, 3.0, 5.0, 6.0]
     assert {each.stack for each in samples} == {(Frame(*MINE),)}

@@ -38,7 +38,7 @@ def passed(folder: Path, times: int = 1) -> Observations:
         lines.on_backward(loss)
         loss.backward()
         lines.after_backward()
-    return read_observations(folder, os.getpid())
+    return read_observations(folder, [os.getpid()])
 
 
 def test_a_backward_pass_is_divided_among_lines(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     before = {key: value.clone() for key, value in model.state_dict().items()}
     random_state, threads = torch.get_rng_state(), torch.get_num_threads()
     attempt(name, model, (inputs,), {}, EventFile(str(tmp_path)))
-    trial = read_observations(tmp_path, os.getpid()).trials[name]
+    trial = read_observations(tmp_path, [os.getpid()]).trials[name]
     assert trial.error == ""
     assert trial.as_it_is_s > 0
     assert trial.changed_s > 0
@@ -94,20 +94,20 @@ def test_a_model_that_cannot_be_copied_is_not_tried(tmp_path: Path) -> None:
     model = nn.Linear(2, 2)
     model.lock = sys  # type: ignore[assignment]  # a module cannot be copied
     attempt("float64", model, (torch.ones(1, 2),), {}, EventFile(str(tmp_path)))
-    assert read_observations(tmp_path, os.getpid()).trials["float64"].error.startswith("TypeError: ")
+    assert read_observations(tmp_path, [os.getpid()]).trials["float64"].error.startswith("TypeError: ")
 
 
 def test_a_layer_in_a_loop_is_called_once_for_all(tmp_path: Path) -> None:
     attempt("once-for-all", RowByRow(), (torch.randn(64, 32),), {}, EventFile(str(tmp_path)))
     attempt("tiny-operators", RowByRow(), (), {}, EventFile(str(tmp_path)))
-    trial = read_observations(tmp_path, os.getpid()).trials["once-for-all"]
+    trial = read_observations(tmp_path, [os.getpid()]).trials["once-for-all"]
     assert trial.changed_s < trial.as_it_is_s / 4
 
 
 @pytest.mark.parametrize("model", [nn.Linear(32, 4), nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))])
 def test_layers_that_are_called_once_are_in_no_loop(model: nn.Module, tmp_path: Path) -> None:
     attempt("once-for-all", model, (torch.randn(64, 32),), {}, EventFile(str(tmp_path)))
-    assert "calls no module" in read_observations(tmp_path, os.getpid()).trials["once-for-all"].error
+    assert "calls no module" in read_observations(tmp_path, [os.getpid()]).trials["once-for-all"].error
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ class Log(Listener):
         self.told: list[str] = []
 
     def __getattribute__(self, name: str) -> Any:
-        if name.startswith(("on_", "before_", "after_")):
+        if name.startswith(("on_", "before_", "after_")) and name != "on_begin":
             return lambda *about: self.told.append(f"{name}:{about[0]}" if name == "on_step_end" else name)
         return super().__getattribute__(name)
 
@@ -204,11 +204,80 @@ def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
         targets += 100
     assert hooks.batches.kept == 3
     hooks.batches.replaying = True
-    kept.pop()
-    loader.__dict__["_workshop_kept_batches"].pop()
     epochs = [targets.tolist() for _ in range(2) for _, targets in loader]
-    assert epochs == [kept[number % 2].tolist() for number in range(6)]
+    assert epochs == [kept[number % 3].tolist() for number in range(6)]
     assert hooks.batches.replayed == 6
+
+
+def test_a_loader_that_is_made_anew_takes_over_the_batches(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.probe.batch_store.loader_site", lambda _: "a line")
+    hooks, _ = start()
+    hooks.batches.keeping = True
+    kept = [targets.tolist() for _, targets in DataLoader(Slow(), 3)]
+    hooks.batches.replaying = True
+    there = DataLoader(Slow(), 2)
+    assert [targets.tolist() for _, targets in there] == kept + kept[:1], "the epoch is as long as its own"
+    assert len(list(DataLoader(Slow(), 6))) == 1, "of another, which is there"
+    assert hooks.batches.replayed == 3
+
+
+def test_an_epoch_in_the_place_of_a_loaders_has_its_length(start: Start) -> None:
+    hooks, _ = start()
+    loader = DataLoader(Slow(), 2)
+    hooks.batches.keeping = True
+    list(loader)
+    for _ in range(2):
+        hooks.batches.replaying = True
+        epoch = iter(loader)
+        assert len(epoch) == 3
+        next(epoch)
+        hooks.batches.replaying = False
+        assert len(list(epoch)) == 2, "also where it goes on with batches of its own"
+
+
+def test_an_iterable_dataset_is_not_asked_for_its_length(start: Start, recwarn: pytest.WarningsRecorder) -> None:
+    class Counted(Stream):
+        def __len__(self) -> int:
+            return 2
+
+    start()
+    loader = DataLoader(Counted(), 2)
+    for _ in range(2):
+        assert sum(1 for _ in loader) == 4
+    assert not [each for each in recwarn if "Length of IterableDataset" in str(each.message)]
+
+
+def test_a_model_is_scripted_and_traced_without_the_hooks(start: Start, recwarn: pytest.WarningsRecorder) -> None:
+    _, told = start()
+    model = nn.Sequential(nn.Linear(4, 2))
+    train(model, DataLoader(Slow(), 2), epochs=2)
+    torch.jit.script(model)
+    torch.jit.trace(model, torch.ones(1, 4))
+    assert not [each for each in recwarn if "workshop" in str(each.filename)]
+    told.clear()
+    model(torch.ones(1, 4))
+    assert told == ["before_forward", "after_forward"]
+
+
+def test_an_optimizer_in_the_backward_pass_ends_no_step(start: Start) -> None:
+    _, told = start()
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    optimizers = {parameter: SGD([parameter], lr=0.1) for parameter in model.parameters()}
+    for parameter in optimizers:
+        parameter.register_post_accumulate_grad_hook(lambda parameter: optimizers[parameter].step())
+    model(torch.ones(2, 4)).sum().backward()
+    assert told.count("on_backward") == 1
+    assert not [each for each in told if each.startswith("on_step_end")]
+
+
+def test_what_somebody_wraps_later_stays_wrapped(start: Start) -> None:
+    hooks, _ = start()
+    ours = nn.functional.cross_entropy
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nn.functional, "cross_entropy", lambda *args: ours(*args) * 2)
+        hooks.remove()
+        assert float(nn.functional.cross_entropy(torch.zeros(1, 2), torch.zeros(1, dtype=torch.long))) > 1.3
+        patch.setattr(nn.functional, "cross_entropy", ours.__wrapped__)  # as it was before
 
 
 def test_an_epoch_that_has_begun_ends_in_time_with_batches_from_memory(start: Start) -> None:

@@ -42,7 +42,7 @@ def sampled(folder: Path, seconds: float) -> tuple[list[Sample], Counter[str]]:
             call()
             took[call.__code__.co_names[0]] += time.monotonic() - begin  # type: ignore[assignment]
     sampler.stop()
-    return read_observations(folder, os.getpid()).samples, took
+    return read_observations(folder, [os.getpid()]).samples, took
 
 
 def test_each_line_has_the_share_that_it_takes(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_sampler_that_fails_ends_alone_and_that_is_known(tmp_path: Path, capfd
     sampler.start()
     sampler._thread.join()
     assert sys.getswitchinterval() == before
-    assert read_observations(tmp_path, os.getpid()).lost == "LookupError: no thread"
+    assert read_observations(tmp_path, [os.getpid()]).lost == "LookupError: no thread"
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -114,7 +114,7 @@ if __name__ == "__main__":
 def test_workers_work_on_whatever_becomes_of_their_sampler(other: str, lost: str, tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WORKERS, tmp_path, other], stdout=subprocess.PIPE, text=True) as run:
         assert run.communicate()[0] == "0 1 2 3\n"
-    found = read_observations(tmp_path, run.pid)
+    found = read_observations(tmp_path, [run.pid])
     assert found.lost.startswith(lost) if lost else not found.lost
     assert (len(found.cpu) == 0) == (other == "sampler")
 

@@ -49,6 +49,7 @@ def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Connecti
     meter = StepMeter(ProbeConfig(str(tmp_path), ""), lambda _: Connection(ends[1]))
     meter.hooks.install()
     yield Connection(ends[0])
+    meter.sampler.stop()
     meter.hooks.remove()
     for end in ends:
         end.close()

@@ -1,5 +1,6 @@
 """A script that is measured: it trains as it always does, and each of its processes that trains reports its steps."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -16,12 +17,13 @@ class MeasuredScript(Script):
     """A script that reports each of its steps, or some short ones at a time, until it ends.
 
     Attributes:
-        pids: the process of each rank. Processes without a rank are numbered as they come.
+        trainers: the processes of each rank. Those without a rank are numbered as they come; one that has ended leaves
+            its number to the next.
     """
 
     def __init__(self, *command: Any, **options: Any) -> None:
         super().__init__(*command, **options)
-        self.pids: dict[int, int] = {}
+        self.trainers: dict[int, list[int]] = {}
 
     def reports(self) -> Iterator[StepReport]:
         """Yield the script's reports until it ends; each has a rank.
@@ -29,7 +31,7 @@ class MeasuredScript(Script):
         Raises:
             ScriptError: it ended with an exit code other than 0, hung, or ran away.
         """
-        self.pids.clear()
+        self.trainers.clear()
         steps = 0
         try:
             while self.process is not None:
@@ -41,11 +43,11 @@ class MeasuredScript(Script):
                 raise self.ended(f"after {steps} steps") from None
 
     def _rank(self, report: StepReport) -> int:
-        known = next((rank for rank, pid in self.pids.items() if pid == report.pid), None)
-        if known is not None:
-            return known
-        is_free = report.rank is not None and report.rank not in self.pids
-        rank = report.rank if is_free else next(number for number in range(1000) if number not in self.pids)
-        assert rank is not None
-        self.pids[rank] = report.pid
+        present = {pids[-1]: rank for rank, pids in self.trainers.items() if pids[-1] not in self.connections.gone}
+        if report.pid in present:
+            return present[report.pid]
+        taken = set(present.values())
+        free = next(number for number in itertools.count() if number not in taken)
+        rank = free if report.rank is None or report.rank in taken else report.rank
+        self.trainers.setdefault(rank, []).append(report.pid)
         return rank

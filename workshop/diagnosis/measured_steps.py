@@ -1,7 +1,7 @@
 """Some steps of a training in a row, as they were measured."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from workshop.probe.messages import BatchCounts, StepReport
@@ -82,19 +82,18 @@ class Stage:
         return [each for each in self.reports if not each.epochs_begun]
 
     def like(self, other: "Stage") -> "Stage":
-        """Return these steps with as large a share of beginning epochs as another stage has.
+        """Return these steps with the beginnings of epochs of another stage, without their wait for data.
 
-        What a script does between two epochs, such as a validation, is then in both, or in neither.
+        What a script does between two epochs, such as a validation, is then the same in both.
         """
-        share = _steps(other.with_epoch) / _steps(other.reports)
-        if not self.with_epoch or not self.within or share == 1.0:
+        begun = [_without_wait(each) for each in other.with_epoch]
+        if not self.within or not other.within:
             return self
-        if share == 0.0:
-            return Stage(self.within)
-        wanted = _steps(self.with_epoch) / share - _steps(self.with_epoch)  # steps within epochs
-        if wanted <= _steps(self.within):
-            return Stage([*self.with_epoch, *_first(self.within, wanted)])
-        return Stage([*self.within, *_first(self.with_epoch, _steps(self.within) / (1 / share - 1))])
+        for_each = _steps(other.within) / max(_steps(begun), 1)  # steps within epochs, for one in which an epoch began
+        within = _steps(self.within)
+        if begun and within < for_each * _steps(begun):
+            return Stage([*self.within, *_first(begun, within / for_each)])
+        return Stage([*_first(self.within, for_each * _steps(begun) if begun else within), *begun])
 
     @property
     def together(self) -> MeasuredSteps:
@@ -121,6 +120,13 @@ class Stage:
 
 def _steps(reports: Sequence[StepReport]) -> int:
     return sum(each.steps for each in reports)
+
+
+def _without_wait(report: StepReport) -> StepReport:
+    seconds = report.seconds
+    left = max(0.0, 1.0 - report.phases[Phase.DATA_WAIT] / seconds) if seconds else 1.0
+    durations_us = tuple(round(each * left) for each in report.durations_us)
+    return replace(report, durations_us=durations_us, phases={**report.phases, Phase.DATA_WAIT: 0.0})
 
 
 def _first(reports: Sequence[StepReport], steps: float) -> Iterator[StepReport]:

@@ -21,9 +21,6 @@ from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
 WARM_UP_STEPS = 2
 PATIENCE_S = 600.0
 
-PATIENT = 3.0
-"""The beginning of an epoch with batches from memory is waited for so many times as long as the other steps there."""
-
 CLOSER_STEPS = 2
 """The backward passes of so many steps are cut into lines. They, too, warm the script up."""
 
@@ -105,7 +102,7 @@ def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
             steps=steps[rank],
             synchronized=synchronized.get(rank),
             notes=notes,
-            observations=read_observations(run.script.folder, run.script.pids[rank]),
+            observations=read_observations(run.script.folder, run.script.trainers[rank]),
         )
         for rank in sorted(steps)
     }
@@ -119,7 +116,7 @@ def _with_headroom(
     time.sleep(LAST_WRITTEN_S)
     notes = (*found.notes, *[why_not] * bool(why_not))
     assert run.lead is not None
-    observations = read_observations(run.script.folder, run.script.pids[run.lead])
+    observations = read_observations(run.script.folder, run.script.trainers[run.lead])
     if observations.lost:
         notes += (f"Not all could be noted of what the script did: {observations.lost}.",)
     found = replace(found, headroom=reached, notes=notes, observations=observations)
@@ -180,15 +177,13 @@ def _headroom(
     run.batches["from_memory"] = 0
     run.go_to("replay")
     run.settle()
-    replayed = run.measure("replay", seconds, with_epoch_within_s=PATIENT * seconds * bool(as_it_is.with_epoch))
+    replayed = run.measure("replay", seconds)
     if run.interrupted:
         return None, INTERRUPTED
     if run.error:
         return None, f"No headroom: with the same few batches from memory: {_crash(run.error)}"
     if not replayed or not run.batches["from_memory"]:
         return None, "No headroom: the script asked for no further batch while they came from memory."
-    if as_it_is.with_epoch and not replayed.with_epoch:
-        return None, "No headroom: an epoch began before batches came from memory, and none since; try more --seconds."
     return replayed.like(as_it_is).together, ""
 
 

@@ -1,7 +1,7 @@
 """The stacks that were sampled in a script and its DataLoader workers, with what else their processes noted."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -90,12 +90,12 @@ class Observations:
         return self.own(frames_of(stack))
 
 
-def read_observations(folder: Path, trainer: int) -> Observations:
-    """Read what a process that trains, and the workers that load for it, noted in the files of a run's folder."""
+def read_observations(folder: Path, trainers: Collection[int]) -> Observations:
+    """Read what processes that train, and the workers that load for them, noted in the files of a run's folder."""
     found = Observations(lost=why_lost(folder))
     for path in sorted(folder.glob("*.jsonl")):
         events = list(_events(path))
-        if trainer in {each.trainer if isinstance(each, StackSamples) else each.pid for each in events}:
+        if any((each.trainer if isinstance(each, StackSamples) else each.pid) in trainers for each in events):
             _enter(found, events)
     found.samples.sort(key=lambda sample: sample.time_s)
     return found

@@ -92,28 +92,14 @@ class StagedRun:
             pass
         return self.seen >= enough
 
-    def measure(
-        self, stage: str, seconds: float, fewest: int = MIN_STEPS, with_epoch_within_s: float = 0.0
-    ) -> Stage | None:
-        """Measure steps of one stage; None if the script ends before there is one.
-
-        Args:
-            stage: the stage.
-            seconds: for how long at least.
-            fewest: how many steps at least.
-            with_epoch_within_s: go on until an epoch has begun in the stage, for so long at most.
-        """
+    def measure(self, stage: str, seconds: float, fewest: int = MIN_STEPS) -> Stage | None:
+        """Measure steps of one stage, for some seconds at least; None if the script ends before there is one."""
         log(f"stage: {stage}")
         self.script.send(SetStage(stage))
         taken: list[StepReport] = []
         begin, unit = self.heard_s, self.unit
 
-        def is_enough() -> bool:
-            lasted_s = self.heard_s - begin
-            has_epoch = lasted_s >= with_epoch_within_s or any(each.epochs_begun for each in taken)
-            return sum(each.steps for each in taken) >= fewest and lasted_s >= seconds and has_epoch
-
-        while not is_enough():
+        while sum(each.steps for each in taken) < fewest or self.heard_s - begin < seconds:
             before = self.heard_s
             if (report := self.report()) is None:
                 break

@@ -149,6 +149,17 @@ class Bench:
             if epoch.sample:
                 self.samples.append(epoch.sample)
 
+    def align(self) -> None:
+        """Let both scripts have trained for as many epochs, where these may be parts of what the scripts take for one.
+
+        What it does between two epochs, such as a validation, is then in the same pairs for both.
+        """
+        if self.contest.recomputable:
+            return
+        behind, ahead = sorted((self.original, self.candidate), key=lambda script: script.epochs_in_run)
+        for _ in range(ahead.epochs_in_run - behind.epochs_in_run):
+            behind.epoch(Proceed(keep_batches=behind is self.original))
+
     def restart(self) -> None:
         """Start the candidate again, with another seed and what it has left in its folder."""
         self.say("starting your script again, on the cache that it left")
@@ -243,6 +254,7 @@ class Bench:
             self.replaced_clocks |= set(epoch.report.replaced_clocks)
             return self.timed.seconds(epoch)
 
+        self.align()
         unraced = random.randrange(1, LEAD)
 
         def on_pair(pairs: Sequence[Pair]) -> None:
@@ -250,6 +262,7 @@ class Bench:
             self.say(_how_far(pairs, self.contest.target))
             if len(pairs) == unraced:
                 self.train(1)
+                self.align()
 
         begin = time.monotonic()
         self.say(f"racing, epoch by epoch: {self.timed.what}{self.contest.target:g} times as fast is asked")

@@ -21,7 +21,7 @@ from workshop.probe.messages import (
     Repetition,
 )
 from workshop.probe.settings import JudgedRun
-from workshop.processes.script import Script
+from workshop.processes.script import Script, ScriptError
 from workshop.processes.seen import sightings
 
 MOST_REPEATED = 60
@@ -192,6 +192,14 @@ class JudgedScript(Script):
         if any(each.optimizer_steps for each in seen.values()) and not (here and here.optimizer_steps):
             raise self.unseen(f"it trains in processes that it starts, and only its first one is judged: {self.seen()}")
         super().on_silence(seconds)
+
+    def out_of_patience(self) -> ScriptError:
+        """Return the error of a script that was silent for too long; one that steps is only slow."""
+        if any(each.optimizer_steps for each in sightings(self.folder)):
+            return self.unseen(
+                f"its epochs take more than {self.patience_s:.0f} s; ask for fewer --steps: {self.seen()}"
+            )
+        return super().out_of_patience()
 
     def _so_far(self) -> str:
         epochs = self.epochs_in_run

@@ -24,13 +24,13 @@ class _Finder(importlib.abc.MetaPathFinder):
     """
 
     def __init__(self, name: str, do: Callable[[Any], None]) -> None:
-        self.name, self.do = name, do
+        self.name, self.do, self.is_done = name, do, False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Find the module by the finders that come after this one."""
-        if fullname != self.name:
+        if fullname != self.name or self.is_done:
             return None
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         spec = next((found for each in others if (found := each.find_spec(fullname, path, target))), None)
@@ -39,8 +39,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
             def load_and_do(module: types.ModuleType) -> None:
                 load(module)
-                if self in sys.meta_path:
-                    sys.meta_path.remove(self)
+                if not self.is_done:
+                    self.is_done = True  # it stays where it is: another thread may be going through the finders
                     self.do(module)
 
             spec.loader.exec_module = load_and_do  # type: ignore[method-assign]

@@ -1,16 +1,31 @@
 """Batches that are kept in memory and handed out again in the place of a DataLoader's."""
 
 import copy
-import itertools
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 import torch
 from torch.utils._pytree import tree_map
+from torch.utils.data import DataLoader
+
+from workshop.probe.noted_settings import loader_site
 
 MAX_KEPT = 8
 """The number of batches that are kept of one DataLoader."""
 
-_KEPT, _REPLAYED = "_workshop_kept_batches", "_workshop_replayed_batches"
+_KEPT = "_workshop_kept_batches"
+
+
+@dataclass
+class KeptBatches:
+    """The batches of one DataLoader, or of several that a line has made, one after the other."""
+
+    loader: Any
+    """A weak reference to the present one."""
+    site: object
+    batches: list[Any] = field(default_factory=list)
+    replayed: int = 0
 
 
 class BatchStore:
@@ -26,28 +41,48 @@ class BatchStore:
     def __init__(self) -> None:
         self.keeping = self.replaying = False
         self.kept = self.replayed = 0
+        self._all: list[KeptBatches] = []
 
     def started(self, loader: Any, iterator: Any) -> None:
-        """Remember which DataLoader an iterator belongs to."""
-        setattr(iterator, _KEPT, loader.__dict__.setdefault(_KEPT, []))
+        """Let an iterator know the batches that are kept of its DataLoader."""
+        setattr(iterator, _KEPT, self._of(loader))
 
     def loaded(self, iterator: Any, batch: Any) -> None:
         """Keep a batch that was loaded with gradients switched on, if it is time for it."""
         kept = getattr(iterator, _KEPT, None)
-        if self.keeping and kept is not None and len(kept) < MAX_KEPT and torch.is_grad_enabled():
-            kept.append(_copy(batch))
+        if self.keeping and kept is not None and len(kept.batches) < MAX_KEPT and torch.is_grad_enabled():
+            kept.batches.append(_copy(batch))
             self.kept += 1
 
     def replays(self, source: Any) -> bool:
         """Return whether batches are replayed in the place of a DataLoader's, or of its iterator's."""
-        return self.replaying and bool(getattr(source, _KEPT, None))
+        return self.replaying and bool((kept := self._of(source)) and kept.batches)
 
     def batch(self, source: Any) -> Any:
         """Return the next of the kept batches in the place of a DataLoader's, or of its iterator's."""
-        if not hasattr(source, _REPLAYED):
-            setattr(source, _REPLAYED, itertools.cycle(getattr(source, _KEPT)))
+        kept = self._of(source)
+        assert kept
+        batch = kept.batches[kept.replayed % len(kept.batches)]
+        kept.replayed += 1
         self.replayed += 1
-        return _copy(next(getattr(source, _REPLAYED)))
+        return _copy(batch)
+
+    def _of(self, source: Any) -> KeptBatches | None:
+        """What is kept of a DataLoader, or of its iterator's.
+
+        One that is made where another was, which is gone, takes over its batches.
+        """
+        if not isinstance(source, DataLoader):
+            return getattr(source, _KEPT, None)
+        site = loader_site(source)
+        of_this = (each for each in self._all if each.loader() is source)
+        gone = (each for each in self._all if each.site == site and each.loader() is None)
+        kept = next(of_this, None) or next(gone, None)
+        if kept is None:
+            kept = KeptBatches(ref(source), site)
+            self._all.append(kept)
+        kept.loader = ref(source)
+        return kept
 
 
 def _copy(batch: Any) -> Any:

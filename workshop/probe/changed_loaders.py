@@ -1,6 +1,5 @@
 """Other settings for the DataLoaders of a training, tried in the midst of it."""
 
-import copy
 import functools
 import threading
 from collections.abc import Callable, Iterator
@@ -10,13 +9,11 @@ from weakref import WeakValueDictionary
 import torch
 from torch.utils.data import DataLoader
 
-from workshop.probe.loader_epochs import NO_BATCH
+from workshop.probe.loader_epochs import NO_BATCH, loader_of, without_iterator
 from workshop.probe.noted_settings import is_there, loader_number, loader_site
 
 PREFETCHED = 2
 """The number of batches that a worker loads ahead: torch's default."""
-
-_LOADER = "_workshop_loader"
 
 
 class ChangedLoaders:
@@ -47,10 +44,9 @@ class ChangedLoaders:
                 self._workers, self._streams = workers, {}
 
     def started(self, loader: DataLoader[Any], iterator: Any) -> None:
-        """Remember which DataLoader an iterator belongs to; not itself, which would keep its workers alive."""
-        copied = _without_iterator(loader)
-        setattr(iterator, _LOADER, copied)
-        self._iterated[loader_number(loader)] = copied
+        """Remember which DataLoaders are iterated, for as long as they are."""
+        if (copied := loader_of(iterator)) is not None:
+            self._iterated[loader_number(loader)] = copied
 
     def are_tried(self) -> bool:
         """Return whether the present loading is to be done by other DataLoaders."""
@@ -58,7 +54,7 @@ class ChangedLoaders:
 
     def batch(self, source: Any) -> Any:
         """Return a batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does."""
-        loader = source if isinstance(source, DataLoader) else getattr(source, _LOADER, None)
+        loader = source if isinstance(source, DataLoader) else loader_of(source)
         if loader is None:
             return NO_BATCH
         with self._lock:
@@ -98,7 +94,7 @@ def _endless(loader: DataLoader[Any]) -> Iterator[Any]:
 
 def _changed(loader: DataLoader[Any], workers: int) -> DataLoader[Any]:
     """Return a DataLoader of the same batches with another number of workers."""
-    changed = _without_iterator(loader)
+    changed = without_iterator(loader)
     changed.__dict__.update(  # its own __setattr__ forbids to change it
         num_workers=workers,
         persistent_workers=workers > 0,
@@ -107,12 +103,6 @@ def _changed(loader: DataLoader[Any], workers: int) -> DataLoader[Any]:
         worker_init_fn=functools.partial(_with_one_thread, loader.worker_init_fn),
     )
     return changed
-
-
-def _without_iterator(loader: DataLoader[Any]) -> DataLoader[Any]:
-    copied = copy.copy(loader)
-    copied.__dict__["_iterator"] = None
-    return copied
 
 
 def _with_one_thread(initialize: Callable[[int], None] | None, worker: int) -> None:

@@ -46,8 +46,10 @@ class Connection:
 
     def receive(self, timeout_s: float | None = None) -> Any:
         """Return the next message, or None if the time is over before there is one."""
+        poll = select.poll()  # select takes no descriptor above 1023
+        poll.register(self._socket, select.POLLIN)
         while not self.has_message:
-            if not select.select([self._socket], [], [], timeout_s)[0]:
+            if not poll.poll(None if timeout_s is None else 1000 * timeout_s):
                 return None
             self.take()
         line, _, self._received = self._received.partition(b"\n")

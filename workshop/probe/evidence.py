@@ -52,8 +52,12 @@ from workshop.probe.signature import encode, signature
 from workshop.probe.spots import Spots, moved, still
 from workshop.probe.targets import values_of_items
 
-MOST_STEPS = 50
+MAX_STEPS = 50
 """The number of steps in an epoch, where neither the judge nor the DataLoader asks for fewer."""
+
+MAX_EPOCH_S = 20.0
+MIN_STEPS = 3
+"""An epoch of which nobody says how long it is ends after so many seconds, but not before so many steps."""
 
 MOST_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
@@ -108,6 +112,7 @@ class EvidenceKeeper(Listener):
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
         self.random_states = config.judged.random_states
         self.has_begun = False
+        self.began_s = _monotonic()
         self.batches: int | None = None  # of the DataLoader that began last
         self.root: nn.Module | None = None  # that the script calls
         self.model: nn.Module | None = None  # inside of it
@@ -139,6 +144,7 @@ class EvidenceKeeper(Listener):
         """At the first sign of the training, tell the judge that the start-up is over."""
         if not self.has_begun:
             self.has_begun = True
+            self.began_s = _monotonic()
             self.hooks.clock.restart()
             self.judge.send(EpochBegan())
 
@@ -202,7 +208,7 @@ class EvidenceKeeper(Listener):
             random_seed=torch.initial_seed() if self.random_states else None,
         )
         self.step.forwards.append(_Pass(noted, signature(batch)))
-        if len(self.step.forwards) > 2 * (self.epoch_steps or MOST_STEPS):
+        if len(self.step.forwards) > 2 * (self.epoch_steps or MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.model is not None and self.recorder.wants(len(self.steps)):
             self.recorder.before_forward(batch, self.model)
@@ -245,7 +251,7 @@ class EvidenceKeeper(Listener):
         if self.model is None:
             self.early = optimizer
             self.unseen_steps += 1
-            if self.unseen_steps > MOST_STEPS:
+            if self.unseen_steps > MAX_STEPS:
                 self.wait(finished=False)
             return
         if not self.of_model(optimizer):
@@ -287,8 +293,10 @@ class EvidenceKeeper(Listener):
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
         self.step = _Step()
-        if self.epoch_steps is None:  # the DataLoader that this first step took its batch from says it
-            self.epoch_steps = min(self.batches or MOST_STEPS, MOST_STEPS)
+        most = min(self.batches or MAX_STEPS, MAX_STEPS)  # the DataLoader of the first step says how many
+        is_long = len(self.steps) >= MIN_STEPS and _monotonic() - self.began_s > MAX_EPOCH_S
+        if self.epoch_steps is None and (is_long or len(self.steps) == most):
+            self.epoch_steps = len(self.steps)
         if len(self.steps) == self.epoch_steps:
             self.wait(finished=True)
 

@@ -51,6 +51,9 @@ class Listener:
         """Return whether to go on in this process, which was forked off the one that was watched, to train."""
         return False
 
+    def on_begin(self) -> None:
+        """The first of all calls in this process is about to come: it trains, or loads, or uses a model."""
+
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """`iter(loader)` is about to run."""
 
@@ -125,7 +128,7 @@ class TrainingHooks:
         self._trained: WeakSet[nn.Module] = WeakSet()
         self._loaded_without_gradients = False
         self._learning_steps = 0
-        self._installed = False
+        self._installed = self._has_begun = False
         self._unlearn: Callable[[], None] | None = None
         self._undo: list[Callable[[], None]] = []
 
@@ -145,6 +148,7 @@ class TrainingHooks:
         for name in ("to", "cuda"):
             self._wrap(torch.Tensor, name, self._copy)
         self._wrap(nn.Module, "compile", self._compile_in_place)
+        self._wrap(torch.jit, "script", self._script)
         for no_gradients in (torch.no_grad, torch.inference_mode):
             self._wrap(no_gradients, "__exit__", self._leave_no_gradients)
         self._wrap(DataLoader, "__iter__", self._start_loader)
@@ -161,13 +165,13 @@ class TrainingHooks:
 
     def _is_active(self) -> bool:
         """Whether this call is the script's own: not a worker's, the compiler's, or a listener's."""
-        if torch.compiler.is_compiling() or getattr(self._of_thread, "ignores", False):
+        if torch.compiler.is_compiling() or getattr(self._of_thread, "ignores", False) or get_worker_info() is not None:
             return False
         return os.getpid() == self._pid or self._goes_on_in_fork()
 
     def _goes_on_in_fork(self) -> bool:
         """Begin anew in a process that was forked off this one, where a listener goes on in it."""
-        if get_worker_info() is not None or os.getpid() == self._seen_pid:
+        if os.getpid() == self._seen_pid:
             return False
         self._seen_pid = os.getpid()
         with self._guarded():
@@ -175,7 +179,9 @@ class TrainingHooks:
         if not self.listeners:
             return False
         log("the hooks go on in this forked process")
-        self._pid, self.steps, self._learning_steps = os.getpid(), StepCounter(), 0
+        self._pid, self.steps, self._learning_steps, self._has_begun = os.getpid(), StepCounter(), 0, False
+        self._of_parent = self.loaders  # kept: its end would be that of the workers, which are the parent's
+        self.batches, self.loaders = BatchStore(), ChangedLoaders()
         self.clock.adopt_thread()
         self.clock.restart()
         self._learn()
@@ -184,6 +190,10 @@ class TrainingHooks:
     def _tell(self, what: str, *about: Any) -> None:
         """Call a method of each listener."""
         with self._guarded():
+            if not self._has_begun:
+                self._has_begun = True
+                for listener in self.listeners:
+                    listener.on_begin()
             for listener in self.listeners:
                 getattr(listener, what)(*about)
 
@@ -204,8 +214,6 @@ class TrainingHooks:
         self._of_thread.ignores = True
         try:
             yield
-        except StopIteration:  # an epoch is over
-            raise
         except Exception as error:
             self._give_up(error)
         finally:
@@ -234,8 +242,12 @@ class TrainingHooks:
         def wrapper(*args: Any, **options: Any) -> Any:
             return by(original, *args, **options) if self._is_active() else original(*args, **options)
 
+        def put_back() -> None:
+            if getattr(owner, name) is wrapper:  # else somebody has wrapped it since, and it passes calls on
+                setattr(owner, name, original)
+
         setattr(owner, name, wrapper)
-        return lambda: setattr(owner, name, original)
+        return put_back
 
     # Loading
 
@@ -243,7 +255,9 @@ class TrainingHooks:
         """`iter(loader)` starts the workers, if there are any."""
         self._tell("on_loader_start", loader)
         if self._is_replaced(loader):
-            length = self.epochs.length(loader)
+            length = None
+            with self._guarded():
+                length = self.epochs.length(loader)
             return Epoch(lambda: self._in_place_of(loader), lambda: self._begin_epoch(original, loader), length)
         return self._begin_epoch(original, loader)
 
@@ -257,13 +271,17 @@ class TrainingHooks:
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
-        if self._is_replaced(iterator) and (batch := self._in_place_of(iterator)) is not NO_BATCH:
+        is_replaced = self._is_replaced(iterator)
+        if (is_replaced or self.epochs.is_replaced(iterator)) and self.epochs.is_over(iterator):
+            raise StopIteration
+        if is_replaced and (batch := self._in_place_of(iterator)) is not NO_BATCH:
             return batch
         try:
             with self.clock.within(Phase.DATA_WAIT):
                 batch = original(iterator)
         except StopIteration:
-            self.epochs.ended(iterator)
+            with self._guarded():
+                self.epochs.ended(iterator)
             raise
         self._got(batch)
         with self._guarded():
@@ -275,14 +293,9 @@ class TrainingHooks:
         return self.batches.replays(source) or self.loaders.are_tried()
 
     def _in_place_of(self, source: Any) -> Any:
-        """A batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place.
-
-        Raises:
-            StopIteration: the iterator has come to the end of its epoch, with what took its place.
-        """
+        """A batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place."""
         batch = NO_BATCH
         with self.clock.within(Phase.DATA_WAIT), self._guarded():
-            self.epochs.check_length(source)
             batch = self.batches.batch(source) if self.batches.replays(source) else self.loaders.batch(source)
         if batch is not NO_BATCH:
             self.epochs.replaced(source)
@@ -346,7 +359,7 @@ class TrainingHooks:
 
         Modules that are called while data are loaded are transforms, and belong to the loading.
         """
-        if self._is_active() and self.clock.phase != Phase.DATA_WAIT:
+        if self._is_active() and self.clock.phase != Phase.DATA_WAIT and not torch.jit.is_tracing():
             self._stop_learning()
             self._see_validation(module)
             self._tell("before_forward", module, inputs, options)
@@ -390,6 +403,20 @@ class TrainingHooks:
 
         module._compiled_call_impl = call
 
+    def _script(self, original: Callable[..., Any], scripted: Any, *args: Any, **options: Any) -> Any:
+        """`torch.jit.script(module)` would compile the hooks, too."""
+        modules = scripted.modules() if isinstance(scripted, nn.Module) else ()
+        hooks = [each for module in modules for each in (module._forward_pre_hooks, module._forward_hooks)]
+        ours = [{key: hook for key, hook in each.items() if isinstance(hook, ModuleHook)} for each in hooks]
+        for each, some in zip(hooks, ours, strict=True):
+            for key in some:
+                del each[key]
+        try:
+            return original(scripted, *args, **options)
+        finally:
+            for each, some in zip(hooks, ours, strict=True):
+                each.update(some)
+
     def _scripted_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
         """Hooks cannot be registered with a module of TorchScript, so its call is wrapped."""
         return self._forward(original, module, inputs, options)
@@ -416,7 +443,7 @@ class TrainingHooks:
         if args and isinstance(args[0], Iterator):  # a generator can be gone through only once
             args = (tuple(args[0]), *args[1:])
         tensors = args[0] if args else options.get("tensors", options.get("outputs", ()))
-        first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        first = tensors[0] if isinstance(tensors, tuple | list) and tensors else tensors
         if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
             return original(*args, **options)
         self._tell("on_backward", tensors)
@@ -441,6 +468,8 @@ class TrainingHooks:
 
     def _before_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         if self._is_active():
+            if self.clock.phase == Phase.BACKWARD:  # one for each parameter, as its gradient comes
+                return
             if self.steps.optimizer_begins(optimizer):
                 self.clock.adopt_thread()
             self.clock.validate(False)
@@ -448,7 +477,7 @@ class TrainingHooks:
             self.clock.enter(Phase.OPTIMIZER)
 
     def _after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
-        if not self._is_active():
+        if not self._is_active() or self.clock.phase == Phase.BACKWARD:
             return
         self.clock.leave_all(Phase.OPTIMIZER)  # an earlier step that has raised an exception never came here
         self._tell("after_optimizer", optimizer)

@@ -1,5 +1,6 @@
 """Epochs of DataLoaders whose batches come from elsewhere: they are as long as they would be."""
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,30 +9,32 @@ from torch.utils.data import DataLoader
 NO_BATCH = object()
 """Stands for a batch where there is none."""
 
-_LENGTH, _REPLACED = "_workshop_epoch_length", "_workshop_replaced"
+_LOADER, _LENGTH, _REPLACED = "_workshop_loader", "_workshop_epoch_length", "_workshop_replaced"
 
 
 class LoaderEpochs:
-    """Knows how many batches an epoch of each DataLoader has."""
+    """Knows how many batches an epoch of each DataLoader has, and how many have come in the place of an iterator's."""
 
     def started(self, loader: DataLoader[Any], iterator: Any) -> None:
-        """Remember which DataLoader an iterator belongs to; not itself, which would keep its workers alive."""
-        setattr(iterator, _LENGTH, loader.__dict__.setdefault(_LENGTH, [self.length(loader)]))
+        """Remember which DataLoader an iterator belongs to."""
+        loader.__dict__.setdefault(_LENGTH, [])
+        setattr(iterator, _LOADER, without_iterator(loader))
         setattr(iterator, _REPLACED, 0)  # it may be one that persists
 
     def ended(self, iterator: Any) -> None:
         """Remember the length of an epoch that has come to its end."""
-        if (length := getattr(iterator, _LENGTH, None)) and not getattr(iterator, _REPLACED):
-            length[0] = iterator._num_yielded
+        if (loader := loader_of(iterator)) is not None and not getattr(iterator, _REPLACED):
+            loader.__dict__[_LENGTH][:] = [iterator._num_yielded]
 
     def length(self, loader: DataLoader[Any]) -> int | None:
         """Return the number of batches of an epoch; None where it is not known: the epoch is then endless."""
-        if (seen := loader.__dict__.get(_LENGTH)) is not None:
+        if seen := loader.__dict__.get(_LENGTH):
             return seen[0]
-        if type(loader).__len__ is not DataLoader.__len__ or type(loader).__iter__ is not DataLoader.__iter__:
+        kind = type(loader)
+        if kind.__len__ is not DataLoader.__len__ or kind.__iter__ is not DataLoader.__iter__:
             return None  # what the subclass hands out itself may not be what the DataLoader below it does
         try:
-            return len(loader)
+            return len(without_iterator(loader))  # torch remembers who has asked an iterable dataset
         except Exception:  # an iterable dataset may have no length, or fail to say it
             return None
 
@@ -40,19 +43,17 @@ class LoaderEpochs:
         if hasattr(source, _REPLACED):
             setattr(source, _REPLACED, getattr(source, _REPLACED) + 1)
 
-    def check_length(self, source: Any) -> None:
-        """Do nothing while an iterator has not come to the end of its epoch, with what took the place of its batches.
+    def is_replaced(self, source: Any) -> bool:
+        """Return whether batches have taken the place of an iterator's in this epoch."""
+        return getattr(source, _REPLACED, 0) > 0
 
-        Raises:
-            StopIteration: it has.
-        """
-        if not hasattr(source, _REPLACED):
-            return
-        length, handed_out = getattr(source, _LENGTH), source._num_yielded
-        if length[0] is not None and handed_out > length[0]:
-            length[0] = None  # its sampler is longer than it says
-        if length[0] is not None and handed_out + getattr(source, _REPLACED) >= length[0]:
-            raise StopIteration
+    def is_over(self, source: Any) -> bool:
+        """Return whether an iterator has come to the end of its epoch, with what took the place of its batches."""
+        if not hasattr(source, _REPLACED) or (length := self.length(getattr(source, _LOADER))) is None:
+            return False
+        if source._num_yielded > length:  # its sampler is longer than it says
+            return False
+        return bool(source._num_yielded + getattr(source, _REPLACED) >= length)
 
 
 class Epoch:
@@ -65,18 +66,35 @@ class Epoch:
     """
 
     def __init__(self, batch: Callable[[], Any], begin: Callable[[], Iterator[Any]], length: int | None) -> None:
-        self._batch, self._begin, self._left = batch, begin, length
+        self._batch, self._begin, self._length, self._left = batch, begin, length, length
         self._own: Iterator[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
+    def __len__(self) -> int:
+        if self._length is None:
+            raise TypeError("this DataLoader has no length")
+        return self._length
+
     def __next__(self) -> Any:
-        if self._own is None:
-            if self._left == 0:
-                raise StopIteration
-            if (batch := self._batch()) is not NO_BATCH:
-                self._left = None if self._left is None else self._left - 1
-                return batch
-            self._own = self._begin()
-        return next(self._own)
+        if self._left == 0:
+            raise StopIteration
+        batch = self._batch() if self._own is None else NO_BATCH
+        if batch is NO_BATCH:
+            self._own = self._own or self._begin()
+            batch = next(self._own)
+        self._left = None if self._left is None else self._left - 1
+        return batch
+
+
+def loader_of(iterator: Any) -> DataLoader[Any] | None:
+    """Return a copy of the DataLoader that an iterator belongs to; None if nobody has noted it."""
+    return getattr(iterator, _LOADER, None)
+
+
+def without_iterator(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """Return a copy that keeps no workers alive."""
+    copied = copy.copy(loader)
+    copied.__dict__["_iterator"] = None
+    return copied

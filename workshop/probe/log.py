@@ -20,7 +20,7 @@ def log(text: str) -> None:
     """Say what this process does, if the log was asked for."""
     if is_on():
         line = f"workshop {_monotonic():.3f} [{os.getpid()}] {text}\n"
-        with suppress(OSError):
+        with suppress(Exception):
             if path := os.environ.get(FILE_VARIABLE):
                 with open(path, "a", encoding="utf-8") as file:
                     file.write(line)

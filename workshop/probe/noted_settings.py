@@ -55,7 +55,8 @@ def note_settings(events: EventFile) -> None:
         def note(*args: Any, **options: Any) -> None:
             caller = sys._getframe(2)
             site = caller.f_code, caller.f_lasti
-            if get_worker_info() is None and site not in seen and not caller.f_code.co_filename.startswith(PROBE):
+            is_workers = get_worker_info() is not None or caller.f_code.co_name == "_worker_loop"
+            if not is_workers and site not in seen and not caller.f_code.co_filename.startswith(PROBE):
                 seen.add(site)
                 plain = (each for each in (*args, *options.values()) if isinstance(each, (int, str, torch.dtype)))
                 events.write(SettingMade, function=function, values=tuple(map(str, plain)), stack=stack_here(2))

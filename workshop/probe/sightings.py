@@ -41,4 +41,4 @@ def describe_fault(error: Exception) -> str:
 
 def script_name() -> str:
     """Return the name of the file that this process runs."""
-    return os.path.basename(getattr(sys, "argv", [""])[0]) or "python"
+    return os.path.basename(str((getattr(sys, "argv", None) or [""])[0])) or "python"

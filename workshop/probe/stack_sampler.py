@@ -5,7 +5,6 @@ and is seen in the line that it is in. Python code gives it up within `SWITCH_IN
 it is seen as it returns, still in the line that called it; so the time since the sample before is this sample's weight.
 """
 
-import atexit
 import inspect
 import multiprocessing
 import os
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Role, StackSamples, WireFrame
+from workshop.probe.process_end import at_process_end
 
 PERIOD_S = 0.01
 """The mean time between two samples of a process."""
@@ -67,7 +67,7 @@ class StackSampler:
         sys.setswitchinterval(min(self._interval_before_s, SWITCH_INTERVAL_S))
         self._interval_s = sys.getswitchinterval()
         self._thread.start()
-        atexit.register(self.stop)
+        at_process_end(self.stop)
 
     def stop(self) -> None:
         """Note the last samples, and end; a forked process that has inherited this object has nothing to end."""

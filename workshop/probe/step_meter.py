@@ -75,10 +75,9 @@ class StepMeter(Listener):
         """Begin to watch."""
         note_settings(self.events)
         self.hooks.install()
-        self.watch_process()
 
-    def watch_process(self) -> None:
-        """Begin with what a forked process does not inherit."""
+    def on_begin(self) -> None:
+        """Begin to sample this process; one that only loads for another has a sampler of its own."""
         self.sampler.start()
         at_process_end(self.end)
 
@@ -86,7 +85,6 @@ class StepMeter(Listener):
         """Measure this process by itself."""
         self.begin()
         self.forked = True
-        self.watch_process()
         return True
 
     def on_fault(self, fault: str) -> None:

@@ -26,6 +26,10 @@ class Connections:
         folder: where the socket lies, if the path is short enough; else it lies in a folder of its own below /tmp.
         several: whether to listen to more processes than the first.
 
+    Attributes:
+        path: that of the socket.
+        gone: the processes that have hung up, if their messages name them.
+
     Raises:
         WorkshopError: there is no place for a socket.
     """
@@ -36,6 +40,8 @@ class Connections:
         self.path = str(folder / "socket")
         self._listening: socket.socket | None = socket.socket(socket.AF_UNIX)
         self._open: list[Connection] = []
+        self._pids: dict[Connection, int] = {}
+        self.gone: set[int] = set()
         self._told: Any = None
         try:
             if len(os.fsencode(self.path)) > MAX_PATH_BYTES:
@@ -64,7 +70,9 @@ class Connections:
         while (left_s := give_up - time.monotonic()) > 0:
             for each in [one for one in self._open if one.has_message]:
                 self._open.append(self._open.pop(self._open.index(each)))  # the others come first the next time
-                return each.receive()
+                message = each.receive()
+                self._pids[each] = getattr(message, "pid", 0)
+                return message
             ends: list[socket.socket | Connection] = [*([self._listening] if self._listening else []), *self._open]
             for ready in select.select(ends, [], [], None if left_s == math.inf else left_s)[0]:
                 self._hear(ready)
@@ -89,7 +97,8 @@ class Connections:
         log("a process of the script has connected")
         self._open.append(connection)
         if self._told is not None:
-            connection.send(self._told)
+            with contextlib.suppress(ClosedError):  # it may have ended already; what it has said is there
+                connection.send(self._told)
         if not self._several:
             ready.close()
             self._listening = None
@@ -100,6 +109,7 @@ class Connections:
         except ClosedError:
             log("a process of the script has hung up")
             self._open.remove(connection)
+            self.gone.add(self._pids.pop(connection, 0))
             connection.close()
             if not self._several:
                 raise

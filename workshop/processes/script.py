@@ -20,10 +20,11 @@ from workshop.probe.connection import ClosedError
 from workshop.probe.log import FILE_VARIABLE, log
 from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
+from workshop.probe.sightings import SUFFIX
 from workshop.processes.connections import Connections
 from workshop.processes.output import OutputTail
 from workshop.processes.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
-from workshop.processes.seen import describe_sightings
+from workshop.processes.seen import activity, describe_sightings, sightings
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
@@ -139,6 +140,8 @@ class Script:
         """Start the script from its beginning; `judged` is None for a script that is measured."""
         self.stop()
         self.work_folder.mkdir(exist_ok=True)
+        for seen in self.folder.glob(f"*{SUFFIX}"):  # in an earlier run
+            seen.unlink(missing_ok=True)
         self.connections = Connections(self.folder, several=judged is None)
         config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged)
         self.process = subprocess.Popen(
@@ -207,9 +210,7 @@ class Script:
                 raise ClosedError("the process has ended")
             now = time.monotonic()
             if now > give_up:
-                raise self.broken(
-                    f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s: {self.seen()}"
-                )
+                raise self.out_of_patience()
             if now > speak_up:
                 speak_up = now + 2 * SILENCE_S
                 self.on_silence(now - began)
@@ -219,8 +220,19 @@ class Script:
             raise self.unseen(f"the workshop's probe failed in it: {message.fault}")
         return message
 
+    def out_of_patience(self) -> ScriptError:
+        """Return the error of a script that was silent for too long, and stop it."""
+        return self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s: {self.seen()}")
+
     def on_silence(self, seconds: float) -> None:
-        """Say what was seen in the place of what is waited for."""
+        """Say what was seen in the place of what is waited for.
+
+        Raises:
+            UnseenError: the probe has failed in all processes that do something.
+        """
+        active = [each for each in sightings(self.folder) if each.fault or activity(each)]
+        if active and all(each.fault for each in active):
+            raise self.unseen(self.seen())
         self.say(f"no end of {self.unit} for {seconds:.0f} s; seen so far: {self.seen()}")
 
     def seen(self) -> str:

@@ -12,12 +12,12 @@ MAX_NAMED = 3
 
 def describe_sightings(folder: Path) -> str:
     """Return what the processes of a run have done with torch so far, and what was not seen of a training step."""
-    seen = sorted(sightings(folder), key=lambda each: _activity(each), reverse=True)
+    seen = sorted(sightings(folder), key=activity, reverse=True)
     if not seen:
         return "no process has loaded torch"
     if faults := [each for each in seen if each.fault]:
         return f"the workshop's probe failed in process {faults[0].pid}: {faults[0].fault}"
-    active = [each for each in seen if _activity(each)]
+    active = [each for each in seen if activity(each)]
     if not active:
         where = f"process {seen[0].pid} ({seen[0].script})" if len(seen) == 1 else f"{len(seen)} processes"
         return f"torch is loaded in {where}, but no batch of a DataLoader, forward or backward pass was seen"
@@ -39,7 +39,8 @@ def _count(number: int, one: str, several: str) -> str:
     return f"{number or 'no'} {one if number < 2 else several}"
 
 
-def _activity(seen: Sighting) -> int:
+def activity(seen: Sighting) -> int:
+    """Return how much a process was seen doing."""
     return seen.batches + seen.forwards + seen.backwards + seen.optimizer_steps
 
 

@@ -14,6 +14,10 @@ _spec = importlib.machinery.PathFinder.find_spec("sitecustomize", _others)
 if _spec and _spec.loader:
     _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 
-from workshop.probe.start import start  # noqa: E402
+try:
+    from workshop.probe.start import start
 
-start()
+    start()
+except Exception as error:  # another Python, which has no workshop, runs on without it
+    if os.environ.get("WORKSHOP_LOG"):
+        print(f"workshop [{os.getpid()}] nothing is seen of {sys.executable}: {error}", file=sys.stderr)
