@@ -57,7 +57,7 @@ MAX_STEPS = 50
 
 MAX_EPOCH_S = 20.0
 MIN_STEPS = 3
-"""An epoch of which nobody says how long it is ends after so many seconds, but not before so many steps."""
+"""An epoch that has more steps than that ends after so many seconds, but not before so many steps."""
 
 MOST_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
@@ -293,12 +293,17 @@ class EvidenceKeeper(Listener):
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
         self.step = _Step()
-        most = min(self.batches or MAX_STEPS, MAX_STEPS)  # the DataLoader of the first step says how many
-        is_long = len(self.steps) >= MIN_STEPS and _monotonic() - self.began_s > MAX_EPOCH_S
-        if self.epoch_steps is None and (is_long or len(self.steps) == most):
+        if self.epoch_steps is None and self.is_enough():
             self.epoch_steps = len(self.steps)
         if len(self.steps) == self.epoch_steps:
             self.wait(finished=True)
+
+    def is_enough(self) -> bool:
+        """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one."""
+        if self.batches and self.batches <= MAX_STEPS:
+            return len(self.steps) == self.batches
+        is_long = _monotonic() - self.began_s > MAX_EPOCH_S
+        return len(self.steps) >= (MIN_STEPS if is_long else MAX_STEPS)
 
     def wait(self, finished: bool) -> None:
         """Stop at the end of an epoch, hand over what was noted, and do what the judge asks for until it says go on."""
