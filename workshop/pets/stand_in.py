@@ -67,6 +67,7 @@ def _draw_all(folder: PetFolder) -> None:
     def save(breed: Breed, number: int) -> None:
         Image.fromarray(draw(breed, number)).save(folder.images / f"{breed.name}_{number}.jpg", "JPEG", **JPEG)
 
+    Image.preinit()  # threads that each load Pillow's plugins for the first time may wait for each other for ever
     # Threads are enough: NumPy and the JPEG encoder let go of the interpreter lock while they compute.
     pool = ThreadPoolExecutor(os.cpu_count())
     try:

@@ -208,7 +208,7 @@ class EvidenceKeeper(Listener):
             random_seed=torch.initial_seed() if self.random_states else None,
         )
         self.step.forwards.append(_Pass(noted, signature(batch)))
-        if len(self.step.forwards) > 2 * (self.epoch_steps or MAX_STEPS):
+        if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.model is not None and self.recorder.wants(len(self.steps)):
             self.recorder.before_forward(batch, self.model)
