@@ -29,10 +29,13 @@ from workshop.probe.after_import import after_import
 from workshop.probe.settings import CountedRun
 
 WRITE_EVERY_S = 1.0
-"""The time between two writings of what has been counted; a process that is killed loses no more than this."""
+"""The time between two writings of what has been counted, where writing takes next to no time."""
 
-MOST_OF_TIME = 0.01
-"""The largest share of the time that writing may take."""
+MAX_SHARE = 0.01
+"""The largest share of the time that writing may take, unless that would be seldom."""
+
+MAX_PAUSE_S = 4.0
+"""The longest time between two writings: a process that does not end when it is told to is killed after 10 s."""
 
 MONITORING: Any = getattr(sys, "monitoring", None)
 """How Python reports the lines that run, from 3.12 on."""
@@ -133,7 +136,7 @@ class LineCounter:
                 return
             begin = time.monotonic()
             self._write()
-            pause_s = max(WRITE_EVERY_S, (time.monotonic() - begin) / MOST_OF_TIME)
+            pause_s = min(max(WRITE_EVERY_S, (time.monotonic() - begin) / MAX_SHARE), MAX_PAUSE_S)
 
     def _write(self) -> None:
         """Write what has been counted so far, if anything has."""
