@@ -9,7 +9,7 @@ from workshop.diagnosis.measured_steps import MeasuredSteps, Stage
 from workshop.probe.batch_store import MAX_KEPT
 from workshop.probe.log import log
 from workshop.probe.messages import Circumstances, SetStage, StepReport
-from workshop.processes.process_tree import cpu_seconds
+from workshop.processes.process_tree import cpu_seconds, descendants
 from workshop.processes.script import ScriptError
 
 MIN_STEPS = 5
@@ -136,7 +136,7 @@ class StagedRun:
         """Wait until the workers have loaded all that they may load ahead."""
         log("waiting until the workers have loaded all that they may load ahead")
         process, give_up = self.script.process, time.monotonic() + MAX_SETTLING_S
-        while process and not self.ended and time.monotonic() < give_up:
+        while process and descendants(process.pid) and not self.ended and time.monotonic() < give_up:
             begin, before_s = time.monotonic(), cpu_seconds(process.pid)
             while not self.ended and time.monotonic() < begin + 0.5:
                 self.report()
