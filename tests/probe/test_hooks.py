@@ -270,6 +270,17 @@ def test_an_optimizer_in_the_backward_pass_ends_no_step(start: Start) -> None:
     assert not [each for each in told if each.startswith("on_step_end")]
 
 
+def test_clipping_belongs_to_the_optimizer(start: Start) -> None:
+    hooks, _ = start()
+    model = nn.Linear(4, 2)
+    model(torch.ones(2, 4)).sum().backward()
+    phases: list[Phase] = []
+    hooks.clock.on_enter = phases.append
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    nn.utils.clip_grad_value_(model.parameters(), 1.0)
+    assert phases == [Phase.OPTIMIZER] * 2
+
+
 def test_what_somebody_wraps_later_stays_wrapped(start: Start) -> None:
     hooks, _ = start()
     ours = nn.functional.cross_entropy

@@ -141,7 +141,9 @@ class TrainingHooks:
         self._undo.append(register_optimizer_step_post_hook(self._after_optimizer).remove)
         self._wrap(torch.autograd, "backward", self._backward)
         self._wrap(torch.autograd, "grad", self._backward)
-        self._wrap(Optimizer, "zero_grad", self._zero_grad)
+        self._wrap(Optimizer, "zero_grad", self._beside_step)
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            self._wrap(nn.utils, name, self._beside_step)
         self._wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
         for name in LOSSES:
             self._wrap(nn.functional, name, self._loss)
@@ -458,7 +460,8 @@ class TrainingHooks:
 
     # Optimizers
 
-    def _zero_grad(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    def _beside_step(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """What is done with gradients before and after an optimizer's step belongs to it."""
         with self.clock.within(Phase.OPTIMIZER):
             return original(*args, **options)
 
