@@ -22,7 +22,7 @@ TRIED = {
     "py-spy": ("0.4.1", "0.4.3"),
     "msgspec": ("0.19", "0.22"),
 }
-"""The oldest and the newest of each with which `.ci/matrix` ran the tests."""
+"""The oldest and the newest of each that `.ci/matrix` is made for; benchmarks/README.md says which rows were run."""
 
 
 def untried() -> Iterator[str]:
