@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.listener import Listener
 
 
 class WhoLoads(Dataset[torch.Tensor]):

@@ -14,7 +14,8 @@ from torch.optim import SGD
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from workshop.probe import hooks
-from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.listener import Listener
 from workshop.probe.phases import Phase
 
 

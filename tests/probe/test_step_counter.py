@@ -8,7 +8,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from workshop.probe import step_counter
-from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.listener import Listener
 from workshop.probe.messages import StepUnit
 
 

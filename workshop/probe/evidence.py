@@ -29,7 +29,8 @@ from workshop.probe.events import (
     StepTaken,
     TrainedModel,
 )
-from workshop.probe.hooks import Listener, ModuleHook, TrainingHooks, is_trained
+from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
+from workshop.probe.listener import Listener
 from workshop.probe.lookout import Lookout
 from workshop.probe.messages import (
     EpochBegan,

@@ -8,7 +8,8 @@ from typing import Any
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
-from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.listener import Listener
 from workshop.probe.observations import Sighting
 from workshop.probe.sightings import note, script_name
 

@@ -20,7 +20,8 @@ from workshop.probe import connection
 from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
-from workshop.probe.hooks import Listener, TrainingHooks, is_trained
+from workshop.probe.hooks import TrainingHooks, is_trained
+from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.lookout import Lookout
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit

@@ -28,7 +28,8 @@ import torch
 from torch import distributed
 
 from workshop.probe import wire
-from workshop.probe.hooks import Listener, TrainingHooks
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.lookout import Lookout
 from workshop.probe.phases import Phase

@@ -1,0 +1,62 @@
+"""What hears of a training, from the hooks into it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+from torch.utils.data import DataLoader
+
+
+class Listener:
+    """Hears of what a training does. A method that is not overridden does nothing.
+
+    An exception that a method raises does not reach the script: the hooks are removed, and all listeners are told.
+    """
+
+    def on_fault(self, fault: str) -> None:
+        """A listener, or the hooks themselves, have failed, and this is the last call."""
+
+    def goes_on_in_fork(self) -> bool:
+        """Return whether to go on in this process, which was forked off the one that was watched, to train."""
+        return False
+
+    def on_begin(self) -> None:
+        """The first of all calls in this process is about to come: it trains, or loads, or uses a model."""
+
+    def on_loader_start(self, loader: DataLoader[Any]) -> None:
+        """`iter(loader)` is about to run."""
+
+    def on_batch(self, batch: Any) -> None:
+        """A DataLoader, or the batch store, has handed out a batch."""
+
+    def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        """The loop has copied this tensor to a device, where it is the result."""
+
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """The script is about to call a module with these arguments."""
+
+    def after_forward(self, module: nn.Module, output: Any) -> None:
+        """The module has been called; the output is None if it has raised an exception."""
+
+    def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
+        """A loss function has been called with these arguments."""
+
+    def on_backward(self, tensors: Any) -> None:
+        """`backward` is about to run from these tensors."""
+
+    def after_backward(self) -> None:
+        """`backward` has run."""
+
+    def on_adaptive_schedule(self) -> None:
+        """A learning rate is adapted to how the training goes."""
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        """An optimizer is about to step."""
+
+    def after_optimizer(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped."""
+
+    def on_step_end(self, steps: int) -> None:
+        """A training step is over, as the `StepCounter` counts them; or some that were not counted before."""
