@@ -89,6 +89,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     """Run the command `workshop` in this process, in the test's own folder, with no terminal to ask at."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setenv("WORKSHOP_LOG", "")  # so that the one that `workshop -v` sets ends with the test
 
     def run_command(*arguments: str | Path) -> Completed:
         command = ["workshop", *map(str, arguments)]

@@ -15,6 +15,7 @@ RECORDING = stacks.parse(["<module> (train.py:9);main (train.py:5) 3\n", "_boots
 OWN = r"""
 train.py models/net.py /home/me/project/data.py C:\Users\me\project\data.py notebook.ipynb
 /home/me/minGPT/mingpt/trainer.py /tmp/ipykernel_7/123.py <ipython-input-3-0a1b2c> /home/me/ab/cache.py
+workshop/bad_node.py /opt/env/lib/python3.12/site-packages/workshop/bad_node.py
 """
 HASH = "2x4qmhjztpvybe3wlfcndgkrsau6i7o5x4qmhjztpvybe3wlfcnd"
 LIBRARY = r"""

@@ -1,7 +1,8 @@
 """Tells by its path whether code is the user's: the one rule for all instruments.
 
 The user's code is whatever is not part of Python, not installed, not generated and not the workshop's. So a package
-that is imported from its own folder, by `PYTHONPATH` or as an editable install, is the user's.
+that is imported from its own folder, by `PYTHONPATH` or as an editable install, is the user's. The workshop's slow node
+counts as the user's wherever it is installed, as participants are asked to find it.
 """
 
 import importlib.machinery
@@ -13,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 WORKSHOP = Path(__file__).parents[1]
+SLOW_NODE = "workshop/bad_node.py"
 
 LIBRARY_FOLDERS = re.compile(r"(^|/)(site-packages|dist-packages|lib(64)?/python\d|Python[\d.]*/Lib|Python\.framework)")
 """The folders of the standard library and of installed packages, on any machine."""
@@ -33,6 +35,8 @@ def is_user_code(path: str) -> bool:
         path: the path, absolute or, as py-spy shortens it, relative to the entry of `sys.path`.
     """
     slashes = path.replace("\\", "/")
+    if f"/{slashes}".endswith(f"/{SLOW_NODE}"):
+        return True
     if GENERATED.search(slashes) or LIBRARY_FOLDERS.search(slashes):
         return False
     if slashes.startswith("/"):
