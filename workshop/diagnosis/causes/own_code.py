@@ -291,7 +291,8 @@ def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     return [
         finding(
             "own-work",
-            "No gradient goes through this line, and the model waits for it: do it beforehand, or do less.",
+            "No gradient goes through this line, and the next step waits for it: do it less often, or, "
+            "where it does not depend on the weights, once beforehand.",
             gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
             phase=Phase.FORWARD,
             path=line.path,
