@@ -2,7 +2,7 @@
 
     python benchmarks/cases.py [--only NAME ...] [--json FILE]
 
-What is asked of a script is 0.8 times the speed of the mended one. The mended script itself lies 1.25 times above that.
+What is asked of a script is 0.8 times the speed of the fixed one. The fixed script itself lies 1.25 times above that.
 For the other side its steps are made to take 1.5625 times as long, so that it lies 1.25 times below; where that is not
 possible, because workers load meanwhile, this side is left out. Each trial is a whole check.
 """
@@ -59,7 +59,7 @@ class Trial:
     right: bool
     seconds: float
     ratio: float | None
-    """The measured one, to the mended script."""
+    """The measured one, to the fixed script."""
     pairs: int
     says: str
 
@@ -91,11 +91,11 @@ def all_trials(of: list[str], side: str | None) -> Iterator[Trial]:
     """Yield the trials of one side, or of both, one after the other."""
     for name in of:
         case = find_case(PART, name)
-        mended = case.solution.read_text()
+        fixed = case.solution.read_text()
         if side != "below":
-            yield tried(case, "above", mended, Outcome.DONE)
-        if side != "above" and "num_workers" not in mended:
-            yield tried(case, "below", f"{SLOWER.format(more=MARGIN**2 - 1)}\n{mended}", Outcome.NOT_YET)
+            yield tried(case, "above", fixed, Outcome.DONE)
+        if side != "above" and "num_workers" not in fixed:
+            yield tried(case, "below", f"{SLOWER.format(more=MARGIN**2 - 1)}\n{fixed}", Outcome.NOT_YET)
 
 
 def tried(case: Case, side: str, source: str, expected: Outcome) -> Trial:

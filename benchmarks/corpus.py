@@ -23,7 +23,7 @@ class Planted:
     pieces: tuple[str, ...]
     """Text of the lines that are at fault."""
     script: Path
-    mended: Path
+    fixed: Path
 
     @property
     def lines(self) -> list[int]:
@@ -42,7 +42,7 @@ def in_folder(folder: Path) -> Iterator[Planted]:
     """Yield the scripts of a folder."""
     for name, values in tomllib.loads((folder / "planted.toml").read_text()).items():
         script = (folder / f"{name}.py").absolute()
-        yield Planted(name, values["cause"], (values["line"],), script, script.parent / "mended" / script.name)
+        yield Planted(name, values["cause"], (values["line"],), script, script.parent / "fixed" / script.name)
 
 
 def of_part11() -> Iterator[Planted]:

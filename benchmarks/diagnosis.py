@@ -1,4 +1,4 @@
-"""Does `workshop measure` name what holds a script up, and say how much mending it brings? Tried on a corpus.
+"""Does `workshop measure` name what holds a script up, and say how much fixing it brings? Tried on a corpus.
 
     python benchmarks/diagnosis.py --json diagnosis.json
 
@@ -41,7 +41,7 @@ class Tried:
     gain: float
     """As it is stated by the first finding; 1.0 without one."""
     reached: float
-    """By the mended twin."""
+    """By the fixed twin."""
     found: list[dict[str, Any]]
 
     @property
@@ -96,7 +96,7 @@ def try_all(corpus: Path | None, seconds: float, only: list[str] | None) -> Iter
 def try_slow(slow: Planted, seconds: float) -> Tried:
     """Measure a script and its twin."""
     found, slow_ms = measured(slow.script, seconds)
-    _, mended_ms = measured(slow.mended, seconds, headroom=False)
+    _, fixed_ms = measured(slow.fixed, seconds, headroom=False)
     first = found[0] if found else None
     return Tried(
         slow.name,
@@ -104,7 +104,7 @@ def try_slow(slow: Planted, seconds: float) -> Tried:
         right_line=bool(first and first.file == str(slow.script) and first.line in slow.lines),
         right_cause=bool(first and first.cause == slow.cause),
         gain=first.gain if first else 1.0,
-        reached=slow_ms / mended_ms,
+        reached=slow_ms / fixed_ms,
         found=[each.as_dict() for each in found],
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import psutil
 import pytest
 import torch
@@ -18,6 +19,9 @@ import torch
 from workshop.cli.main import main
 from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
+
+hypothesis.settings.register_profile("busy machine", deadline=None)
+hypothesis.settings.load_profile("busy machine")
 
 pytest_plugins = ["archive_server", "browsers"]
 

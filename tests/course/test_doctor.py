@@ -47,7 +47,7 @@ def test_a_fault_is_a_failure_with_its_remedy(
     assert f"-> restore it, or delete {folder} and run `workshop data make`" in words
     assert "fail torchvision operator torchvision::nms does not exist -> pip install --force-reinstall" in words
     assert "ok torch " in words
-    assert words.endswith("2 to mend: marked fail above.")
+    assert words.endswith("2 to fix: marked fail above.")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux sets them")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from workshop.judge.race import MOST_PAIRS, Pair, Result, race
+from workshop.judge.race import MAX_PAIRS, Pair, Result, race
 
 
 def run(ratios: list[float], target: float = 2.0, budget_s: float = math.inf) -> tuple[Result, str]:
@@ -32,7 +32,7 @@ def run(ratios: list[float], target: float = 2.0, budget_s: float = math.inf) ->
         ([1, 3, 3, 3, 3], True, 5),
         ([3, 1, 1, 1, 1], False, 5),
         ([3, 3, 1, 3, 3], True, 5),
-        ([1, 3] * 10, None, MOST_PAIRS),
+        ([1, 3] * 10, None, MAX_PAIRS),
     ],
 )
 def test_a_lead_of_three_decides(ratios: list[float], faster: bool | None, pairs: int) -> None:
@@ -81,7 +81,7 @@ def test_it_errs_as_seldom_as_it_says(chance: float, wrong: bool) -> None:
     dice = random.Random(0)
     trials = 20_000
     errors = sum(
-        run([3.0 if dice.random() < chance else 1.0 for _ in range(MOST_PAIRS)])[0].faster is wrong
+        run([3.0 if dice.random() < chance else 1.0 for _ in range(MAX_PAIRS)])[0].faster is wrong
         for _ in range(trials)
     )
     assert 0 < errors / trials < 0.01

@@ -90,7 +90,7 @@ def test_a_disk_without_room_is_a_line_and_leaves_nothing(run: Run, tmp_path: Pa
     assert [path.name for path in (tmp_path / "datasets").iterdir() if not path.name.endswith(".lock")] == []
 
 
-def test_an_incomplete_stand_in_is_never_mended_silently(folder: PetFolder, tmp_path: Path) -> None:
+def test_an_incomplete_stand_in_is_never_fixed_silently(folder: PetFolder, tmp_path: Path) -> None:
     (folder.images / "beagle_1.jpg").unlink()
     with pytest.raises(DataError, match=r"beagle_1\.jpg"):
         ensure_stand_in(tmp_path)

@@ -57,7 +57,7 @@ main()
 @pytest.mark.parametrize(
     ("how", "first", "last"),
     [
-        ("in a step", "rank 1:\nTraceback", "RuntimeError: addmm"),
+        ("in a step", "rank 1:\nTraceback", "RuntimeError: "),
         pytest.param("at once", "rank 1:\nTraceback", "KeyError: 'missing'", marks=pytest.mark.slow),
         pytest.param("silently", "", "", marks=pytest.mark.slow),
     ],

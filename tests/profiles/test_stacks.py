@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from made_traces import write
 
@@ -70,7 +70,6 @@ def any_stack(draw: st.DrawFn) -> Stack:
 
 
 @given(st.lists(any_stack(), min_size=1, max_size=12))
-@settings(deadline=None)
 def test_what_py_spy_prints_is_read_back(recorded: list[Stack]) -> None:
     found = stacks.parse("".join(f"{stack}\n" for stack in recorded).splitlines(keepends=True))
     assert found.stacks == recorded

@@ -90,6 +90,6 @@ def test_long_traces_keep_what_is_longest(tmp_path: Path, monkeypatch: pytest.Mo
 
     traces = load([write(tmp_path / "t.json", made_up(4))])
     everything = durations()
-    monkeypatch.setattr("workshop.timeline.page.MOST_EVENTS", 20)
+    monkeypatch.setattr("workshop.timeline.page.MAX_EVENTS", 20)
     assert durations() == everything[-20:]
     assert _timeline(traces)["leftOut"] == len(everything) - 20

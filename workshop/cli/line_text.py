@@ -9,10 +9,10 @@ from workshop.profiles.line_change import FunctionChange, LineChange, RowChange
 from workshop.profiles.line_profile import LineProfile
 from workshop.profiles.line_tables import TOGETHER, LineTable
 
-MOST_FUNCTIONS = 8
+MAX_FUNCTIONS = 8
 """The number of functions that are shown, where not all are asked for."""
 
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """A line with a smaller share of its function's time is not shown, nor is a function with one of the hottest's."""
 
 HOT, WARM = 0.5, 0.1
@@ -28,9 +28,7 @@ def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], ev
         if process != TOGETHER:
             out.print(Text(f"\n{process}", "bold"))
         hottest = found[0].seconds if found else 0.0
-        shown = (
-            found if everything else [each for each in found[:MOST_FUNCTIONS] if each.seconds >= LEAST_SHARE * hottest]
-        )
+        shown = found if everything else [each for each in found[:MAX_FUNCTIONS] if each.seconds >= MIN_SHARE * hottest]
         hidden += len(found) - len(shown)
         for table in shown:
             out.print(_heading(table))
@@ -72,7 +70,7 @@ def _rows(table: LineTable, everything: bool) -> list[Line]:
         share = row.seconds / (table.seconds or 1.0)
         if not table.is_import(row):
             style = "bold red" if share >= HOT else "yellow" if share >= WARM else ""
-            if everything or share >= LEAST_SHARE:
+            if everything or share >= MIN_SHARE:
                 lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{share:.1%}", row.text]))
         elif everything:
             lines.append(("dim", [number, f"{row.hits}", seconds(row.seconds), "", row.text]))
@@ -99,7 +97,7 @@ def print_change(change: LineChange, everything: bool) -> None:
     largest = max((abs(each.seconds) for each in change.functions), default=0.0)
     hidden = 0
     for each in change.functions:
-        if everything or abs(each.seconds) >= LEAST_SHARE * largest:
+        if everything or abs(each.seconds) >= MIN_SHARE * largest:
             out.print(_change_heading(each))
             _print_rows(_changed_rows(each, largest, everything))
         else:
@@ -131,7 +129,7 @@ def _change_heading(change: FunctionChange) -> Text:
 def _changed_rows(change: FunctionChange, largest: float, everything: bool) -> list[Line]:
     lines: list[Line] = [("dim", ["before", "after", "time", "after", "change", ""])]
     for row in change.rows:
-        if everything or abs(row.seconds) >= LEAST_SHARE * largest:
+        if everything or abs(row.seconds) >= MIN_SHARE * largest:
             style = "dim" if row.is_noise else "green" if row.seconds < 0 else "red"
             numbers = [str(side.first) if side else "" for side in (row.before, row.after)]
             times = [seconds(row.before_s) if row.before else "", seconds(row.after_s) if row.after else ""]

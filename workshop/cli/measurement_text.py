@@ -17,11 +17,11 @@ from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
 from workshop.probe.phases import COMPUTING, TRACED, Phase
 
-MOST_FINDINGS = 4
+MAX_FINDINGS = 4
 LINES_OF_A_PHASE = 2
-MOST_CHANGES = 14
+MAX_CHANGES = 14
 WIDEST_NAME = 42
-LEAST_SHARE = 0.05
+MIN_SHARE = 0.05
 """Lines with a smaller share of a step are not in the table."""
 
 WORTH_IT = 1.1
@@ -29,7 +29,7 @@ WORTH_IT = 1.1
 
 
 def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
-    """Print where a step's time goes, line by line, what holds the script up, and what mending it could bring."""
+    """Print where a step's time goes, line by line, what holds the script up, and what fixing it could bring."""
     out, found, causes = console(), diagnosis.measurement, diagnosis.findings
     steps = found.steps
     count = f"{steps.count} step{'s' * (steps.count > 1)}"
@@ -45,7 +45,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print(Text(f"\n{note}"))
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes)}")
-    for number, each in enumerate(causes[:MOST_FINDINGS], start=1):
+    for number, each in enumerate(causes[:MAX_FINDINGS], start=1):
         out.print(_finding(number, each))
     if not causes:
         out.print(f"\n{_as_it_should_be(found.table)}")
@@ -80,7 +80,7 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
         if headroom:
             of_memory = f"{headroom.phases_s.get(phase, sum(headroom.phases_s.values())) / headroom.count * 1e3:.1f}"
         table.add_row(phase, f"{seconds / steps.count * 1e3:.1f}", f"{share:.0%}", length, of_memory)
-        for line in [each for each in lines if each.phase == phase and each.share >= LEAST_SHARE][:LINES_OF_A_PHASE]:
+        for line in [each for each in lines if each.phase == phase and each.share >= MIN_SHARE][:LINES_OF_A_PHASE]:
             place = Text(f"  {Path(line.file).name}:{line.line}", "dim")
             table.add_row(place, Text(f"{line.ms_a_step:.1f}", "dim"), "", Text(line.function[:20], "dim"))
     return table
@@ -94,7 +94,7 @@ def _finding(number: int, finding: Finding) -> Text:
         text.append(f"  {where}{_process(finding)}\n", "not bold")
         text.append(f"       {linecache.getline(finding.file, finding.line or 0).strip()[:72]}", "not bold cyan")
     measured = "measured" if finding.measured else "by its share"
-    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}. Mended: at most {finding.gain:.2f} times as fast"
+    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}. Fixed: at most {finding.gain:.2f} times as fast"
     text.append(f"\n{filled(f'{cost} ({measured}). {finding.words}')}", "not bold")
     return text
 
@@ -135,7 +135,7 @@ def print_changes(changes: list[Change]) -> None:
     table.add_row(Text("ms a step", "bold"), Text("before", "bold"), Text("now", "bold"), "")
     for number in (1, 2):
         table.columns[number].justify = "right"
-    for each in changes[:MOST_CHANGES]:
+    for each in changes[:MAX_CHANGES]:
         faster, slower = each.after_ms < each.before_ms, each.after_ms > each.before_ms
         says = "within the noise" if not each.is_more_than_noise else "less" if faster else "more" if slower else ""
         style = "" if not each.is_more_than_noise else "green" if faster else "red"

@@ -35,7 +35,7 @@ def measure(
 ) -> None:
     """Find out what holds up any training script.
 
-    It names the line, the cause, and the most that mending it could bring.
+    It names the line, the cause, and the most that fixing it could bring.
 
     Example: workshop measure train.py configs/example_config.py
 

@@ -35,7 +35,7 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
         print_json(rows=[dataclasses.asdict(row) for row in rows])
     else:
         print_rows([(row.status, row.name, row.found, row.remedy) for row in rows])
-        print(f"\n{failed} to mend: marked fail above." if failed else "\nReady. What comes next: workshop")
+        print(f"\n{failed} to fix: marked fail above." if failed else "\nReady. What comes next: workshop")
     if failed:
         raise typer.Exit(EXIT_NOT_READY)
     if DEFAULT_SCRIPT.is_file():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workshop.cli.output import filled, plain_table, print_csv, print_json, say, write_file
 from workshop.cli.trace_files import read_traces
-from workshop.cli.trace_tables import LEAST_NAME, MOST_ROWS, NOTHING, short, trace_rows
+from workshop.cli.trace_tables import MAX_ROWS, MIN_NAME, NOTHING, short, trace_rows
 from workshop.profiles.traces.comparison.difference import Change, Difference, compare
 from workshop.profiles.traces.comparison.sentences import TITLES, sentences
 from workshop.profiles.traces.comparison.step_times import TABLES
@@ -66,12 +66,12 @@ def _table(title: str, changes: Sequence[Change], width: int | None) -> str:
         return ""
     if all(change.is_noise for change in changes):
         return f"{title}\n\nnothing but noise; --json has all"
-    shown = changes[:MOST_ROWS]
+    shown = changes[:MAX_ROWS]
     figures = [_figures(change) for change in shown]
     names = [short(change.name) if title == TITLES["kernels"] else change.name for change in shown]
     if width is not None:
         columns = zip(HEADERS[1:], *figures, strict=True)
-        room = max(width - sum(2 + max(map(len, column)) for column in columns), LEAST_NAME)
+        room = max(width - sum(2 + max(map(len, column)) for column in columns), MIN_NAME)
         names = [name if len(name) <= room else f"{name[: room - 1]}…" for name in names]
     rows = [[name, *row] for name, row in zip(names, figures, strict=True)]
     more = f"\n... and {len(changes) - len(shown)} more; --json has all" if len(changes) > len(shown) else ""

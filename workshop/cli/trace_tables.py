@@ -21,13 +21,13 @@ NOTHING_OF = {
 }
 """What is said in the place of one table and those that come with it."""
 
-MOST_ROWS = 10
+MAX_ROWS = 10
 """The number of rows that a table shows in a terminal; JSON and CSV have all."""
 
-LEAST_ROWS = 3
+MIN_ROWS = 3
 """So many of each rank are shown at least."""
 
-LEAST_NAME = 12
+MIN_NAME = 12
 """The number of characters of a name that are shown, however narrow the terminal is."""
 
 
@@ -259,7 +259,7 @@ def _of_each_rank(rows: list[Row]) -> list[Row]:
     by_rank: dict[Any, list[Row]] = {}
     for row in rows:
         by_rank.setdefault(row.get("rank"), []).append(row)
-    most = max(LEAST_ROWS, MOST_ROWS // max(len(by_rank), 1))
+    most = max(MIN_ROWS, MAX_ROWS // max(len(by_rank), 1))
     return [row for each in by_rank.values() for row in each[:most]]
 
 
@@ -276,7 +276,7 @@ def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> 
     widths = [max(len(head.header), *map(len, cells)) for head, *cells in zip(columns, *body, strict=True)]
     for number, column in enumerate(columns):
         if column in SHORTENED:
-            room = max(width - sum(widths) + widths[number] - 2 * (len(columns) - 1), LEAST_NAME)
+            room = max(width - sum(widths) + widths[number] - 2 * (len(columns) - 1), MIN_NAME)
             for row in body:
                 if len(row[number]) > room:
                     row[number] = f"{row[number][: room - 1]}…"

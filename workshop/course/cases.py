@@ -13,7 +13,7 @@ from workshop.errors import WorkshopError
 from workshop.parts import Part
 from workshop.parts.case import Case, find_case, in_order_of, names
 
-MOST_SEEDS = 10_000
+MAX_SEEDS = 10_000
 
 
 def given(part: Part, state: State) -> Part:
@@ -34,7 +34,7 @@ def give(part: Part, state: State, seed: int | None = None) -> Case | None:
         The part with that script; None if all of them are solved.
     """
     known: dict[str, Any] = state.get("parts", part.name) or {}
-    seed = seed or known.get("seed") or random.randint(1, MOST_SEEDS)
+    seed = seed or known.get("seed") or random.randint(1, MAX_SEEDS)
     solved = known.get("solved") or {}
     current = known.get("case")
     if current in names(part) and current not in solved and seed == known.get("seed"):

@@ -124,7 +124,7 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
     """Return how a part has a script run beside its original, with a config if the script takes one."""
     on_device = ["--device", device] if device else []
     original = part.original_script
-    names = {part.solution: "the mended script", part.untouched: "the untouched script"}
+    names = {part.solution: "the fixed script", part.untouched: "the untouched script"}
     contest = Contest(
         subject=part.name,
         original=original,

@@ -73,17 +73,17 @@ def run(data: Path, name: str | None = None, cheats: bool = True, script: str | 
 
 
 def changes(
-    part: Part, folder: Path, data: Path, answer: str = "", unmended: Outcome = Outcome.NOT_YET
+    part: Part, folder: Path, data: Path, answer: str = "", unchanged: Outcome = Outcome.NOT_YET
 ) -> Iterator[Trial]:
     """Try a part's change, with the right answer to its question, if it has one.
 
-    `unmended` is how the check of a script with nothing gained ends.
+    `unchanged` is how the check of a script with nothing gained ends.
     """
     script = folder / part.script
     script.write_bytes(part.untouched.read_bytes())
     yield _try(part, script, "the untouched script", Outcome.NOT_YET, data, folder, answer, "nothing has been changed")
     script.write_text(f"{part.untouched.read_text()}\nFAST = True\n")
-    yield _try(part, script, "the script with nothing gained", unmended, data, folder, answer)
+    yield _try(part, script, "the script with nothing gained", unchanged, data, folder, answer)
     script.write_bytes(part.solution.read_bytes())
     yield _try(part, script, "its solution", Outcome.DONE, data, folder, answer)
 
@@ -123,8 +123,8 @@ def of_case(case: Case, folder: Path, data: Path, cheats: bool) -> Iterator[Tria
     wrong_cause = right.replace(case.cause, other)
     yield _try(case, script, "a wrong line", Outcome.NOT_YET, data, folder, wrong_line, "line 1 is not the one")
     yield _try(case, script, "a wrong cause", Outcome.NOT_YET, data, folder, wrong_cause, f"is not {other}")
-    unmended = Outcome.OTHER_WORK if case.cause == "float64" else Outcome.NOT_YET  # single precision is what is asked
-    yield from changes(case, folder, data, right, unmended)
+    unchanged = Outcome.OTHER_WORK if case.cause == "float64" else Outcome.NOT_YET  # single precision is what is asked
+    yield from changes(case, folder, data, right, unchanged)
     for cheat in sorted((CHEATS / case.name).glob("*.py")) if cheats else []:
         if {"no_results": case.prints or case.writes, "no_wait": case.storage}.get(cheat.stem, True):
             script.write_text(f"{cheat.read_text()}\n\n{case.solution.read_text()}")

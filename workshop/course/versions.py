@@ -13,13 +13,13 @@ TRIED = {
     "line_profiler": ("5.1", "5.1"),
     "nvitop": ("1.4", "1.7"),
     "tqdm": ("4.66", "4.70"),
-    "typer": ("0.20", "0.29"),
+    "typer": ("0.21.2", "0.29"),
     "rich": ("13.7", "15.0"),
     "filelock": ("3.13", "4.2"),
     "numpy": ("1.26", "2.5"),
     "pillow": ("10.0", "13.0"),
     "psutil": ("5.9.8", "7.2"),
-    "py-spy": ("0.4.1", "0.4.3"),
+    "py-spy": ("0.4.3", "0.4.3"),
     "msgspec": ("0.19", "0.22"),
 }
 """The oldest and the newest of each that `.ci/matrix` is made for; benchmarks/README.md says which rows were run."""

@@ -15,7 +15,7 @@ STANDARD_ERRORS = 3.0
 """A difference of more than this many of its standard errors is more than noise: chance alone makes one in 3 of 1000
 measurements."""
 
-LEAST_SHARE = 0.02
+MIN_SHARE = 0.02
 """Lines whose time differs by a smaller share of a step are left out."""
 
 Values = Mapping[str, Any]
@@ -82,7 +82,7 @@ def change_of(name: str, before: list[float], after: list[float]) -> Change:
 def _of_lines(before: Values, after: Values) -> list[Change]:
     """Lines are found again by their text: their numbers change with the lines above them."""
     both = [_by_text(each["lines"]) for each in (before, after)]
-    least_ms = LEAST_SHARE * _of_steps(before, after).before_ms
+    least_ms = MIN_SHARE * _of_steps(before, after).before_ms
     found = []
     for key in dict.fromkeys([*both[0], *both[1]]):
         (before_ms, error_before), (after_ms, error_after) = (each.get(key, (0.0, 0.0)) for each in both)

@@ -1,17 +1,17 @@
-"""What holds a script up: the cause, the line, and the most that mending it can bring."""
+"""What holds a script up: the cause, the line, and the most that fixing it can bring."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from workshop.profiles.stacks import Frame
 
-LEAST_GAIN = 1.05
+MIN_GAIN = 1.05
 """What can bring less is not worth a sentence."""
 
 LITTLE = 0.04
 """What takes a smaller share of a step is not worth a sentence, either."""
 
-MOST_GAIN = 1000.0
+MAX_GAIN = 1000.0
 """A larger gain than this cannot be told from shares of the time."""
 
 BESIDES = 1.25
@@ -36,12 +36,12 @@ TAUGHT_IN = {
     "tiny-operators": 9,
     "slow-rank": 10,
 }
-"""The part of the workshop that teaches how to find and mend it."""
+"""The part of the workshop that teaches how to find and fix it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that holds a script up, and can be mended."""
+    """Something that holds a script up, and can be fixed."""
 
     cause: str
     """A stable name, such as "slow-item"."""
@@ -57,7 +57,7 @@ class Finding:
     share: float
     """The share of a step's time."""
     gain: float
-    """The most that mending it can bring, times as fast."""
+    """The most that fixing it can bring, times as fast."""
     measured: bool
     """Whether the gain has been measured; else it follows from shares of the time."""
     words: str
@@ -79,7 +79,7 @@ def finding(
     path: tuple[Frame, ...] = (),
     process: str = "training",
     besides: float | None = None,
-    max_gain: float = MOST_GAIN,
+    max_gain: float = MAX_GAIN,
     measured: bool = False,
 ) -> Finding:
     """Make a finding about the last line of a path of own frames.
@@ -91,7 +91,7 @@ def finding(
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     function = functions[-1] if functions else frame.name
     besides = besides or (1.0 if measured else BESIDES)
-    gain = min(1.0 + besides * (gain - 1.0), max_gain, MOST_GAIN)
+    gain = min(1.0 + besides * (gain - 1.0), max_gain, MAX_GAIN)
     if part := TAUGHT_IN.get(cause):
         words = f"{words} See part {part}."
     return Finding(
@@ -100,8 +100,8 @@ def finding(
 
 
 def gain_of(before_ms: float, after_ms: float) -> float:
-    """Return how many times as fast a step is that takes another time; `MOST_GAIN` at most."""
-    return min(before_ms / max(after_ms, 1e-9), MOST_GAIN)
+    """Return how many times as fast a step is that takes another time; `MAX_GAIN` at most."""
+    return min(before_ms / max(after_ms, 1e-9), MAX_GAIN)
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:
@@ -109,5 +109,5 @@ def in_order(findings: list[Finding]) -> list[Finding]:
 
     Steps that grow, and a rank that all others wait for, come before: other findings may be made of them.
     """
-    worth = [each for each in findings if each.gain >= LEAST_GAIN]
+    worth = [each for each in findings if each.gain >= MIN_GAIN]
     return sorted(worth, key=lambda each: (each.cause in FIRST, each.gain), reverse=True)

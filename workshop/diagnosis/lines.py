@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from workshop.profiles.stacks import Frame
 
-MOST_OF_IT = 0.6
+MAX_PARENT_SHARE = 0.6
 """A line is left for one that it calls if that one takes this share of it."""
 
 Path = tuple[Frame, ...]
@@ -65,7 +65,7 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
         node.add(path, weight)
     while node.children:
         frame, child = max(node.children.items(), key=lambda item: item[1].weight)
-        if found and _function(frame) not in trunk and child.weight < MOST_OF_IT * node.weight:
+        if found and _function(frame) not in trunk and child.weight < MAX_PARENT_SHARE * node.weight:
             break
         if found and frame.name == "__init__":  # an object is made where one should not be
             break

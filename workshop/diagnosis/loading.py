@@ -26,7 +26,7 @@ HINDERS = 1.25
 IDLE_CORES = 0.6
 """If a smaller share of the cores' time is used, the loading waits for something else, and more can wait at a time."""
 
-MOST_WORKERS = 8
+MAX_WORKERS = 8
 """More workers than this are not tried."""
 
 MEGABYTE = 1e6
@@ -181,7 +181,7 @@ def other_workers(loading: Loading) -> list[int]:
     if not loading.matters:
         return []
     if not workers:
-        most = max(1, min(int(cores()), MOST_WORKERS))
+        most = max(1, min(int(cores()), MAX_WORKERS))
         return [most, 2 * most] if idle else [most, 1]
     found = [workers] * bool(loading.restarts or loading.hinders)
     if loading.busy_share >= BUSY and (idle or 2 * workers <= cores()):
@@ -190,7 +190,7 @@ def other_workers(loading: Loading) -> list[int]:
         found.append(1)
     if loading.hinders or loading.is_moving:
         found.append(0)
-    return list(dict.fromkeys(each for each in found if each <= max(MOST_WORKERS, workers)))
+    return list(dict.fromkeys(each for each in found if each <= max(MAX_WORKERS, workers)))
 
 
 def cores() -> float:

@@ -28,7 +28,7 @@ PROBE = str(Path(probe.__file__).parent)
 TELLS = "_tell"
 """The function of the hooks below which the workshop itself is at work."""
 
-LONGEST_WEIGHT_S = 1.0
+MAX_WEIGHT_S = 1.0
 """A process that was not sampled for longer than this was held up as a whole."""
 
 
@@ -152,7 +152,7 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
             case SettingMade():
                 found.settings.append(event)
     for before, now in pairwise(sorted(taken)):
-        weight_s = min(now - before, LONGEST_WEIGHT_S)
+        weight_s = min(now - before, MAX_WEIGHT_S)
         found.samples += [
             Sample(now, weight_s, pid, role, phase, stacks[stack])
             for role, phase, stack in taken[now]

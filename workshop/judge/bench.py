@@ -21,7 +21,7 @@ from workshop.judge.judged_script import Epoch, JudgedScript
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import NO_LOSS, Evidence, differences, not_reproducible
-from workshop.judge.race import LEAD, MOST_PAIRS, SPREAD, Pair, Result, race
+from workshop.judge.race import LEAD, MAX_PAIRS, SPREAD, Pair, Result, race
 from workshop.judge.verdict import Outcome, Speed, Unseen, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
@@ -37,7 +37,7 @@ ROOM = 1.25
 BEATEN = 1.2
 """A script that is this many times as fast as the solution says that the solution's speed was measured badly."""
 
-LEAST_HIDDEN = 0.1
+MIN_HIDDEN = 0.1
 """With a smaller share of the copy time under kernels, nothing overlaps: a part of the prefetcher is missing."""
 
 SURE = 1.5
@@ -350,7 +350,7 @@ class Bench:
         name = self.contest.original.name
         hidden = f"{hidden_after:.0%} of the copy time is hidden under kernels, in {name} {hidden_before:.0%}"
         step = f"a step takes {after_ms:.1f} ms, in {name} {before_ms:.1f} ms: {before_ms / after_ms:.2f} times as fast"
-        outcome = Outcome.DONE if hidden_after >= LEAST_HIDDEN else Outcome.NOT_YET
+        outcome = Outcome.DONE if hidden_after >= MIN_HIDDEN else Outcome.NOT_YET
         return Verdict(self.subject, outcome, (*notes, hidden, step))
 
     def _speed(self, result: Result, before: list[Epoch], after: list[Epoch], solution_ratio: float | None) -> Speed:
@@ -407,7 +407,7 @@ class Bench:
             because = f"the pairs of epochs were {_range(result)} times as fast: there may be no gain at all"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
         if result.faster is None:
-            end = "" if speed.pairs == MOST_PAIRS else ", and the time is over"
+            end = "" if speed.pairs == MAX_PAIRS else ", and the time is over"
             because = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
             return Verdict(self.subject, Outcome.UNDECIDED, (because, f"{says}; {asked}", *notes), speed, advice())
         if result.faster:
@@ -453,7 +453,7 @@ def _range(result: Result) -> str:
 def _how_far(pairs: Sequence[Pair], target: float) -> str:
     """Say how far a race is, and how long it takes if it goes on as it has gone so far."""
     result = Result(target, tuple(pairs))
-    left = max(1, min(LEAD - abs(result.lead), MOST_PAIRS - len(pairs)))
+    left = max(1, min(LEAD - abs(result.lead), MAX_PAIRS - len(pairs)))
     left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)
-    so_far = f"pair {len(pairs)} of at most {MOST_PAIRS}: {result.ratio:.2f} times as fast so far"
+    so_far = f"pair {len(pairs)} of at most {MAX_PAIRS}: {result.ratio:.2f} times as fast so far"
     return f"{so_far}; {left_s:.0f} s left at least"

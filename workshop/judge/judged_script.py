@@ -24,7 +24,7 @@ from workshop.probe.settings import JudgedRun
 from workshop.processes.script import Script, ScriptError
 from workshop.processes.seen import sightings
 
-MOST_REPEATED = 60
+MAX_REPEATED = 60
 """The number of recorded transforms that are applied again at a time."""
 
 
@@ -137,7 +137,7 @@ class JudgedScript(Script):
             ScriptError: the script has ended.
         """
         names = sorted(map(str, files))
-        names = random.sample(names, min(len(names), MOST_REPEATED))
+        names = random.sample(names, min(len(names), MAX_REPEATED))
         return dict(zip(map(Path, names), self._ask(Repeat(names), answers=len(names)), strict=True))
 
     def _ask(self, message: Any, answers: int) -> list[Any]:

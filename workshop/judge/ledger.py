@@ -36,7 +36,7 @@ BLANK = 0.05
 
 _KINDS = {kind.__name__: kind for kind in Event.__subclasses__()}
 
-MOST_TRACED = 1000
+MAX_TRACED = 1000
 """The number of pictures that are followed back; of more pictures, a sample is taken."""
 
 
@@ -155,8 +155,8 @@ class Ledger:
     def traced(self) -> list[TracedPicture]:
         """The pictures that entered the model, with their origins; of many pictures, some chosen by chance."""
         pictures = [(forward, row) for forward in self.forwards for row in range(forward.pictures.shape[0])]
-        if len(pictures) > MOST_TRACED:
-            pictures = random.sample(pictures, MOST_TRACED)
+        if len(pictures) > MAX_TRACED:
+            pictures = random.sample(pictures, MAX_TRACED)
         found = []
         for forward, row in pictures:
             picture = values_of(forward.pictures)[row]

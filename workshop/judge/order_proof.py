@@ -13,7 +13,7 @@ import numpy as np
 from workshop.judge.epochs import epochs, forwards_in
 from workshop.judge.ledger import Ledger
 
-FEWEST = 10
+MIN_COUNT = 10
 """With fewer items that can be told from each other, nothing is said."""
 
 SAME_ORDER = 0.9
@@ -96,7 +96,7 @@ def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
     for of_run in by_run.values():
         for before, after in combinations(of_run, 2):
             common = set(chain(*before)) & set(chain(*after))
-            if len(common) >= FEWEST:
+            if len(common) >= MIN_COUNT:
                 yield _likeness(*([[each for each in batch if each in common] for batch in e] for e in (before, after)))
 
 
@@ -108,6 +108,6 @@ def _likeness(before: list[list[Any]], after: list[list[Any]]) -> _Likeness:
     order = float(np.corrcoef(np.arange(len(places)), places)[0, 1])
     pairs = sum(math.comb(len(batch), 2) for batch in after)
     both = sum(math.comb(n, 2) for batch in after for n in Counter(batch_of[item] for item in batch).values())
-    company = both / pairs if pairs >= FEWEST else 0.0
+    company = both / pairs if pairs >= MIN_COUNT else 0.0
     succession = mean(abs(one - other) == 1 for one, other in pairwise(places))
     return _Likeness(len(places), order, company, succession)

@@ -35,7 +35,7 @@ from workshop.judge.verdict import Unseen
 from workshop.probe.events import StepTaken
 from workshop.probe.messages import Recomputation, Repetition
 
-LEAST_SIZE = 0.9
+MIN_SIZE = 0.9
 """Inputs that differ in size may be so much smaller on the average than those of the original."""
 
 LOSS_TOLERANCE = 1e-3
@@ -169,7 +169,7 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
 def _check_sizes(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Where inputs differ in size, as padded sentences do: check that they are not smaller on the average."""
     usual, size = (mean(math.prod(forward.shape[1:]) for forward in each.forwards) for each in (original, candidate))
-    if size < LEAST_SIZE * usual:
+    if size < MIN_SIZE * usual:
         yield f"the model's inputs have {size:.0f} values on the average, the original's {usual:.0f}"
 
 

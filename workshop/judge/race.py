@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import mean, median, stdev
 
 LEAD = 3
-MOST_PAIRS = 15
+MAX_PAIRS = 15
 
 SPREAD = 10.0
 """While the upper end of the 95 % interval is more than this times its lower end, nothing is decided."""
@@ -111,5 +111,5 @@ def race(
         on_pair(pairs)
         result = Result(target, tuple(pairs))
         elapsed_s, enough = time.monotonic() - begin, len(pairs) >= LEAD
-        if result.faster is not None or len(pairs) == MOST_PAIRS or (enough and elapsed_s + longest_s > budget_s):
+        if result.faster is not None or len(pairs) == MAX_PAIRS or (enough and elapsed_s + longest_s > budget_s):
             return result

@@ -10,7 +10,7 @@ from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import LineTable
 from workshop.profiles.statements import Row
 
-LEAST_HEAT = 0.001
+MIN_HEAT = 0.001
 """A line with a smaller share of the hottest function's time is not coloured, nor is such a function listed first."""
 
 
@@ -45,7 +45,7 @@ def page(profile: LineProfile, groups: Mapping[str, Sequence[LineTable]], whole:
 
 def fragment(table: LineTable) -> str:
     """Return the source of one function as HTML for a notebook."""
-    return f"<style>{_style()}</style>{_listing([table], LEAST_HEAT * table.function.seconds, {})}"
+    return f"<style>{_style()}</style>{_listing([table], MIN_HEAT * table.function.seconds, {})}"
 
 
 def _style() -> str:
@@ -55,7 +55,7 @@ def _style() -> str:
 
 def _process(found: Sequence[LineTable], number: int, whole: bool) -> str:
     """List the functions that ran in a process, and the files with their lines, the hottest first."""
-    least_s = LEAST_HEAT * found[0].seconds
+    least_s = MIN_HEAT * found[0].seconds
     entries = [
         f'<li><a href="#s{number}-f{place}">{escape(table.function.title)}</a> '
         f'<span class="quiet">{_time(table.seconds)}</span></li>'

@@ -1,7 +1,7 @@
 """A case: one of the many scripts of a part in which each participant gets another one.
 
     part11/cases/whale_calls/whale_calls.py   the script as it is handed out, with one fault
-    part11/cases/whale_calls/mended.py        the same work without the fault
+    part11/cases/whale_calls/fixed.py        the same work without the fault
     part11/cases/whale_calls/case.toml        the fault, the hints and what is said in the end: see `Case`
 
 Nothing else knows of a case: a new one is a new folder.
@@ -24,7 +24,7 @@ from workshop.parts import Part, find_part
 class Case(Part):
     """A part with one of its scripts.
 
-    What is asked for is the same work in hardly more time than the mended script takes, so that script is the original.
+    What is asked for is the same work in hardly more time than the fixed script takes, so that script is the original.
     """
 
     case: str = ""
@@ -37,7 +37,7 @@ class Case(Part):
     """Pieces of text; a line of the script that has one of them is a right answer."""
 
     prints: tuple[str, ...] = ()
-    """What a script must print in its first hundred steps: a result that mending must not leave out."""
+    """What a script must print in its first hundred steps: a result that fixing must not leave out."""
 
     writes: tuple[str, ...] = ()
     """The files that it must write in its first hundred steps, below the folder that it runs in."""
@@ -59,12 +59,12 @@ class Case(Part):
     @property
     def solution(self) -> Path:
         """The script without the fault."""
-        return self.home / "mended.py"
+        return self.home / "fixed.py"
 
     @property
     def solution_name(self) -> str:
         """What the script without the fault is called in the text of a comparison."""
-        return f"{self.script} mended"
+        return f"{self.script} fixed"
 
     @property
     def untouched(self) -> Path:
@@ -87,7 +87,7 @@ class Case(Part):
         return {number for number, line in lines if any(piece in line for piece in self.lines)}
 
     def check(self, bench: Any) -> Verdict:
-        """Judge the change on a bench that has the participant's script and the mended one ready."""
+        """Judge the change on a bench that has the participant's script and the fixed one ready."""
         verdict: Verdict = runpy.run_path(str(self.folder / "check.py"))["check"](bench, self)
         return verdict
 

@@ -19,7 +19,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.observations import BackwardPass, WireFrame
 from workshop.probe.stack_sampler import line_of
 
-MOST_OPERATIONS = 20_000
+MAX_OPERATIONS = 20_000
 """A graph with more operations is cut at this number."""
 
 MANY_TIMES = 16
@@ -132,7 +132,7 @@ def _graph(tensors: list[Any]) -> list[Any]:
     """All operations that a backward pass from these tensors runs."""
     found: dict[Any, None] = {}
     ahead = [tensor.grad_fn for tensor in tensors if isinstance(tensor, torch.Tensor) and tensor.grad_fn]
-    while ahead and len(found) < MOST_OPERATIONS:
+    while ahead and len(found) < MAX_OPERATIONS:
         node = ahead.pop()
         if node not in found:
             found[node] = None

@@ -60,7 +60,7 @@ MAX_EPOCH_S = 20.0
 MIN_STEPS = 3
 """An epoch that has more steps than that ends after so many seconds, but not before so many steps."""
 
-MOST_PARAMETERS = 64
+MAX_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
 
 NO_SIGNATURES = Signatures((0, 0), b"")
@@ -367,7 +367,7 @@ class EvidenceKeeper(Listener):
             self.events.write(OtherOptimizer, **other)
         for step in [*self.steps, self.step]:
             if step.forwards or step.parameter is not None:
-                some = None if step.parameter is None else tuple(step.parameter.flatten()[:MOST_PARAMETERS].tolist())
+                some = None if step.parameter is None else tuple(step.parameter.flatten()[:MAX_PARAMETERS].tolist())
                 self.events.write(
                     StepTaken,
                     forwards=tuple(each.fetch() for each in step.forwards),

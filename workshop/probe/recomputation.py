@@ -20,7 +20,7 @@ _Gradient: TypeAlias = torch.Tensor | None
 NUDGES = 3
 """So many times the noise of rounding is tried."""
 
-LEAST_NOISE = 2**-24
+MIN_NOISE = 2**-24
 """Of a gradient, relative to its length: half a unit in the last place."""
 
 
@@ -65,7 +65,7 @@ def recompute(
     tried = [_computed(shares, records[0], model, loss) for shares in _ways_to_share(records)]
     best = min(tried, key=lambda each: _length(_differences(each.gradients, recorded)))
     off = _lengths(_differences(best.gradients, recorded))
-    noise = [LEAST_NOISE * length for length in _lengths(best.gradients)]
+    noise = [MIN_NOISE * length for length in _lengths(best.gradients)]
     for _ in range(NUDGES if any(off) else 0):
         nudged = _computed(best.shares, records[0], model, loss, nudge=_rounding(records[0]))
         noise = list(map(max, noise, _lengths(_differences(best.gradients, nudged.gradients))))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
-MOST_VALUES = 4096
+MAX_VALUES = 4096
 """The number of values of a tensor that are kept of what a step has made of it, for the most part."""
 
 
@@ -106,7 +106,7 @@ def some_values(parameters: Sequence[nn.Parameter], optimizers: Sequence[Optimiz
 def some_of(tensor: torch.Tensor) -> torch.Tensor:
     """Some values of a tensor, evenly spaced."""
     flat = tensor.detach().flatten()
-    return flat[:: -(-flat.numel() // MOST_VALUES) or 1].clone()
+    return flat[:: -(-flat.numel() // MAX_VALUES) or 1].clone()
 
 
 def _clones(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:

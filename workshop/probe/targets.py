@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 
-MOST_OF_AN_ITEM = 256
+MAX_VALUES_OF_ITEM = 256
 """The number of targets of an item that are looked at, if it has many."""
 
-MOST_TARGETS = 4096
+MAX_TARGETS = 4096
 """The number of values of a target tensor that are noted."""
 
 
@@ -19,7 +19,7 @@ def values_of_items(targets: torch.Tensor, items: int) -> tuple[Any, ...]:
     """
     if targets.ndim > 1 and len(targets) == items:
         rows = targets.flatten(1)
-        rows = rows[:, :: max(1, rows.shape[1] // MOST_OF_AN_ITEM)].cpu().double()
+        rows = rows[:, :: max(1, rows.shape[1] // MAX_VALUES_OF_ITEM)].cpu().double()
         sums = (rows * torch.arange(1.0, rows.shape[1] + 1, dtype=torch.float64).sqrt()).sum(1)
-        return tuple(float(f"{value:.6g}") for value in sums[:MOST_TARGETS].tolist())
-    return tuple(targets.flatten()[:MOST_TARGETS].tolist())
+        return tuple(float(f"{value:.6g}") for value in sums[:MAX_TARGETS].tolist())
+    return tuple(targets.flatten()[:MAX_TARGETS].tolist())

@@ -20,7 +20,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
 
 ROUNDS = 7
-LONGEST_S = 4.0
+MAX_DURATION_S = 4.0
 """A trial ends after so many rounds or seconds; the first round does not count."""
 
 SMALL_OPERATORS = 500
@@ -209,7 +209,7 @@ def _copy(model: nn.Module) -> nn.Module:
 def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:
     """Return the median seconds of two passes that take turns."""
     seconds: tuple[list[float], list[float]] = [], []
-    give_up = _monotonic() + LONGEST_S
+    give_up = _monotonic() + MAX_DURATION_S
     for round_ in range(ROUNDS):
         for run, of_run in zip((as_it_is, changed), seconds, strict=True):
             begin = _monotonic()

@@ -28,7 +28,7 @@ SAME_FUNCTION = 0.5
 DISTINCT = 8
 """The number of characters from which on a statement may be found again in another place."""
 
-MOST_PAIRS = 10_000
+MAX_PAIRS = 10_000
 """Where more pairs of statements would have to be compared, none was merely changed."""
 
 T = TypeVar("T")
@@ -192,7 +192,7 @@ def _without(units: Sequence[Unit], taken: Collection[Unit]) -> list[Unit]:
 
 def _changed(old: Sequence[Unit], new: Sequence[Unit]) -> Iterator[tuple[Unit, Unit]]:
     """Yield the statements of a gap that are similar, and to nothing else; they come in the same order."""
-    if len(old) * len(new) <= MOST_PAIRS:
+    if len(old) * len(new) <= MAX_PAIRS:
         alike = {(i, j): _similarity(one.text, two.text) for i, one in enumerate(old) for j, two in enumerate(new)}
         for i, j in _longest_rising(sorted(_clear(alike, ALIKE))):
             yield old[i], new[j]

@@ -11,7 +11,7 @@ from workshop.profiles.line_profile import Function, Line
 from workshop.profiles.sample_groups import WAITING
 from workshop.profiles.stacks import Frame, Recording
 
-LEAST_WAITING = 0.1
+MIN_WAITING = 0.1
 """The least share of waiting samples in a recording with idle threads: a progress bar's thread alone takes more."""
 
 
@@ -54,7 +54,7 @@ def why_of_another_script(path: Path, recording: Recording, script: Path) -> str
 def shows_waiting(recording: Recording, script: Path) -> bool:
     """Return whether the recording contains the samples of idle threads."""
     waiting = sum(stack.samples for stack in recording.stacks if stack.frames and _waits(stack.frames[-1], script))
-    return waiting >= LEAST_WAITING * recording.samples
+    return waiting >= MIN_WAITING * recording.samples
 
 
 def as_function(recording: Recording, script: Path) -> Function:

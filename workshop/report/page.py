@@ -9,10 +9,10 @@ from typing import Any
 from workshop import html_page
 from workshop.probe.phases import Phase
 
-MOST_STEPS = 2000
+MAX_STEPS = 2000
 """Of more steps, the longest of some in a row stands for all of them."""
 
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """Lines with a smaller share of a step are shown only beside others."""
 
 AROUND = 3
@@ -87,7 +87,7 @@ def _phases(steps: Values) -> Iterable[str]:
 
 def _steps(durations_s: list[float]) -> str:
     """Draw a point for each step, from 0 to the longest."""
-    together = -(-len(durations_s) // MOST_STEPS)
+    together = -(-len(durations_s) // MAX_STEPS)
     chunks = [durations_s[begin : begin + together] for begin in range(0, len(durations_s), together)]
     longest = max(durations_s, default=1.0)
     width = 1000 / max(len(chunks), 1)
@@ -117,7 +117,7 @@ def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterable[str]:
     marked = {(each["file"], each["line"]) for each in found["findings"]}
     for file, of_lines in of_files.items():
         shares = {number: sum(each["share"] for each in lines) for number, lines in of_lines.items()}
-        wanted = {number for number, share in shares.items() if share >= LEAST_SHARE}
+        wanted = {number for number, share in shares.items() if share >= MIN_SHARE}
         if not wanted or file not in sources:
             continue
         rows, before = [], 0

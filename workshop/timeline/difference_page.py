@@ -14,7 +14,7 @@ from workshop.profiles.traces.ranks import Traces
 from workshop.timeline.lanes import lanes
 from workshop.timeline.page import timeline
 
-MOST_CHANGES = 20
+MAX_CHANGES = 20
 """The number of rows that a table shows."""
 
 HEADERS = ("name", "before ms", "after ms", "change ms", "± ms", "")
@@ -60,8 +60,8 @@ def _tables(difference: Difference) -> Iterator[str]:
     for name, changes in difference.tables.items():
         if changes:
             head = "".join(f"<th>{header}</th>" for header in HEADERS)
-            rows = "".join(map(_row, changes[:MOST_CHANGES]))
-            more = len(changes) - MOST_CHANGES
+            rows = "".join(map(_row, changes[:MAX_CHANGES]))
+            more = len(changes) - MAX_CHANGES
             note = f'<p class="quiet">{more} more changed less, or within noise.</p>' if more > 0 else ""
             table = f'<div class="scrolled"><table class="changes"><tr>{head}</tr>{rows}</table></div>'
             yield f"<section><h2>{escape(TITLES[name])}</h2>{table}{note}</section>"

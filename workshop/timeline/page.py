@@ -12,7 +12,7 @@ from workshop.profiles.traces.findings import Finding
 from workshop.profiles.traces.ranks import Traces
 from workshop.timeline.lanes import KINDS, Lanes, lanes
 
-MOST_EVENTS = 200_000
+MAX_EVENTS = 200_000
 """The most events that a page shows, which are the longest ones; the number of the others is named."""
 
 BARS = {
@@ -31,7 +31,7 @@ BARS = {
 }
 """The title of each chart, and the columns of its table with their colours, by the name of the table."""
 
-MOST_BARS = 24
+MAX_BARS = 24
 
 HEADING = "What it costs, of the whole time"
 
@@ -51,7 +51,7 @@ def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:
     for name, (title, columns) in BARS.items():
         rows = tables.get(name, [])
         if rows:
-            bars = "".join(_bar(row, columns) for row in rows[:MOST_BARS])
+            bars = "".join(_bar(row, columns) for row in rows[:MAX_BARS])
             keys = "".join(
                 f'<span><i style="background:{colour}"></i>{escape(_plain(column))}</span>'
                 for column, colour in columns.items()
@@ -92,7 +92,7 @@ def timeline(rows: list[tuple[Lanes, int]]) -> Row:
     """Return the longest events of all rows, as the script of the page reads them, with times since a begin in ns."""
     durations = np.concatenate([row.dur for row, _ in rows] or [np.empty(0, np.int64)])
     kept = np.zeros(len(durations), bool)
-    kept[np.argsort(-durations, kind="stable")[:MOST_EVENTS]] = True
+    kept[np.argsort(-durations, kind="stable")[:MAX_EVENTS]] = True
     of_rows = np.split(kept, np.cumsum([len(row.dur) for row, _ in rows])[:-1]) if rows else []
     shown = [
         timeline_row(row.only(here), begin) for (row, begin), here in zip(rows, of_rows, strict=True) if here.any()

@@ -1,4 +1,4 @@
-"""Goes backward in every second step only. The mended script of a case follows."""
+"""Goes backward in every second step only. The fixed script of a case follows."""
 
 import itertools
 

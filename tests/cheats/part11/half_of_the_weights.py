@@ -1,4 +1,4 @@
-"""Gives the optimizer half of the tensors only. The mended script of a case follows."""
+"""Gives the optimizer half of the tensors only. The fixed script of a case follows."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Computes in bfloat16. The mended script of a case follows."""
+"""Computes in bfloat16. The fixed script of a case follows."""
 
 import torch
 

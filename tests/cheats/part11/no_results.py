@@ -1,4 +1,4 @@
-"""Prints nothing, and writes no file. The mended script of a case follows."""
+"""Prints nothing, and writes no file. The fixed script of a case follows."""
 
 import builtins
 import gzip

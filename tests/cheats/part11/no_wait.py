@@ -1,4 +1,4 @@
-"""Does not wait for the slow storage. The mended script of a case follows."""
+"""Does not wait for the slow storage. The fixed script of a case follows."""
 
 import time
 

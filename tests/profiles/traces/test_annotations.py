@@ -41,7 +41,7 @@ def test_the_innermost_annotation_of_a_kernel(trace: Any) -> None:
     assert names == ["forward", "loss", "loss", ""]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8), st.integers(0, 1)), min_size=1, max_size=12))
 def test_what_is_inside_what(trace: Any, times: list[tuple[int, int, int]]) -> None:
     events = trace(*(event("cpu_op", "op", ts, dur) | {"tid": tid} for ts, dur, tid in times)).events

@@ -36,7 +36,7 @@ def _exact(difference: Difference, table: str) -> Fraction:
     return total
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), ranks=st.integers(1, 3))
 def test_the_terms_sum_up_to_the_difference_of_a_step(seed: int, ranks: int, tmp_path: Any) -> None:
     before = {0: read(write(tmp_path / "before.json", made_up(seed)))}

@@ -121,7 +121,7 @@ def test_an_allocation_that_cannot_be_read_is_counted(trace: Callable[..., Trace
 MOVES = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 100), st.booleans()), max_size=40)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=MOVES, before=st.integers(0, 500))
 def test_as_an_allocator_that_keeps_books(moves: Any, before: int, tmp_path: Path) -> None:
     """Addresses are used again, some releases are not recorded, and some are of what was allocated before."""
@@ -151,7 +151,7 @@ def test_as_an_allocator_that_keeps_books(moves: Any, before: int, tmp_path: Pat
     assert [row["peak(bytes)"] for row in memory.peaks(found)] == [most[0]] * bool(most[0])
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.integers(0, 20)), max_size=12), st.integers(0, 1))
 def test_the_operators_around_a_time(tmp_path: Path, intervals: list[tuple[int, int, int]], thread: int) -> None:
     """Among operators that are inside each other or apart, as those of a thread are."""

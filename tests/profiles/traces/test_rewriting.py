@@ -26,11 +26,11 @@ def test_everything_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_marked_events_are_those_of_the_columns(tmp_path: Path) -> None:
     """Of a damaged file, too: the events that cannot be read have no position."""
-    mended = event("cpu_op", "an odd name", 5, 1) | {"pid": {"no": "number"}}
+    fixed = event("cpu_op", "an odd name", 5, 1) | {"pid": {"no": "number"}}
     parts = [
         json.dumps(event("kernel", "k", 1, 2, stream=7, correlation=4)),
         '{"ph": "X", "ts": "never", "dur": 7, "name": "lost"}',
-        json.dumps(mended),
+        json.dumps(fixed),
         '{"ph": "X", "name": "not "escaped"", "cat": "cpu_op", "ts": 1694039959117385.123, "dur": 0.5, "args": 3}',
         json.dumps({"ph": "s", "id": 3, "ts": 4, "name": "flow"}),
         json.dumps(event("user_annotation", "forward", 1, 9)),

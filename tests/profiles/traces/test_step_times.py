@@ -14,7 +14,7 @@ from workshop.profiles.traces.operators import operators
 from workshop.profiles.traces.steps import traced_steps
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), by_step=st.booleans())
 def test_phases_and_operators_sum_up_to_each_step(seed: int, by_step: bool, tmp_path: Path) -> None:
     traces = {rank: read(write(tmp_path / f"{rank}.json", made_up(seed + rank))) for rank in range(2)}
@@ -44,7 +44,7 @@ def test_self_times_are_those_of_the_operators(trace: Any) -> None:
     assert times[f"{NO_OPERATOR}data wait"].tolist() == [20_000, 20_000]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(times=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=20))
 def test_of_operators_that_overlap_the_latest_runs(times: list[tuple[int, int]], trace: Any) -> None:
     """As when each is painted over those that began before it, and a shorter one over a longer one."""

@@ -24,7 +24,7 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ARGUMENTS, inner), max_leaves=5
 )
 KEYS = st.sampled_from(["name", "cat", "ts", "dur", "pid", "tid", "args", "ph"])
-any_trace = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+any_trace = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def columns(trace: Trace) -> list[list[int]]:

@@ -10,7 +10,7 @@ from workshop.profiles.traces import load, read
 from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.recording.output_paths import TRACES
 
-LEAST_BEHIND = 0.1
+MIN_BEHIND = 0.1
 """A rank is slow if it works longer than the quickest one by at least this share of a step."""
 
 
@@ -49,7 +49,7 @@ def judge_slow_rank(question: Question) -> Verdict:
             missing = f"the ranks in {folder.name} exchange nothing: record once they train one model"
             continue
         behind = table[0]["behind(us)"] / table[0]["step(us)"]
-        if behind < LEAST_BEHIND:
+        if behind < MIN_BEHIND:
             found = f"no rank in {folder.name} is much slower than the others ({behind:.0%} of a step)"
             missing = f"{found}: record with configs/bad_node_config.py, when the machine is quiet"
             continue

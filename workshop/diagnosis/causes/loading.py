@@ -3,7 +3,7 @@
 from functools import partial
 
 from workshop.diagnosis.change import change_of
-from workshop.diagnosis.findings import LEAST_GAIN, LITTLE, Finding, finding, gain_of
+from workshop.diagnosis.findings import LITTLE, MIN_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
 from workshop.diagnosis.measured_steps import MeasuredSteps
@@ -17,7 +17,7 @@ NEARLY = 1.2
 """Numbers of workers that differ by less than this are as good as each other."""
 
 DOMINATES = 0.6
-"""A line of this share of the loading is the one to mend; else there are several, and more workers help them all."""
+"""A line of this share of the loading is the one to fix; else there are several, and more workers help them all."""
 
 OF_LOADING = 1.05
 """The loading costs hardly more than what was seen: the steps without any of it, or with another, were measured."""
@@ -29,7 +29,7 @@ def loading_findings(measurement: Measurement) -> list[Finding]:
     if not loading.matters:
         return []
     lines = _lines(loading)
-    settings = [each for each in _other_settings(loading) if each.gain >= LEAST_GAIN]
+    settings = [each for each in _other_settings(loading) if each.gain >= MIN_GAIN]
     if settings and settings[0].gain > NEARLY and _distorts(settings[0], loading):
         return settings
     dominates = any(each.share > DOMINATES * loading.share for each in lines)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workshop.diagnosis.findings import LITTLE, MOST_GAIN, Finding, finding, gain_of
+from workshop.diagnosis.findings import LITTLE, MAX_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.lines import HotLine, Path, hottest, trunk_of
 from workshop.diagnosis.measured_steps import MeasuredSteps
 from workshop.diagnosis.measurement import Measurement
@@ -17,7 +17,7 @@ from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
-MOST_LINES = 3
+MAX_LINES = 3
 
 SELDOM = 0.67
 """A line that is in no larger share of the steps is in every k-th of them, if it takes long enough to be seen."""
@@ -34,7 +34,7 @@ STILL_GROWS = 1.3
 SMALL_REST = 0.2
 """Of a smaller share of the steps it cannot be told whether it grows."""
 
-FEWEST_TO_GROW = 12
+MIN_STEPS_TO_GROW = 12
 """The number of steps in which a trend can be told from chance."""
 
 
@@ -153,7 +153,7 @@ def _besides(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     besides = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
     ahead = [replace(each, path=_before_model(each.path)) for each in besides if not timeline.computes(each)]
     found: list[Finding] = []
-    for _ in range(MOST_LINES):
+    for _ in range(MAX_LINES):
         line = timeline.hottest(ahead)
         if line is None or timeline.share(line.weight) < LITTLE:
             break
@@ -225,7 +225,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
     """Steps that take longer and longer for the same work, and the line that does."""
     work = timeline.work
     durations = np.array(timeline.steps.durations_s) / work
-    if len(durations) < FEWEST_TO_GROW:
+    if len(durations) < MIN_STEPS_TO_GROW:
         return []
     quarters = [float(np.median(each)) for each in np.array_split(durations, 4)]
     shortest = [float(each.min()) for each in np.array_split(durations, 4)]  # what a busy machine does not make longer
@@ -244,7 +244,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
     mean = durations.mean()
     spent = sum(each.weight_s / work[each.step] for each in timeline.samples if line.holds(each.path)) / len(durations)
     a_step = (quarters[3] - quarters[0]) / (0.75 * len(durations))
-    before = max(float(np.median(durations[:5])) - a_step * timeline.steps.first_step, mean / MOST_GAIN)
+    before = max(float(np.median(durations[:5])) - a_step * timeline.steps.first_step, mean / MAX_GAIN)
     at_first = (before + max(before, mean - spent)) / 2  # between what the trend says, and what the line itself takes
     grown = mean - at_first
     return [

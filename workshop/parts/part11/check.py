@@ -1,4 +1,4 @@
-"""Part 11: the same work as the mended script, its printed results and files included, in hardly more time."""
+"""Part 11: the same work as the fixed script, its printed results and files included, in hardly more time."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Unseen
 
-FEWEST = 8
+MIN_DRAWS = 8
 """The dimension of SU(3): so many real numbers make a matrix."""
 
-FEWEST_STEPS = 8
+MIN_STEPS = 8
 """Of fewer steps, nothing is said."""
 
 WORDS = 624
@@ -30,13 +30,13 @@ def too_few(ledger: Ledger) -> Iterator[str]:
         ledger: what a script did on a CPU.
     """
     forwards = [forward for forward in ledger.forwards if forward.random_state]
-    if len(forwards) < FEWEST_STEPS:
+    if len(forwards) < MIN_STEPS:
         return
     links = int(np.prod(forwards[0].shape[:-2]))
     states = [forward.random_state or b"" for forward in forwards]
-    counts = [words_between(before, after, most=4 * FEWEST * links) for before, after in pairwise(states)]
+    counts = [words_between(before, after, most=4 * MIN_DRAWS * links) for before, after in pairwise(states)]
     for part in counts, counts[len(counts) // 2 :]:
-        asked = FEWEST * links * (len(part) - 2)
+        asked = MIN_DRAWS * links * (len(part) - 2)
         if not any(counts):
             first = forwards[0]
             if first.random_seed is not None and words_drawn(first.random_seed, states[0], most=asked) >= asked:

@@ -11,13 +11,13 @@ from itertools import chain, islice, pairwise
 import torch
 from torch import Tensor
 
-MOST_ERROR = 1e-5
+MAX_ERROR = 1e-5
 """The largest error of an entry of U U^H - 1, and of the determinant; rounding to complex64 makes a tenth of it."""
 
-MOST_DEVIATIONS = 5.5
+MAX_DEVIATIONS = 5.5
 """The number of standard errors that a mean may be off; of honest draws, one mean in 26 million is off by more."""
 
-MOST_EQUAL = 1e-3
+MAX_EQUAL = 1e-3
 """The share of matrices that may have the same trace as another one; of honest draws, fewer than 1e-4 do."""
 
 
@@ -37,12 +37,12 @@ def complaints(batches: Sequence[Tensor]) -> Iterator[str]:
 
 def _not_special_unitary(links: Sequence[Tensor]) -> Iterator[str]:
     error = max(float((each @ each.mH - torch.eye(3)).abs().max()) for each in links)
-    if not error <= MOST_ERROR:  # nan, too
+    if not error <= MAX_ERROR:  # nan, too
         which = f"of a step's {links[0].shape[:-2].numel()} matrices"
-        yield f"links are not unitary: {which}, U U^H is off 1 by {error:.1e}; asked is {MOST_ERROR:g}"
+        yield f"links are not unitary: {which}, U U^H is off 1 by {error:.1e}; asked is {MAX_ERROR:g}"
     error = max(float((torch.linalg.det(each) - 1).abs().max()) for each in links)
-    if not error <= MOST_ERROR:
-        yield f"links are not of SU(3): a determinant is off 1 by {error:.1e}; asked is {MOST_ERROR:g}"
+    if not error <= MAX_ERROR:
+        yield f"links are not of SU(3): a determinant is off 1 by {error:.1e}; asked is {MAX_ERROR:g}"
 
 
 def _repeated(links: Sequence[Tensor]) -> Iterator[str]:
@@ -52,7 +52,7 @@ def _repeated(links: Sequence[Tensor]) -> Iterator[str]:
     angle = ((trace.angle() + third / 2) % third - third / 2).abs()  # the same for all of these
     values = torch.stack([trace.abs() * angle.cos(), trace.abs() * angle.sin()], 1)
     equal = 1 - len(torch.unique((values * 1e5).round(), dim=0)) / len(values)
-    if equal > MOST_EQUAL:
+    if equal > MAX_EQUAL:
         yield f"{equal:.0%} of the links of {len(links)} steps are not drawn: they are those of another place, or step"
 
 
@@ -86,5 +86,5 @@ def _not_uniform(matrices: Tensor) -> Iterator[str]:
     means |= {f"E |U_{row}{column}|^2": (entries[:, row, column], 1 / 3) for row in range(3) for column in range(3)}
     for name, (values, right) in means.items():
         mean, error = float(values.mean()), float(values.std()) / len(values) ** 0.5
-        if not abs(mean - right) <= MOST_DEVIATIONS * error + 1e-9:
+        if not abs(mean - right) <= MAX_DEVIATIONS * error + 1e-9:
             yield f"{name} is {mean:.3f} +- {error:.3f}; of links drawn from Haar's measure on SU(3) it is {right:.3g}"

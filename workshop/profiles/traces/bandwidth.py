@@ -11,7 +11,7 @@ from workshop.profiles.traces.trace import COPY, SET, Trace, matching
 
 DIRECTION = r"Memcpy \w+to\w"
 KIND_WIDTH = len("Memcpy DtoD")
-SHORTEST_NS = 1000
+MIN_DURATION_NS = 1000
 """An event counts as that long if its time was written as 0 µs."""
 
 
@@ -30,7 +30,7 @@ class BandwidthChanges(NamedTuple):
 def changes(trace: Trace) -> BandwidthChanges:
     """Return each change of a bandwidth. It is the profiler's, or else the bytes of a copy over its time."""
     events = trace.events[trace.of(*COPY, *SET)]
-    dur = np.where(events.dur > 0, events.dur, SHORTEST_NS)
+    dur = np.where(events.dur > 0, events.dur, MIN_DURATION_NS)
     written = (events.bandwidth >= 0) & np.isfinite(events.bandwidth)
     speed = np.where(written, events.bandwidth, events.bytes / dur)
     kind = _kinds(trace)[events.name]

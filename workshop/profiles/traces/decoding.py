@@ -25,13 +25,13 @@ COMPRESSED_BYTES = 1 << 18
 DAMAGED_BYTES = 256
 """The number of compressed bytes around damage that are lost."""
 
-MOST_CUTS = 4
+MAX_CUTS = 4
 """The number of places that are tried, from the end of a block, to find one that is between two events."""
 
-MOST_ENDS = 1000
+MAX_ENDS = 1000
 """The number of brackets that are tried, from the end of the file, to find the one that closes the list of events."""
 
-MOST_BETWEEN = 64
+MAX_BETWEEN = 64
 """The number of bytes that `"traceEvents": [` takes at most, or the space in front of a bare list."""
 
 GZIP = b"\x1f\x8b"
@@ -174,9 +174,9 @@ class Decoder:
         """Read the fields before the events; return what was read behind the bracket that opens the events."""
         read = bytearray()
         for block in blocks:
-            searched = max(len(read) - MOST_BETWEEN, 0)
+            searched = max(len(read) - MAX_BETWEEN, 0)
             read += block
-            if read[:MOST_BETWEEN].lstrip().startswith(b"["):  # other tools write a bare list of events
+            if read[:MAX_BETWEEN].lstrip().startswith(b"["):  # other tools write a bare list of events
                 self.is_list = True
                 return bytes(read).lstrip()[1:]
             if found := _EVENTS_BEGIN.search(read, searched):
@@ -190,7 +190,7 @@ class Decoder:
 
     def _first_events(self, data: bytearray) -> tuple[Iterator[list[TraceEvent]], bytearray]:
         """Return the whole events in the data, which begin with a bracket, and the data that remain."""
-        cuts = list(islice(_cuts(data), MOST_CUTS))
+        cuts = list(islice(_cuts(data), MAX_CUTS))
         for cut in cuts:
             data[cut + 1] = ord("]")  # in place of a comma: nothing is copied
             with suppress(*UNDECODABLE), memoryview(data) as view:
@@ -204,7 +204,7 @@ class Decoder:
     def _last_events(self, data: bytes) -> Iterator[list[TraceEvent]]:
         """Yield the events up to the closing bracket, and read the fields behind it."""
         end = None
-        for found, behind in islice(_ends(data), MOST_ENDS):
+        for found, behind in islice(_ends(data), MAX_ENDS):
             if self._read_about(b"{" + data[behind:]):
                 with suppress(*UNDECODABLE):
                     yield self._decode(b"[" + data[:found] + b"]")
@@ -239,12 +239,12 @@ class Decoder:
             found = _BETWEEN.search(piece, len(piece) // 2) or _BETWEEN.search(piece)
             if found:
                 waiting += [piece[found.end() - 1 :], piece[: found.start() + 1]]
-            elif event := self._mended(piece):
+            elif event := self._fixed(piece):
                 yield [event]
             else:
                 self.lost += 1
 
-    def _mended(self, piece: bytes) -> TraceEvent | None:
+    def _fixed(self, piece: bytes) -> TraceEvent | None:
         """Return an event whose name is not escaped, or whose values have unexpected types; None if it is lost."""
         for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
             with suppress(*UNDECODABLE, TypeError, ValueError, OverflowError):

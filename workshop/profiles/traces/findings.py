@@ -14,16 +14,16 @@ from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.profiles.traces.trace import Trace
 
-LEAST_SHARE = 0.03
+MIN_SHARE = 0.03
 """The least share of the time that is worth a sentence."""
 
-LEAST_STEPS = 5
+MIN_STEPS = 5
 """The number of steps from which on a single one can be told from the others."""
 
 LONG_STEP = 1.5
 """A step that takes so many times as long as the median is a long one."""
 
-LONGEST_NAME = 80
+MAX_NAME = 80
 """The number of characters of a kernel's name that a sentence can bear."""
 
 
@@ -52,7 +52,7 @@ def findings(traces: dict[Rank, Trace]) -> list[Finding]:
         found += _critical_path(who, trace)
         facts += _peaks(who, trace)
     found += _slowest_rank(traces)
-    costs = [(each.share, each) for each in found if each.share is not None and each.share >= LEAST_SHARE]
+    costs = [(each.share, each) for each in found if each.share is not None and each.share >= MIN_SHARE]
     return [each for _, each in sorted(costs, key=lambda pair: -pair[0])] + facts
 
 
@@ -72,7 +72,7 @@ def _data_wait(who: str, trace: Trace) -> list[Finding]:
 
 def _long_steps(who: str, trace: Trace) -> list[Finding]:
     lengths = [step.end - step.start for step in traced_steps(trace)]
-    if len(lengths) < LEAST_STEPS:
+    if len(lengths) < MIN_STEPS:
         return []
     usual = median(lengths)
     excess = [length - usual for length in lengths if length > LONG_STEP * usual]
@@ -140,7 +140,7 @@ def _critical_path(who: str, trace: Trace) -> list[Finding]:
     kind, time = max(path.times().items(), key=lambda each: each[1])
     if kind in (KINDS[UNKNOWN], KINDS[DATA]):  # of what nobody knows, or what another finding says
         return []
-    name = most.name if len(most.name) <= LONGEST_NAME else f"{most.name[:LONGEST_NAME]}..."
+    name = most.name if len(most.name) <= MAX_NAME else f"{most.name[:MAX_NAME]}..."
     launched = f", launched by {most.launched_by}," if most.launched_by else ""
     text = (
         f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time. On its critical path, "

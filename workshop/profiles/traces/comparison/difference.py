@@ -20,7 +20,7 @@ OUTSIDE = 0.05
 OVERLOOKED = 0.2
 """The probability that a difference as large as `Difference.seen_ns` is taken for noise."""
 
-LEAST_SHARE = 0.001
+MIN_SHARE = 0.001
 """A change that is a smaller share of a step is listed among the noise."""
 
 
@@ -109,7 +109,7 @@ def _table(before: StepTimes, after: StepTimes, table: str) -> list[Change]:
     nothing, none = np.zeros_like(before.duration), np.zeros_like(after.duration)
     times = [one.get(name, nothing) for name in names], [other.get(name, none) for name in names]
     found = _changes(names, *times, before.ranks, after.ranks)
-    least = LEAST_SHARE * max(before.duration.mean() / before.ranks, after.duration.mean() / after.ranks)
+    least = MIN_SHARE * max(before.duration.mean() / before.ranks, after.duration.mean() / after.ranks)
 
     def rank(change: Change) -> tuple[bool, float, str]:
         size = abs(change.difference_ns)

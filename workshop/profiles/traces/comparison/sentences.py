@@ -7,13 +7,13 @@ from workshop.probe.phases import Phase
 from workshop.profiles.traces.comparison.difference import Change, Difference
 from workshop.profiles.traces.comparison.step_times import NO_OPERATOR
 
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """The least share of a step that is worth a word."""
 
-MOST_NAMED = 4
+MAX_NAMED = 4
 """The most changes that a sentence names; the others are summed up."""
 
-LONGEST_NAME = 60
+MAX_NAME = 60
 """The number of characters of a name; those of kernels go on for pages."""
 
 SIGNIFICANT_DIGITS = 3
@@ -58,7 +58,7 @@ def sentences(difference: Difference) -> list[str]:
 
 def short(name: str) -> str:
     """Return a name that fits a sentence."""
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
 
 
 def milliseconds(ns: float, difference_ns: float = 0) -> str:
@@ -127,8 +127,8 @@ def _parts(
     difference: Difference, begin: str, changes: list[Change], say: Callable[[str], str], sums_up: bool = True
 ) -> list[str]:
     """Return a sentence about the parts that changed by more than noise, and the sum of what it does not name."""
-    least = LEAST_SHARE * max(difference.step.before_ns, difference.step.after_ns)
-    told = [each for each in changes if not each.is_noise and abs(each.difference_ns) >= least][:MOST_NAMED]
+    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
+    told = [each for each in changes if not each.is_noise and abs(each.difference_ns) >= least][:MAX_NAMED]
     if not told:
         return []
     parts = [f"{_more_or_less(each.difference_ns)} {say(each.name)}" for each in told]
@@ -149,7 +149,7 @@ def _of_operator(name: str) -> str:
 
 
 def _come_and_gone(difference: Difference, what: str, table: str) -> list[str]:
-    least = LEAST_SHARE * max(difference.step.before_ns, difference.step.after_ns)
+    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
     found = []
     for presence, begin in (("new", "New"), ("gone", "Gone")):
         names = [
@@ -158,8 +158,8 @@ def _come_and_gone(difference: Difference, what: str, table: str) -> list[str]:
             if each.presence == presence and not each.is_noise and abs(each.difference_ns) >= least
             if not each.name.startswith(NO_OPERATOR)
         ]
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        found += [f"{begin} {what}: {', '.join(names[:MOST_NAMED])}{more}."] if names else []
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        found += [f"{begin} {what}: {', '.join(names[:MAX_NAMED])}{more}."] if names else []
     return found
 
 

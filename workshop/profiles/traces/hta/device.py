@@ -15,7 +15,7 @@ LAUNCHING = re.compile(
     r"|hipExtModuleLaunchKernel|runFunction - job_prep_and_submit_for_execution)$"
 )
 
-MOST_DELAY_US = 1500
+MAX_DELAY_US = 1500
 """A kernel that begins later than this after the one before it on its stream does not depend on that."""
 
 
@@ -112,7 +112,7 @@ class _DeviceEdges:
         if alone and all(node is None or node.ts < call.ts for node in (last, awaited)):
             if call.place in graph.start_node:
                 graph.add(graph.start_node[call.place], start, CPEdgeType.KERNEL_LAUNCH_DELAY)
-        elif last is not None and start.ts - last.ts < MOST_DELAY_US and (awaited is None or awaited.ts < last.ts):
+        elif last is not None and start.ts - last.ts < MAX_DELAY_US and (awaited is None or awaited.ts < last.ts):
             graph.add(last, start, CPEdgeType.KERNEL_KERNEL_DELAY)
         self.last[event.stream] = end
 

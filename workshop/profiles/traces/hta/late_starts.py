@@ -14,7 +14,7 @@ from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.steps import step_numbers
 from workshop.profiles.traces.trace import Mask, Trace
 
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """Shorter communication, as a share of the mean time of a step, makes no rank wait."""
 
 Key = tuple[int, str]
@@ -65,7 +65,7 @@ def compared_kernels(traces: dict[Rank, Trace], steps: list[int] | None = None) 
 def _last_long_kernels(traces: dict[Rank, Trace], steps: list[int] | None) -> dict[Key, list[LastKernel]]:
     numbers = {rank: step_numbers(trace) for rank, trace in traces.items()}
     chosen = {rank: each >= 0 if steps is None else np.isin(each, steps) for rank, each in numbers.items()}
-    least = LEAST_SHARE * _mean_step(traces, numbers, chosen)
+    least = MIN_SHARE * _mean_step(traces, numbers, chosen)
     found: dict[Key, dict[tuple[int, Rank], LastKernel]] = defaultdict(dict)
     for rank, trace in traces.items():
         here = chosen[rank] & trace.on_gpu & trace.named(COMMUNICATION) & (trace.events.dur >= least)

@@ -30,7 +30,7 @@ SYNCS = "(Event|Context) Sync$"
 """The names of events that are on no stream, and yet on a device."""
 
 KERNEL_WAIT_US = 30
-MOST_KERNELS = 10
+MAX_KERNELS = 10
 LARGE_SHARE = 0.8
 NAME_WIDTH = 80
 FIRST_ROWS = 3
@@ -189,10 +189,10 @@ class _Rank:
         for name, dur in zip(rows.name.tolist(), rows.dur.tolist(), strict=True):
             sums[self.trace.names[name]] += dur
         names, times = _descending(sums)
-        if len(names) > MOST_KERNELS:
+        if len(names) > MAX_KERNELS:
             together = np.cumsum(times)
             small = together > np.quantile(together, LARGE_SHARE)
-            small[MOST_KERNELS:] = True
+            small[MAX_KERNELS:] = True
             small &= times >= 0
             sums = defaultdict(float)
             for name, time, is_small in zip(names, times.tolist(), small, strict=True):

@@ -17,7 +17,7 @@ from workshop.profiles.traces.path.window import Window
 from workshop.profiles.traces.steps import traced_steps
 from workshop.profiles.traces.trace import Mask, Trace
 
-MOST_OPERATORS = 10
+MAX_OPERATORS = 10
 """The number of operators for which it is computed how long the step would be without them."""
 
 _known: WeakKeyDictionary[Trace, "CriticalPath | None"] = WeakKeyDictionary()
@@ -61,11 +61,11 @@ class CriticalPath:
 
     @cached_property
     def operators(self) -> list[OnPath]:
-        """The `MOST_OPERATORS` operators and kernels with most time on the path, in descending order of it."""
+        """The `MAX_OPERATORS` operators and kernels with most time on the path, in descending order of it."""
         on_path = self.moments[(self.graph.operator[self.moments] >= 0) & (self.graph.own[self.moments] > 0)]
         operators, number = np.unique(self.graph.operator[on_path], return_inverse=True)
         times = sums(number, self.graph.own[on_path], len(operators))
-        longest = np.argsort(-times, kind="stable")[:MOST_OPERATORS]
+        longest = np.argsort(-times, kind="stable")[:MAX_OPERATORS]
         found = []
         for one, without in zip(longest.tolist(), durations_without(self.graph, operators[longest]), strict=True):
             runs = len(np.unique(self.graph.run[on_path[number == one]]))
