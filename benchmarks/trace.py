@@ -51,7 +51,7 @@ ANALYSES = {
 }
 """What is compared, as both sides call it."""
 
-OURS = "from workshop.profiles.traces import TraceAnalysis"
+OURS = "from workshop.traces import TraceAnalysis"
 THEIRS = """
 import logging, warnings
 warnings.filterwarnings("ignore")

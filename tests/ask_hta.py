@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 SEEDS = range(3)
-ANSWERS = Path(__file__).parent / "profiles/traces/answers_of_trace_analysis.json"
+ANSWERS = Path(__file__).parent / "traces/answers_of_trace_analysis.json"
 
 
 def answers(analyses: type[Any], traces: dict[int, str], folder: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ LAYERS = [
     {"recording"},
     {"flamegraph", "listing", "report", "timeline"},
     {"html_page"},
+    {"traces"},
     {"profiles"},
     {"processes"},
     {"line_counts"},

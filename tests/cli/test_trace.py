@@ -11,9 +11,9 @@ from conftest import Run
 from made_traces import made_up
 
 from workshop.cli.trace_tables import TITLES, as_text
-from workshop.profiles.traces import findings, load
-from workshop.profiles.traces.hta import rounded
-from workshop.profiles.traces.tables import TABLES, tables
+from workshop.traces import findings, load
+from workshop.traces.hta import rounded
+from workshop.traces.tables import TABLES, tables
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from conftest import Run
 from made_traces import a_step, event, write
 
 from workshop.cli.trace_difference import as_text
-from workshop.profiles.traces import load
-from workshop.profiles.traces.comparison.difference import compare
-from workshop.profiles.traces.comparison.step_times import TABLES
+from workshop.traces import load
+from workshop.traces.comparison.difference import compare
+from workshop.traces.comparison.step_times import TABLES
 
 
 @pytest.fixture

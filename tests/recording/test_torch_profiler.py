@@ -14,8 +14,8 @@ from script_runs import press_ctrl_c, started
 from workshop.probe import torch_profiler
 from workshop.probe.phases import Phase
 from workshop.probe.settings import OPERATORS
-from workshop.profiles.traces import Trace, load, read
-from workshop.profiles.traces.steps import stragglers, traced_steps
+from workshop.traces import Trace, load, read
+from workshop.traces.steps import stragglers, traced_steps
 
 Left = Callable[[], list[psutil.Process]]
 

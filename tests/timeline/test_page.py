@@ -9,11 +9,11 @@ from conftest import Run
 from made_traces import made_up, write
 from playwright.sync_api import Browser, Page
 
-from workshop.profiles.traces import load
-from workshop.profiles.traces.findings import findings
-from workshop.profiles.traces.tables import tables
 from workshop.timeline.page import _timeline
 from workshop.timeline.page import page as draw
+from workshop.traces import load
+from workshop.traces.findings import findings
+from workshop.traces.tables import tables
 
 INK = """() => {
   const canvas = document.getElementById("timeline");

@@ -12,7 +12,7 @@ from workshop.cli.output import print_csv, print_json, say, terminal_width, writ
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
-    from workshop.profiles.traces import Traces
+    from workshop.traces import Traces
 
 app = typer.Typer()
 
@@ -82,7 +82,7 @@ def trace(
 
 def _diff(paths: list[Path], only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
     from workshop.cli.trace_difference import print_difference
-    from workshop.profiles.traces.comparison.step_times import TABLES
+    from workshop.traces.comparison.step_times import TABLES
 
     if len(paths) != 2:
         raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")
@@ -95,7 +95,7 @@ def _diff(paths: list[Path], only: str | None, hta: bool, as_json: bool, as_csv:
 
 
 def _check(only: str | None, hta: bool, as_json: bool) -> None:
-    from workshop.profiles.traces.tables import TABLES
+    from workshop.traces.tables import TABLES
 
     if only is not None and only not in TABLES:
         raise typer.BadParameter(f"is one of {', '.join(TABLES)}", param_hint="--only")
@@ -115,11 +115,11 @@ def _newest() -> Path:
 
 def _print(traces: "Traces", only: str | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None) -> None:
     from workshop.cli import trace_tables
-    from workshop.profiles.traces.findings import findings
-    from workshop.profiles.traces.tables import tables
+    from workshop.traces.findings import findings
+    from workshop.traces.tables import tables
 
     if hta:
-        from workshop.profiles.traces.hta import rounded as compatible
+        from workshop.traces.hta import rounded as compatible
 
         print(json.dumps(compatible.analyses(compatible.by_rank(traces)), indent=2))
     elif as_csv and only:

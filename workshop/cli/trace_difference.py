@@ -7,9 +7,9 @@ from pathlib import Path
 from workshop.cli.output import filled, plain_table, print_csv, print_json, say, write_file
 from workshop.cli.trace_files import read_traces
 from workshop.cli.trace_tables import MAX_ROWS, MIN_NAME, NOTHING, short, trace_rows
-from workshop.profiles.traces.comparison.difference import Change, Difference, compare
-from workshop.profiles.traces.comparison.sentences import TITLES, sentences
-from workshop.profiles.traces.comparison.step_times import TABLES
+from workshop.traces.comparison.difference import Change, Difference, compare
+from workshop.traces.comparison.sentences import TITLES, sentences
+from workshop.traces.comparison.step_times import TABLES
 
 HEADERS = ("name", "before ms", "after ms", "change ms", "95 % interval", "")
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from workshop.profiles.traces import Traces, ranks
+from workshop.traces import Traces, ranks
 
 
 def read_traces(paths: list[Path]) -> Traces:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from workshop.cli.output import filled, plain_table
 from workshop.probe.phases import TRACED
-from workshop.profiles.traces.breakdown import Row
-from workshop.profiles.traces.findings import Finding
-from workshop.profiles.traces.ranks import Traces
+from workshop.traces.breakdown import Row
+from workshop.traces.findings import Finding
+from workshop.traces.ranks import Traces
 
 NOTHING = "There is nothing of this in the trace. One of a CPU alone has no kernels, launches and copies."
 NO_MEMORY = "No memory was recorded; `workshop record torch --memory -- SCRIPT` records it."

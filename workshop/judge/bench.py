@@ -26,7 +26,7 @@ from workshop.judge.verdict import Outcome, Speed, Unseen, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
 from workshop.processes.script import Say
-from workshop.profiles.traces.intervals import overlap, union_of
+from workshop.traces.intervals import overlap, union_of
 
 LONG_BUDGET_S = 120.0
 """The time for a race of which it is not said when it must be over."""

@@ -7,12 +7,12 @@ from html import escape
 
 from workshop import html_page
 from workshop.probe.phases import TRACED
-from workshop.profiles.traces.breakdown import Row
-from workshop.profiles.traces.comparison.difference import Change, Difference
-from workshop.profiles.traces.comparison.sentences import TITLES, milliseconds, sentences, short
-from workshop.profiles.traces.ranks import Traces
 from workshop.timeline.lanes import lanes
 from workshop.timeline.page import timeline
+from workshop.traces.breakdown import Row
+from workshop.traces.comparison.difference import Change, Difference
+from workshop.traces.comparison.sentences import TITLES, milliseconds, sentences, short
+from workshop.traces.ranks import Traces
 
 MAX_CHANGES = 20
 """The number of rows that a table shows."""

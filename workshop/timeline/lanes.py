@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from workshop.profiles.traces import breakdown
-from workshop.profiles.traces.intervals import Ints
-from workshop.profiles.traces.path import dependencies
-from workshop.profiles.traces.path.critical_path import of_typical_step
-from workshop.profiles.traces.ranks import Rank
-from workshop.profiles.traces.trace import EventColumns, Trace
+from workshop.traces import breakdown
+from workshop.traces.intervals import Ints
+from workshop.traces.path import dependencies
+from workshop.traces.path.critical_path import of_typical_step
+from workshop.traces.ranks import Rank
+from workshop.traces.trace import EventColumns, Trace
 
 DEEPEST = 8
 """The number of levels that are drawn of events inside events."""

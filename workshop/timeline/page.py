@@ -7,10 +7,10 @@ import numpy as np
 
 from workshop import html_page
 from workshop.probe.phases import TRACED
-from workshop.profiles.traces.breakdown import Row
-from workshop.profiles.traces.findings import Finding
-from workshop.profiles.traces.ranks import Traces
 from workshop.timeline.lanes import KINDS, Lanes, lanes
+from workshop.traces.breakdown import Row
+from workshop.traces.findings import Finding
+from workshop.traces.ranks import Traces
 
 MAX_EVENTS = 200_000
 """The most events that a page shows, which are the longest ones; the number of the others is named."""

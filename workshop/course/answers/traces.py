@@ -6,9 +6,9 @@ from pathlib import Path
 from workshop.course.answers.question import AS_HOT, Question
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import TRACED
-from workshop.profiles.traces import load, read
-from workshop.profiles.traces.steps import stragglers, traced_steps
 from workshop.recording.output_paths import TRACES
+from workshop.traces import load, read
+from workshop.traces.steps import stragglers, traced_steps
 
 MIN_BEHIND = 0.1
 """A rank is slow if it works longer than the quickest one by at least this share of a step."""

@@ -1,0 +1,138 @@
+"""What changed between two runs, and what of it is noise."""
+
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from made_traces import a_step, event, launched, made_up, write
+
+from workshop.traces import Trace, read
+from workshop.traces.comparison.difference import Difference, compare
+from workshop.traces.comparison.sentences import milliseconds, sentences
+from workshop.traces.comparison.step_times import NO_OPERATOR
+
+
+def _steps(seed: int, work: float = 100, wait: float = 0) -> list[Any]:
+    """Twelve steps whose time varies by some percent, and which wait for data for some µs more."""
+    chance = random.Random(seed)
+    events = []
+    for number in range(12):
+        step, data, *others = a_step(number, 1000 * number, work=work + chance.gauss(0, 3))
+        longer = ({**each, "dur": each["dur"] + wait} for each in (step, data))
+        events += [*longer, *({**each, "ts": each["ts"] + wait} for each in others)]
+    return events
+
+
+def _exact(difference: Difference, table: str) -> Fraction:
+    """Return the sum of the differences of a table's means, in ns."""
+    total = Fraction(0)
+    for sign, run in ((-1, difference.before), (1, difference.after)):
+        times = sum(int(time.sum()) for time in run.tables[table].values())
+        total += sign * Fraction(times, len(run.duration) * run.ranks)
+    return total
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), ranks=st.integers(1, 3))
+def test_the_terms_sum_up_to_the_difference_of_a_step(seed: int, ranks: int, tmp_path: Any) -> None:
+    before = {0: read(write(tmp_path / "before.json", made_up(seed)))}
+    after = {rank: read(write(tmp_path / f"{rank}.json", made_up(seed + 1 + rank))) for rank in range(ranks)}
+    found = compare(before, after)  # type: ignore[arg-type]
+    whole = [Fraction(int(run.duration.sum()), len(run.duration) * run.ranks) for run in (found.before, found.after)]
+    for table in ("phases", "operators"):
+        assert _exact(found, table) == whole[1] - whole[0]
+        shown = math.fsum(change.difference_ns for change in found.tables[table])
+        assert shown == pytest.approx(found.step.difference_ns, abs=1e-3)
+    assert all(sentences(found))
+
+
+def test_noise_is_called_noise(trace: Any) -> None:
+    traces = [trace(_steps(seed)) for seed in range(400)]
+    alarms = [
+        not compare({0: one}, {0: other}).step.is_noise for one, other in zip(traces[::2], traces[1::2], strict=True)
+    ]
+    assert 3 <= sum(alarms) <= 18, "about 5 % of 200"
+    said = sentences(compare({0: traces[0]}, {0: traces[1]}))[0]
+    assert said.startswith("No difference beyond noise: a step takes 0.")
+    assert "11 steps against 11" in said
+    assert "would have been seen four times in five" in said
+
+
+def test_a_trace_does_not_differ_from_itself(trace: Any) -> None:
+    for one in (trace(_steps(1)), trace(a_step(1, 0)), trace(event("cpu_op", "aten::add", 0, 5))):
+        found = compare({0: one}, {0: one})
+        assert sentences(found)[0].startswith("No difference beyond noise")
+        assert all(change.is_noise for changes in found.tables.values() for change in changes)
+
+
+def test_a_difference_is_said_in_words(trace: Any) -> None:
+    slow = _steps(1, wait=300)
+    found = compare({0: trace(slow)}, {0: trace(_steps(2))})
+    step, parts, operator = sentences(found)
+    assert "4.0" in step.split(" times as fast")[0]
+    assert "95 % interval 0.29" in step
+    assert parts == "Of that: 0.300 ms less waiting for data."
+    assert operator.endswith("0.300 ms less without an operator, waiting for data.")
+    [data] = [change for change in found.tables["phases"] if not change.is_noise]
+    assert (data.name, data.difference_ns) == ("data wait", -300_000)
+    again = sentences(compare({0: trace(_steps(2))}, {0: trace(slow)}))[0]
+    assert "times as long" in again
+    assert "0.301 ms more" in again or "0.299 ms more" in again or "0.300 ms more" in again
+
+
+def test_a_small_difference_is_said_in_percent(trace: Any) -> None:
+    before, after = (
+        trace([event("user_annotation", f"ProfilerStep#{k}", 101_000 * k, time + k) for k in range(12)])
+        for time in (100_040, 100_400)
+    )
+    said = sentences(compare({0: before}, {0: after}))[0]
+    assert said.startswith("A step takes 100.41 ms instead of 100.05 ms: 0.36 % more (0.360 ms more, ")
+
+
+def test_what_is_new_and_what_is_gone(trace: Any) -> None:
+    def with_operator(name: str) -> Trace:
+        return trace(_steps(3), [event("cpu_op", name, 1000 * number + 51, 3) for number in range(12)])
+
+    found = compare({0: with_operator("aten::old")}, {0: with_operator("aten::young")})
+    remarks = {change.name: change.remark for change in found.tables["operators"]}
+    assert (remarks["aten::old"], remarks["aten::young"], remarks["aten::mm"]) == ("gone", "new", "noise")
+    said = sentences(found)
+    assert "New operators on the thread that trains: aten::young (0.00300 ms)." in said
+    assert "Gone operators on the thread that trains: aten::old (0.00300 ms)." in said
+
+
+def test_runs_that_are_not_alike(trace: Any) -> None:
+    kernels = [launched("gemm", (1000 * number + 21, 1), (1000 * number + 22, 5)) for number in range(12)]
+    one = trace(_steps(1))
+    two = {rank: trace(_steps(rank), *kernels) for rank in range(2)}
+    said = sentences(compare({0: one}, two))  # type: ignore[arg-type]
+    assert "There are 1 rank before, 2 after; all times are those of a mean rank." in said
+    assert "Only after, something ran on a device." in said
+    assert any(each.startswith("By kernel, on the device: 0.00500 ms more in gemm") for each in said)
+
+    bare = trace(event("cpu_op", "triton", 10, 5))
+    said = sentences(compare({0: one}, {0: bare}))
+    assert said[0].startswith("The whole recording takes 0.00500 ms instead of 11.1 ms: ")
+    assert "cannot be told from one recording" in said[0]
+    assert "At least one of the two has no steps of the profiler, so the whole recordings are compared." in said
+    assert "The two have no operator in common, as different programs do." in said
+
+
+def test_what_sums_up_comes_in_the_order_of_its_change(trace: Any) -> None:
+    found = compare({0: trace(_steps(1))}, {0: trace(_steps(2, work=130))})
+    assert found.tables["operators"][0].name == f"{NO_OPERATOR}other"
+    assert [change.is_noise for change in found.tables["operators"]] == [False, *[True] * 6]
+    row = found.tables["phases"][0].row()
+    assert row["least(us)"] < row["difference(us)"] < row["most(us)"]
+    assert (row["noise"], row["presence"]) == (False, "both")
+
+
+@pytest.mark.parametrize(
+    ("ns", "said"), [(2.5e9, "2,500"), (-123.4e6, "123"), (12.34e6, "12.3"), (1.2345e3, "0.00123"), (0.0, "0")]
+)
+def test_times_have_three_digits(ns: float, said: str) -> None:
+    assert milliseconds(ns) == said

@@ -1,0 +1,273 @@
+"""Where the time of a device went: computing, communicating, copying, idle, and why idle. Exact to the ns.
+
+The analyses have the names and columns of HolisticTraceAnalysis, whose definitions they follow with three exceptions:
+an event belongs to a device by its category and not by its name, every step counts, and no time is rounded.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workshop.traces.intervals import Ints, Spans, overlap, without
+from workshop.traces.summaries import described, time_statistics
+from workshop.traces.trace import COPY, SET, Trace
+
+COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
+"""The names of communication kernels of NVIDIA, AMD, Huawei and Microsoft; some kernels of rccl are called nccl."""
+CPU_COMMUNICATION = r"(gloo|mpi|nccl|c10d):"
+"""The names of communication events on the CPU."""
+
+DEVICE_COPY = r"dma_request$"
+"""The name of a copy by Meta's accelerator, which is in one category with its kernels."""
+
+KINDS = ("COMPUTATION", "COMMUNICATION", "MEMORY")
+IDLE = ("host_wait", "kernel_wait", "other")
+KERNEL_WAIT_NS = 30_000
+"""A shorter gap between two kernels is the time that starting a kernel takes."""
+
+Row = dict[str, Any]
+
+
+class Launched(NamedTuple):
+    """Launching calls on the CPU, each with the event that it launched: columns of equal length, times in ns."""
+
+    name: Ints
+    """The index of the launched event's name in `Trace.names`."""
+    correlation: Ints
+    cpu_duration: Ints
+    gpu_duration: Ints
+    launch_delay: Ints
+    """The time from the end of the call to the begin on the device, or 0."""
+
+
+def kinds(trace: Trace) -> Ints:
+    """Return the index in `KINDS` of each row of `trace.gpu`."""
+    memory = (trace.of(*COPY, *SET) | trace.named(DEVICE_COPY))[trace.on_gpu]
+    communication = trace.named(COMMUNICATION)[trace.on_gpu]
+    return np.where(memory, 2, np.where(communication, 1, 0))
+
+
+def by_device(trace: Trace) -> list[Trace]:
+    """Return what ran on each device as a trace of its own: one device hides nothing of another's time."""
+    devices = np.unique(trace.gpu.device)
+    if len(devices) < 2:
+        return [trace]
+    return [replace(trace, events=trace.gpu[trace.gpu.device == each]) for each in devices]
+
+
+def spans(trace: Trace, kind: str) -> Spans:
+    """Return the time in which a device did something of a kind."""
+    return trace.gpu.spans(kinds(trace) == KINDS.index(kind))
+
+
+def exposed_communication(trace: Trace) -> list[Spans]:
+    """Return for each device the time in which it communicated and computed nothing."""
+    return [without(spans(each, "COMMUNICATION"), spans(each, "COMPUTATION")) for each in by_device(trace)]
+
+
+def temporal(trace: Trace) -> list[Row]:
+    """Return how each device spent the time from its first kernel to its last; without one, a CPU by its operators."""
+    if not len(trace.gpu):
+        return [{"device": "cpu"} | _cpu_shares(trace)] if trace.of("cpu_op").any() else []
+    rows = []
+    kind = kinds(trace)
+    for device in np.unique(trace.gpu.device):
+        here = trace.gpu.device == device
+        busy = trace.gpu.spans(here)
+        compute = trace.gpu.spans(here & (kind == 0))
+        whole = int(busy.end[-1] - busy.start[0])
+        rows.append({"device": int(device)} | _shares(whole, whole - busy.length, compute.length))
+    return rows
+
+
+def idle(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
+    """Return the gaps on each stream of a device, by their cause; without a device, what the training thread waits for.
+
+    host_wait: the CPU launched the next kernel only after the one before had ended. kernel_wait: a gap too short to be
+    anything but the start of a kernel. other: it was launched in time, and waited for another stream, or an event.
+    """
+    if not len(trace.gpu):
+        return _cpu_idle(trace)
+    rows = []
+    for stream, gaps in _gaps(trace, kernel_wait_ns):
+        rows += _idle_rows(stream, {cause: int(lengths.sum()) for cause, lengths in gaps.items()})
+    return rows
+
+
+def gap_statistics(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
+    """Return statistics over the lengths of the gaps on each stream, by their cause; in µs."""
+    rows: list[Row] = []
+    for stream, gaps in _gaps(trace, kernel_wait_ns):
+        for cause, lengths in gaps.items():
+            if len(lengths):
+                rows.append(stream | {"idle_category": cause} | described(lengths / 1000))
+    return rows
+
+
+def device_idle(trace: Trace) -> dict[str, float]:
+    """Return for how many seconds no stream of a device was busy, by the cause in `IDLE`; the sum over all devices."""
+    times = dict.fromkeys(IDLE, 0.0)
+    for _, gaps in _gaps(trace, KERNEL_WAIT_NS, by_stream=False):
+        for cause, lengths in gaps.items():
+            times[cause] += int(lengths.sum()) / 1e9
+    return times
+
+
+def _gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator[tuple[Row, dict[str, Ints]]]:
+    """Yield each stream and its device, and the gaps between what runs there in ns, by their cause in `IDLE`."""
+    events = trace.gpu
+    calls, found = trace.launches
+    unknown = np.iinfo(np.int64).min  # long ago
+    launched = np.where(found >= 0, np.append(calls.ts, 0)[found], unknown)
+    streams = events.stream if by_stream else np.zeros_like(events.stream)
+    for device, stream in sorted({*zip(events.device.tolist(), streams.tolist(), strict=True)}):
+        here = np.flatnonzero((events.device == device) & (streams == stream))
+        here = here[np.argsort(events.ts[here], kind="stable")]
+        before = np.maximum.accumulate(events.end[here])[:-1]
+        here = here[1:]
+        gap = np.maximum(events.ts[here] - before, 0)
+        cause = np.where(launched[here] > before, 0, np.where(gap < kernel_wait_ns, 1, 2))
+        yield {"device": device, "stream": stream}, {name: gap[cause == each] for each, name in enumerate(IDLE)}
+
+
+def comm_comp(trace: Trace) -> Row:
+    """Return the time of the communication on all devices, and the share of it that is hidden under computation."""
+    whole = sum(spans(each, "COMMUNICATION").length for each in by_device(trace))
+    exposed = sum(each.length for each in exposed_communication(trace))
+    return {"communication_time(us)": whole / 1000, "comp_comm_overlap_pctg": _percent(whole - exposed, whole)}
+
+
+def launches(trace: Trace) -> Launched:
+    """Return every kernel, copy and set whose launch is in the trace, be it by CUDA's runtime or driver, or by HIP."""
+    events = trace.gpu
+    calls, found = trace.launches
+    events, calls = events[found >= 0], calls[found[found >= 0]]
+    delay = np.maximum(events.ts - calls.end, 0)
+    order = np.argsort(calls.ts, kind="stable")
+    columns = (events.name, events.correlation, calls.dur, events.dur, delay)
+    return Launched(*(column[order] for column in columns))
+
+
+def launch_summary(trace: Trace) -> Row:
+    """Return how the CPU keeps up with the device; in µs."""
+    found = launches(trace)
+    if not len(found.name):
+        return {"launches": 0}
+    longer = np.count_nonzero(found.cpu_duration > found.gpu_duration)
+    return {
+        "launches": len(found.name),
+        "cpu_duration(us)": float(found.cpu_duration.mean()) / 1000,
+        "gpu_duration(us)": float(found.gpu_duration.mean()) / 1000,
+        "median_launch_delay(us)": float(np.median(found.launch_delay)) / 1000,
+        "max_launch_delay(us)": int(found.launch_delay.max()) / 1000,
+        "launched_longer_than_run_pctg": 100 * longer / len(found.name),
+    }
+
+
+def kernel_types(trace: Trace, among: Sequence[str] = KINDS) -> list[Row]:
+    """Return how long each of some kinds of event ran on a device, alone or at the same time as others of them."""
+    times: Counter[str] = Counter()
+    for device in by_device(trace):
+        on = {kind: spans(device, kind) for kind in among}
+        for together in range(1, 1 << len(among)):
+            here = [kind for bit, kind in enumerate(among) if together >> bit & 1]
+            found = on[here[0]]
+            for kind in among:
+                if kind != here[0]:
+                    found = overlap(found, on[kind]) if kind in here else without(found, on[kind])
+            times[" overlapping ".join(here)] += found.length
+    whole = times.total()
+    return [
+        {"kernel_type": kind, "sum": time / 1000, "percentage": _percent(time, whole)}
+        for kind, time in times.most_common()
+        if time
+    ]
+
+
+def kernels(trace: Trace) -> list[Row]:
+    """Return statistics over the runs of each kernel, copy and set, by its name. The longest first; times in µs."""
+    kind, name = kinds(trace), trace.gpu.name
+    order = np.argsort(name, kind="stable")
+    names, first = np.unique(name[order], return_index=True)
+    rows = []
+    for number, here in zip(names, np.split(order, first[1:]) if len(order) else [], strict=False):
+        kernel = {"name": trace.names[number], "kernel_type": KINDS[kind[here[0]]], "count": len(here)}
+        rows.append(kernel | time_statistics(trace.gpu.dur[here]))
+    return sorted(rows, key=lambda row: (-row["sum (us)"], row["name"]))
+
+
+def copies(trace: Trace) -> list[Row]:
+    """Return the number, size and speed of the copies of each kind, and the share of their time under computation.
+
+    The longest come first. "Pageable" in a name is memory that the driver has to copy once more, "Pinned" is what
+    `pin_memory=True` gives.
+    """
+    events = trace.gpu[kinds(trace) == KINDS.index("MEMORY")]
+    computing = {int(each.gpu.device[0]): spans(each, "COMPUTATION") for each in by_device(trace) if len(each.gpu)}
+    rows: list[Row] = []
+    for name in np.unique(events.name):
+        here = events[events.name == name]
+        when = {device: here.spans(here.device == device) for device in np.unique(here.device).tolist()}
+        hidden = sum(overlap(each, computing[device]).length for device, each in when.items())
+        time, size = int(here.dur.sum()), int(here.bytes.sum())
+        rows.append(
+            {
+                "name": trace.names[name],
+                "count": len(here),
+                "bytes": size,
+                "time(us)": time / 1000,
+                "bandwidth(GB/s)": size / time if size and time else None,
+                "under_computation_pctg": _percent(hidden, sum(each.length for each in when.values())),
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["time(us)"], row["name"]))
+
+
+def _cpu_shares(trace: Trace) -> Row:
+    events = trace.events
+    ops = trace.of("cpu_op")
+    communicating = trace.named(CPU_COMMUNICATION)
+    window = events.spans()
+    compute = events.spans(ops & ~communicating)
+    busy = events.spans(ops | communicating)
+    whole = int(window.end[-1] - window.start[0]) if len(window.start) else 0
+    return _shares(whole, whole - busy.length, compute.length)
+
+
+def _cpu_idle(trace: Trace) -> list[Row]:
+    """Return how long the training thread runs no operator: in the DataLoader, during communication, or elsewhere."""
+    here = trace.on_main_thread
+    if not (here & trace.of("cpu_op")).any():
+        return []  # operators were not recorded, as in a report of nsys
+    events = trace.events
+    steps = here & trace.named(r"ProfilerStep")
+    window = events.spans(steps if steps.any() else here)
+    waits = without(window, events.spans(here & trace.of("cpu_op")))
+    data = events.spans(here & trace.named(r"enumerate\(DataLoader\)"))
+    talking = trace.named(CPU_COMMUNICATION)
+    times = {"data_wait": overlap(waits, data).length}
+    if talking.any():
+        times["communication"] = overlap(waits, without(events.spans(talking), data)).length
+    times["other"] = waits.length - sum(times.values())
+    return _idle_rows({"device": "cpu", "stream": "main thread"}, times)
+
+
+def _idle_rows(where: Row, times: dict[str, int]) -> list[Row]:
+    whole = sum(times.values())
+    return [
+        where | {"idle_category": name, "idle_time": time / 1000, "idle_time_ratio": time / whole if whole else None}
+        for name, time in times.items()
+    ]
+
+
+def _shares(whole: int, idle_ns: int, compute_ns: int) -> Row:
+    times = {"idle_time": idle_ns, "compute_time": compute_ns, "non_compute_time": whole - idle_ns - compute_ns}
+    shares = {f"{name}_pctg": _percent(time, whole) for name, time in times.items()}
+    return {f"{name}(us)": time / 1000 for name, time in times.items()} | {"kernel_time(us)": whole / 1000} | shares
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None

@@ -1,0 +1,183 @@
+"""Says in words what changed between two runs, by their traces."""
+
+import math
+from collections.abc import Callable
+
+from workshop.probe.phases import Phase
+from workshop.traces.comparison.difference import Change, Difference
+from workshop.traces.comparison.step_times import NO_OPERATOR
+
+MIN_SHARE = 0.01
+"""The least share of a step that is worth a word."""
+
+MAX_NAMED = 4
+"""The most changes that a sentence names; the others are summed up."""
+
+MAX_NAME = 60
+"""The number of characters of a name; those of kernels go on for pages."""
+
+SIGNIFICANT_DIGITS = 3
+
+HARDLY = 1.1
+"""Below this ratio, a change is told in percent."""
+
+ALL_DIGITS = 6
+"""The digits behind the point of a time in ms that is exact to the ns."""
+
+NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
+TITLES = {
+    "phases": "What the thread that trains did (it sums up to the whole)",
+    "operators": "Self time of its operators, and the rest (it sums up to the whole)",
+    "kernels": "Kernels, copies and sets: time on the device (they may overlap)",
+    "annotations": "Annotations (one may contain others)",
+    "streams": "Streams of the devices: time of what runs there",
+}
+"""The titles of the tables; their times are those of a mean step, or of the whole recordings."""
+
+OF_PHASES: dict[str, str] = {
+    Phase.DATA_WAIT: "waiting for data",
+    Phase.COPY: "copying to the device",
+    Phase.FORWARD: "in the forward pass",
+    Phase.BACKWARD: "in the backward pass",
+    Phase.OPTIMIZER: "in the optimizer",
+    Phase.OTHER: "in other code",
+}
+
+
+def sentences(difference: Difference) -> list[str]:
+    """Return what changed; the step comes first, then what it is made of, and at last what to know about the two."""
+    found = [_step(difference)]
+    names = difference.tables
+    found += _parts(difference, "Of that" if not difference.step.is_noise else "Inside it", names["phases"], _of_phase)
+    found += _parts(difference, "By operator, on the thread that trains", names["operators"], _of_operator)
+    found += _come_and_gone(difference, "operators on the thread that trains", "operators")
+    found += _parts(difference, "By kernel, on the device", names["kernels"], lambda name: f"in {short(name)}", False)
+    found += _come_and_gone(difference, "kernels", "kernels")
+    return found + _about(difference)
+
+
+def short(name: str) -> str:
+    """Return a name that fits a sentence."""
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+
+
+def milliseconds(ns: float, difference_ns: float = 0) -> str:
+    """Return a time in ms, without its sign and unit, to three digits, and never less than all before the point.
+
+    If it is given together with another time, it has so many digits that their difference has two.
+    """
+    decimals = max(_decimals(ns, SIGNIFICANT_DIGITS), _decimals(difference_ns, 2), 0)
+    return f"{abs(ns) / 1e6:,.{min(decimals, ALL_DIGITS)}f}"
+
+
+def _decimals(ns: float, digits: int) -> int:
+    """Return the number of digits behind the point of a time in ms that has some digits in all."""
+    return digits - 1 - math.floor(math.log10(abs(ns) / 1e6)) if ns else 0
+
+
+def _step(difference: Difference) -> str:
+    """Return how long a step takes, and how sure that is; or how small a difference would have been seen."""
+    step = difference.step
+    subject = "a step" if difference.by_step else "the whole recording"
+    before, after = (milliseconds(ns, step.difference_ns) for ns in (step.before_ns, step.after_ns))
+    if not step.is_noise:
+        says = f"{subject} takes {after} ms instead of {before} ms{_ratio(step)}"
+    else:
+        says = f"no difference beyond noise: {subject} takes {before} ms before and {after} ms after"
+    says = says[0].upper() + says[1:]
+    if math.isnan(step.margin_ns):
+        what = "step" if difference.by_step else "recording"
+        return f"{says}. {NO_NOISE_KNOWN.format(what)}" if step.difference_ns else f"{says}."
+    steps = f"{_counted(len(difference.before.duration), 'step')} against {len(difference.after.duration)}"
+    low, high = step.difference_ns - step.margin_ns, step.difference_ns + step.margin_ns
+    if not step.is_noise:
+        least, most = sorted((abs(low), abs(high)))
+        interval = f"95 % interval {milliseconds(least)} to {milliseconds(most)}"
+        return f"{says} ({_more_or_less(step.difference_ns)}, {interval}, {steps})."
+    interval = f"95 % interval of the difference {_signed(low)} to {_signed(high)} ms"
+    seen = f"{milliseconds(difference.seen_ns)} ms ({100 * difference.seen_ns / (step.before_ns or math.inf):.1f} %)"
+    return f"{says} ({interval}, {steps}). A difference of {seen} would have been seen four times in five."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _ratio(change: Change) -> str:
+    if not change.before_ns or not change.after_ns:
+        return ""
+    ratio = change.before_ns / change.after_ns
+    times = max(ratio, 1 / ratio)
+    if times < HARDLY:
+        share = 100 * abs(change.difference_ns) / change.before_ns
+        return f": {share:.2g} % {'less' if ratio > 1 else 'more'}"
+    digits = f"{times:.3g}" if times < 100 else f"{times:,.0f}"
+    return f": {digits} times as {'fast' if ratio > 1 else 'long'}"
+
+
+def _signed(ns: float) -> str:
+    return f"{'-' * (ns < 0)}{milliseconds(ns)}"
+
+
+def _more_or_less(ns: float) -> str:
+    return f"{milliseconds(ns)} ms {'less' if ns < 0 else 'more'}"
+
+
+def _parts(
+    difference: Difference, begin: str, changes: list[Change], say: Callable[[str], str], sums_up: bool = True
+) -> list[str]:
+    """Return a sentence about the parts that changed by more than noise, and the sum of what it does not name."""
+    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
+    told = [each for each in changes if not each.is_noise and abs(each.difference_ns) >= least][:MAX_NAMED]
+    if not told:
+        return []
+    parts = [f"{_more_or_less(each.difference_ns)} {say(each.name)}" for each in told]
+    rest = difference.step.difference_ns - sum(each.difference_ns for each in told)
+    if sums_up and abs(rest) >= least:
+        parts.append(f"{_more_or_less(rest)} in all the rest")
+    return [f"{begin}: {', '.join(parts)}."]
+
+
+def _of_phase(name: str) -> str:
+    return OF_PHASES[name]
+
+
+def _of_operator(name: str) -> str:
+    if name.startswith(NO_OPERATOR):
+        return f"without an operator, {_of_phase(name.removeprefix(NO_OPERATOR))}"
+    return f"in {short(name)} itself"
+
+
+def _come_and_gone(difference: Difference, what: str, table: str) -> list[str]:
+    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
+    found = []
+    for presence, begin in (("new", "New"), ("gone", "Gone")):
+        names = [
+            f"{short(each.name)} ({milliseconds(each.difference_ns)} ms)"
+            for each in difference.tables[table]
+            if each.presence == presence and not each.is_noise and abs(each.difference_ns) >= least
+            if not each.name.startswith(NO_OPERATOR)
+        ]
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        found += [f"{begin} {what}: {', '.join(names[:MAX_NAMED])}{more}."] if names else []
+    return found
+
+
+def _about(difference: Difference) -> list[str]:
+    """Return what to know about two runs that are not alike."""
+    before, after = difference.before, difference.after
+    found = []
+    if not difference.by_step:
+        found.append("At least one of the two has no steps of the profiler, so the whole recordings are compared.")
+    if before.ranks != after.ranks:
+        ranks = f"{_counted(before.ranks, 'rank')} before, {after.ranks} after"
+        found.append(f"There are {ranks}; all times are those of a mean rank.")
+    if before.on_device != after.on_device:
+        used = "after" if after.on_device else "before"
+        found.append(f"Only {used}, something ran on a device.")
+    one, other = (
+        {name for name in each.tables["operators"] if not name.startswith(NO_OPERATOR)} for each in (before, after)
+    )
+    if one and other and not one & other:
+        found.append("The two have no operator in common, as different programs do.")
+    return found

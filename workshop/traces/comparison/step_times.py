@@ -1,0 +1,207 @@
+"""What each step of a run is made of: phases, operators, kernels, annotations and streams. Exact to the ns.
+
+The ranks of a run take its steps together, so a step is one sample, however many ranks there are.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from workshop.probe.phases import TRACED, Phase
+from workshop.traces.intervals import Ints, Spans, meetings, shared, sums, union, without
+from workshop.traces.ranks import Rank, number_of
+from workshop.traces.steps import phase_spans, traced_steps
+from workshop.traces.trace import Trace
+
+TABLES = ("phases", "operators", "kernels", "annotations", "streams")
+"""What a step is broken down by. Phases sum up to it, and so do operators; what runs at the same time does not."""
+
+ALL_KEPT = 3
+"""Of a trace with more steps, the first one is left out: it pays for what happens once, such as the start of workers,
+memory that is allocated, and the choice of kernels, and one such outlier would hide all smaller differences."""
+
+NO_OPERATOR = "no operator: "
+"""What stands before the name of a phase in which the training thread ran no operator."""
+
+Times = dict[str, Ints]
+"""By a name, the time in ns in each step."""
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """The steps of a run; all times are in ns, and are sums over the ranks."""
+
+    ranks: int
+    """The number of ranks."""
+    on_device: bool
+    """Whether something ran on a device."""
+    duration: Ints
+    """The duration of each step."""
+    tables: dict[str, Times]
+    """What each step is made of, by the name of the table in `TABLES`."""
+    begins: dict[Rank, int]
+    """When the first of these steps began, by the clock of each trace that has one of them."""
+
+
+class _Windows(NamedTuple):
+    """Steps of one trace: columns of equal length, in the order of time."""
+
+    spans: Spans
+    step: Ints
+    """The number of the step, from 0, among those of the run."""
+
+
+def has_steps(traces: dict[Rank, Trace]) -> bool:
+    """Return whether every rank has steps of the profiler."""
+    found: dict[int, int] = defaultdict(int)
+    for rank, trace in traces.items():
+        found[number_of(rank)] += len(traced_steps(trace))
+    return all(found.values())
+
+
+def step_times(traces: dict[Rank, Trace], by_step: bool) -> StepTimes:
+    """Return the times of the steps that all ranks have; or of one step, which is the whole recording."""
+    windows = _step_windows(traces) if by_step else {rank: _whole(trace) for rank, trace in traces.items()}
+    windows = {rank: each for rank, each in windows.items() if len(each.step)}
+    steps = 1 + max(int(each.step.max()) for each in windows.values())
+    duration = np.zeros(steps, np.int64)
+    tables: dict[str, Times] = {name: defaultdict(lambda: np.zeros(steps, np.int64)) for name in TABLES}
+    for rank, (spans, step) in windows.items():
+        np.add.at(duration, step, spans.end - spans.start)
+        for table, times in _tables_of(traces[rank], spans).items():
+            for name, time in times.items():
+                np.add.at(tables[table][name], step, time)
+    return StepTimes(
+        len({number_of(rank) for rank in traces}),
+        any(len(trace.gpu) for trace in traces.values()),
+        duration,
+        {table: {name: time for name, time in times.items() if time.any()} for table, times in tables.items()},
+        {rank: int(each.spans.start[0]) for rank, each in windows.items()},
+    )
+
+
+def _step_windows(traces: dict[Rank, Trace]) -> dict[Rank, _Windows]:
+    """Return the steps of each trace that all ranks have; the same number is the same step."""
+    kept = {}
+    numbers: dict[int, set[int]] = defaultdict(set)
+    for rank, trace in traces.items():
+        steps, known = traced_steps(trace), numbers[number_of(rank)]
+        steps = [step for step in steps[len(steps) > ALL_KEPT :] if step.number not in known]
+        first = {step.number: step for step in reversed(steps)}  # a rank takes each step once
+        kept[rank] = sorted(first.values(), key=lambda step: step.start)
+        known.update(first)
+    common = sorted(set.intersection(*numbers.values()))
+    if not common:  # the ranks count from different numbers: the first steps belong together
+        position = {rank: {n: at for at, n in enumerate(sorted(found))} for rank, found in numbers.items()}
+        common = list(range(min(map(len, position.values()))))
+        kept = {
+            rank: [step._replace(number=position[number_of(rank)][step.number]) for step in steps]
+            for rank, steps in kept.items()
+        }
+    row = {number: at for at, number in enumerate(common)}
+    chosen = {rank: [step for step in steps if step.number in row] for rank, steps in kept.items()}
+    return {
+        rank: _Windows(
+            Spans(np.array([step.start for step in steps]), np.array([step.end for step in steps])),
+            np.array([row[step.number] for step in steps], np.int64),
+        )
+        for rank, steps in chosen.items()
+    }
+
+
+def _whole(trace: Trace) -> _Windows:
+    events = trace.events
+    start, end = (int(events.ts.min()), int(events.end.max())) if len(events) else (0, 0)
+    return _Windows(Spans(np.array([start]), np.array([end])), np.zeros(1, np.int64))
+
+
+def _tables_of(trace: Trace, windows: Spans) -> dict[str, Times]:
+    phases = phase_spans(trace)
+    return {
+        "phases": _with_the_rest(phases, windows, windows.end - windows.start),
+        "operators": _operators(trace, phases, windows),
+        "kernels": _launched(trace, trace.names, trace.gpu.name, windows),
+        "annotations": _annotations(trace, windows),
+        "streams": _streams(trace, windows),
+    }
+
+
+def _with_the_rest(phases: dict[Phase, Spans], windows: Spans, whole: Ints) -> dict[str, Ints]:
+    """Return the time of each phase in each window, and the rest of the whole as other."""
+    times = {phase: shared(when, windows) for phase, when in phases.items()}
+    times[Phase.OTHER] = whole - sum(times.values())
+    return {str(phase): times[phase] for phase in TRACED}
+
+
+def _operators(trace: Trace, phases: dict[Phase, Spans], windows: Spans) -> Times:
+    """Return the self time of operators on the training thread, and its time without an operator by the phase."""
+    name, running = innermost(trace)
+    found = meetings(running, windows)
+    lengths = found.end - found.start
+    times = _grouped(trace.names, name[found.one], found.other, lengths, len(windows.start))
+    without_one = windows.end - windows.start - sums(found.other, lengths, len(windows.start))
+    busy = union(*running)
+    idle = _with_the_rest({phase: without(when, busy) for phase, when in phases.items()}, windows, without_one)
+    return times | {f"{NO_OPERATOR}{phase}": time for phase, time in idle.items()}
+
+
+def innermost(trace: Trace) -> tuple[Ints, Spans]:
+    """Return when which operator ran on the training thread, and none that it called: names, and disjoint times."""
+    events = trace.events[trace.on_main_thread & trace.of("cpu_op")]
+    events = events[np.lexsort((-events.dur, events.ts))]
+    edges = np.sort(np.concatenate([events.ts, events.end]))
+    latest = _latest(np.searchsorted(edges, events.ts), np.searchsorted(edges, events.end), len(edges))
+    border = np.flatnonzero(np.diff(latest, prepend=-1))
+    running = latest[border] >= 0  # nothing runs after the last border
+    start, end = edges[border[running]], edges[border[np.flatnonzero(running) + 1]]
+    return events.name[latest[border[running]]], Spans(start, end)
+
+
+def _latest(first: Ints, behind: Ints, cells: int) -> Ints:
+    """Return for each cell the last of the ranges of cells that cover it, or -1.
+
+    Two overlapping blocks of cells make up a range, whose length is a power of 2, and two blocks make up one that is
+    twice as long. So blocks are halved, from the longest to single cells.
+    """
+    latest = np.full(cells, -1)
+    power = np.frexp(behind - first)[1] - 1  # -1 of an empty range
+    for size in range(int(power.max(initial=-1)), -1, -1):
+        half = 1 << size
+        latest[half:] = np.maximum(latest[half:], latest[:-half])
+        here = np.flatnonzero(power == size)
+        np.maximum.at(latest, first[here], here)
+        np.maximum.at(latest, behind[here] - half, here)
+    return latest
+
+
+def _annotations(trace: Trace, windows: Spans) -> Times:
+    events = trace.events[trace.of("user_annotation") & ~trace.named("ProfilerStep")]
+    found = meetings(Spans(events.ts, events.end), windows)
+    return _grouped(trace.names, events.name[found.one], found.other, found.end - found.start, len(windows.start))
+
+
+def _streams(trace: Trace, windows: Spans) -> Times:
+    """Return the time on each stream; the device is named if there are several, for each rank has one of its own."""
+    places, place = np.unique(np.stack([trace.gpu.device, trace.gpu.stream]), axis=1, return_inverse=True)
+    several = len(set(places[0].tolist())) > 1
+    labels = [f"device {device}, " * several + f"stream {stream}" for device, stream in places.T.tolist()]
+    return _launched(trace, labels, place.reshape(-1), windows)
+
+
+def _launched(trace: Trace, labels: list[str], label: Ints, windows: Spans) -> Times:
+    """Return how long what was launched in each window ran on the device, be that later, by a label of each event."""
+    calls, found = trace.launches
+    when = np.where(found >= 0, np.append(calls.ts, 0)[found], trace.gpu.ts)
+    window = np.searchsorted(windows.start, when, side="right") - 1
+    inside = (window >= 0) & (when <= windows.end[window])
+    return _grouped(labels, label[inside], window[inside], trace.gpu.dur[inside], len(windows.start))
+
+
+def _grouped(labels: list[str], label: Ints, window: Ints, lengths: Ints, windows: int) -> Times:
+    """Return the sum of lengths in each window by their label."""
+    used, row = np.unique(label, return_inverse=True)
+    times = np.zeros((len(used), windows), np.int64)
+    np.add.at(times, (row, window), lengths)
+    return {labels[number]: time for number, time in zip(used.tolist(), times, strict=True)}

@@ -1,0 +1,214 @@
+"""Data frames with the columns of HolisticTraceAnalysis, and charts: what `TraceAnalysis` returns and shows.
+
+They need pandas and plotly.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workshop.traces import bandwidth, queues
+from workshop.traces.annotations import of_kernels
+from workshop.traces.breakdown import KINDS, Row, kinds, launches
+from workshop.traces.decoding import TraceError
+from workshop.traces.hta.rounded import MEMORY
+from workshop.traces.hta.sequences import Sequence
+from workshop.traces.intervals import Ints
+from workshop.traces.rewriting import exact_us
+from workshop.traces.summaries import OTHERS, large_ones, time_statistics
+from workshop.traces.trace import EventColumns, Trace
+
+if TYPE_CHECKING:
+    import pandas
+
+INSTALL = "pip install pandas plotly"
+
+STATISTICS = ("sum (us)", "max (us)", "min (us)", "stddev", "mean (us)")
+
+TEMPORAL = (
+    *("rank", "idle_time(us)", "compute_time(us)", "non_compute_time(us)", "kernel_time(us)"),
+    *("idle_time_pctg", "compute_time_pctg", "non_compute_time_pctg", "device"),
+)
+IDLE = ("rank", "stream", "idle_category", "idle_time", "idle_time_ratio", "device")
+GAPS = ("idle_category", "rank", "stream", "count", "mean", "std", "min", "25%", "50%", "75%", "max", "device")
+OVERLAP = ("rank", "comp_comm_overlap_pctg", "communication_time(us)")
+BRACKETS = {">": "<", ")": "("}
+SEQUENCES = ("pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)")
+
+
+def data_frame(data: Any, columns: Iterable[str] | None = None) -> "pandas.DataFrame":
+    """Return a data frame; of some columns only, if they are named.
+
+    Raises:
+        TraceError: pandas is missing.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise TraceError(f"data frames need pandas: {INSTALL}") from None
+    return pandas.DataFrame(data, columns=None if columns is None else [*columns])
+
+
+def show(chart: str, data: "pandas.DataFrame", title: str, renderer: str | None = None, **options: Any) -> None:
+    """Show one of the charts of plotly.express, unless there is nothing to draw.
+
+    Raises:
+        TraceError: plotly is missing.
+    """
+    if not len(data):
+        return
+    getattr(plotly_express(), chart)(data, title=title, **options).show(renderer=renderer or None)
+
+
+def plotly_express() -> Any:
+    """Return the module that draws charts.
+
+    Raises:
+        TraceError: plotly is missing.
+    """
+    try:
+        import plotly.express
+    except ImportError:
+        raise TraceError(f"pictures need plotly: {INSTALL}; or say visualize=False") from None
+    return plotly.express
+
+
+def queue_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
+    """Return the lengths of the queues over time, in µs since a beginning in ns.
+
+    The pid is the device and the tid is the stream, as torch.profiler numbers the events on a device.
+    """
+    found = queues.changes(trace)
+    ts = (found.ts - begin) / 1000
+    columns = {"ts": ts, "pid": found.device, "tid": found.stream, "stream": found.stream, "queue_length": found.length}
+    return data_frame(columns).set_index(found.event).rename_axis("index")
+
+
+def bandwidth_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
+    """Return the bandwidths of copies over time, in µs since a beginning in ns; the pid is the device."""
+    found = bandwidth.changes(trace)
+    columns = {"ts": (found.ts - begin) / 1000, "pid": found.device, "name": found.kind}
+    return data_frame(columns | {"memory_bw_gbps": found.bandwidth})
+
+
+def described_frames(frames: "dict[Any, pandas.DataFrame]", by: str, column: str) -> "pandas.DataFrame | None":
+    """Return statistics over a column of the frames of some ranks; None without frames."""
+    if not frames:
+        return None
+    import pandas
+
+    together = [frame.assign(rank=rank)[["rank", by, column]] for rank, frame in frames.items()]
+    return pandas.concat([each.groupby(["rank", by]).describe() for each in together])
+
+
+def time_rows(trace: Trace, name: Ints, dur: Ints, most: int, share: float, kept: Iterable[str] = ()) -> list[Row]:
+    """Return statistics over the durations of events by their name, with the small ones together as "others".
+
+    Names stay as they are if they contain one of the texts, or a match of one of the regular expressions, in `kept`.
+    """
+    patterns = [*kept]
+    asked = [number for number, each in enumerate(trace.names) if any(_matches(text, each) for text in patterns)]
+    name = large_ones(name, dur, most, share, asked)
+    names, of = np.unique(name, return_inverse=True)
+    groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of, minlength=len(names)))[:-1])
+    rows = [
+        {"name": "others" if number == OTHERS else trace.names[number]} | time_statistics(dur[here])
+        for number, here in zip(names.tolist(), groups, strict=False)
+    ]
+    return sorted(rows, key=lambda row: str(row["name"]))
+
+
+def kernel_rows(trace: Trace, kind: str, most: int, share: float) -> list[Row]:
+    """Return statistics over the kernels of a kind by their name, with the small ones together as "others"."""
+    gpu = trace.gpu[kinds(trace) == KINDS.index(kind)]
+    return time_rows(trace, gpu.name, gpu.dur, most, share)
+
+
+def launch_frame(trace: Trace, include_memory: bool) -> "pandas.DataFrame":
+    """Return each launch and what it launched; without copies and sets, if they are not to be included."""
+    found = launches(trace)
+    memory = np.isin(found.name, trace.gpu.name[kinds(trace) == KINDS.index("MEMORY")])
+    here = np.full(len(memory), True) if include_memory else ~memory
+    times = {name: getattr(found, name)[here] / 1000 for name in ("cpu_duration", "gpu_duration", "launch_delay")}
+    names = [trace.names[number] for number in found.name[here]]
+    return data_frame({"correlation": found.correlation[here]} | times | {"name": names})
+
+
+def show_launches(table: "pandas.DataFrame", where: str, call_us: float, delay_us: float) -> None:
+    """Show which launches take longer than what they launch, and which calls and delays are over a limit."""
+    short = table[(table["cpu_duration"] <= call_us) & (table["gpu_duration"] < table["cpu_duration"])]
+    long, late = table[table["cpu_duration"] > call_us], table[table["launch_delay"] > delay_us]
+    show("histogram", short, f"{where}: launches longer than what they launch (µs)", x="cpu_duration")
+    show("histogram", long, f"{where}: launches over {call_us} µs", x="cpu_duration")
+    show("histogram", late, f"{where}: delays over {delay_us} µs", x="launch_delay")
+
+
+def _matches(pattern: str, name: str) -> bool:
+    try:
+        return pattern in name or re.search(pattern, name) is not None
+    except re.error:
+        return False
+
+
+def kernel_frame(trace: Trace, begin: int) -> "pandas.DataFrame":
+    """Return what ran on a device, with the name of the innermost annotation of each event as a number, or -1."""
+    found = trace.gpu
+    calls, launch = trace.launches
+    return data_frame(
+        {
+            "index": found.index,
+            "cat": found.cat,
+            "name": found.name,
+            "pid": found.device,
+            "tid": found.stream,
+            "ts": (found.ts - begin) / 1000,
+            "dur": found.dur / 1000,
+            "end": (found.end - begin) / 1000,
+            "stream": found.stream,
+            "correlation": found.correlation,
+            "bytes": found.bytes,
+            "memory_bw_gbps": found.bandwidth,
+            "index_correlation": np.append(calls.index, -1)[launch],
+            "user_annotation": of_kernels(trace),
+        }
+    )
+
+
+def short_name(name: str) -> str:
+    """Return the name of a function without its arguments, the types of its template, and the type that it returns."""
+    if MEMORY.match(name) or not any(bracket in name for bracket in BRACKETS.values()):
+        return name
+    kept = ""
+    for letter in name.replace("->", ""):
+        kept = kept.rpartition(BRACKETS[letter])[0] if letter in BRACKETS else kept + letter
+    return kept.split(" ")[-1]
+
+
+def sequence_frame(sequences: list[Sequence]) -> "pandas.DataFrame":
+    """Return sequences of kernels with their number and their times."""
+    rows = [("|".join(each.names), each.occurrences, each.device / 1000, each.cpu / 1000) for each in sequences]
+    return data_frame(rows, SEQUENCES)
+
+
+def counter_events(frame: "pandas.DataFrame", name: str, column: str, begin: int) -> list[dict[str, Any]]:
+    """Return events that show a column over time in a viewer of traces: a counter for each stream, or for each name.
+
+    The times of the frame are in µs since a beginning in ns; those of the events are by the clock of the file.
+    """
+    ts = np.rint(frame["ts"] * 1000).astype(np.int64) + begin
+    if "stream" in frame:
+        keys = [{"name": name, "id": stream} for stream in frame["stream"]]
+    else:
+        keys = [{"name": kind} for kind in frame["name"]]
+    return [
+        {"ph": "C", "pid": pid, "ts": exact_us(time), **key, "args": {name: value}}
+        for pid, time, key, value in zip(frame["pid"].tolist(), ts.tolist(), keys, frame[column].tolist(), strict=True)
+    ]
+
+
+def events_begin(traces: Iterable[Trace]) -> int:
+    """Return when the first event of all traces begins, in ns."""
+    columns: list[EventColumns] = [trace.events for trace in traces]
+    return min((int(events.ts.min()) for events in columns if len(events)), default=0)

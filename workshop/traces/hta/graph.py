@@ -1,0 +1,235 @@
+"""The graph of dependencies by the rules of HolisticTraceAnalysis (traceinsight 0.6.1), including its known errors.
+
+Times are in µs, and an event is named by its position in the file. `dependencies` has the exact rules.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from workshop.traces.hta.rounded import hta_events
+from workshop.traces.trace import Trace
+
+LOCKING = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"}
+"""The calls of which only one runs at a time."""
+
+BLOCKING = {
+    "cudaDeviceSynchronize",
+    "cudaStreamSynchronize",
+    "cudaEventQuery",
+    "cudaEventSynchronize",
+    "cudaMemcpy",
+    "cudaMemcpyAsync",
+}
+"""The calls whose own time counts for nothing."""
+
+
+class CPNode(NamedTuple):
+    """The start or end of an event."""
+
+    idx: int
+    """The number of the node."""
+    ev_idx: int
+    """The position of the event in the file."""
+    ts: int
+    """The time in µs."""
+    is_start: bool
+    is_blocking: bool
+
+
+class CPEdgeType(Enum):
+    """What an edge stands for."""
+
+    OPERATOR_KERNEL = "critical_path_operator"
+    DEPENDENCY = "critical_path_dependency"
+    KERNEL_LAUNCH_DELAY = "critical_path_kernel_launch_delay"
+    KERNEL_KERNEL_DELAY = "critical_path_kernel_kernel_delay"
+    SYNC_DEPENDENCY = "critical_path_sync_dependency"
+
+
+class CPEdge(NamedTuple):
+    """An edge from the node `begin` to the node `end`; its weight is in µs."""
+
+    begin: int
+    end: int
+    type: CPEdgeType
+    weight: int = 0
+
+
+class HtaEvent(NamedTuple):
+    """An event as the original has it; times in µs."""
+
+    place: int
+    name: str
+    cat: str
+    ts: int
+    dur: int
+    stream: int
+    correlation: int
+    partner: int
+    """The position of its launching call, or of what it launched; 0 or less without."""
+    pid: int
+    tid: int
+    waits_on: int
+    waits_on_stream: int
+
+    @property
+    def end(self) -> int:
+        """The end in µs."""
+        return self.ts + self.dur
+
+
+def events_of(trace: Trace) -> dict[int, HtaEvent]:
+    """Return all events by their position in the file."""
+    found = hta_events(trace)
+    columns = [found.ts.astype(np.int64), found.dur.astype(np.int64), found.stream, found.correlation, found.partner]
+    columns += [trace.events.pid, trace.events.tid, trace.events.waits_on, trace.events.waits_on_stream]
+    names = [trace.names[name] for name in found.name.tolist()]
+    cats = [trace.cats[cat] for cat in found.cat.tolist()]
+    rows = zip(found.place.tolist(), names, cats, *(column.tolist() for column in columns), strict=True)
+    return {row[0]: HtaEvent(*row) for row in rows}
+
+
+class HtaGraph:
+    """The graph of some events of a trace.
+
+    Args:
+        trace: the whole trace.
+        start: the start of the window in µs.
+        end: the end of the window in µs.
+        data_load_events: regular expressions of the names of further events that are waits for data.
+    """
+
+    def __init__(self, trace: Trace, start: int, end: int, data_load_events: list[str] | None) -> None:
+        self.all = events_of(trace)
+        self.data_load = re.compile("|".join(data_load_events)) if data_load_events else None
+        self.events = {place: self.all[place] for place in sorted(self._inside(start, end))}
+        self.node_list: list[CPNode] = []
+        self.start_node: dict[int, CPNode] = {}
+        self.end_node: dict[int, CPNode] = {}
+        self.after: dict[int, dict[int, CPEdge]] = {}
+        """The edges from each node, by the node where they end."""
+        self.before: dict[int, dict[int, CPEdge]] = {}
+        """The edges to each node, by the node where they begin."""
+        self.attributed: dict[tuple[int, int], int] = {}
+        """The event that the weight of an edge counts for."""
+        self._add_nodes()
+        self._add_locks()
+        self._add_threads()
+
+    def _inside(self, start: int, end: int) -> set[int]:
+        """Return the events of the window; what runs on a device belongs to its launching call."""
+        calls = {each.place for each in self.all.values() if each.stream == -1 and start <= each.ts <= end and each.dur}
+        launched = {self.all[place].partner for place in calls}
+        waits = {each.partner for each in self.all.values() if each.stream == -1}
+        return calls | {
+            each.place
+            for each in self.all.values()
+            if each.stream != -1
+            and (each.place in launched or (each.name == "Stream Wait Event" and each.place in waits))
+        }
+
+    def _has_nodes(self, event: HtaEvent) -> bool:
+        if event.cat in ("cpu_op", "cuda_runtime", "cuda_driver") or (event.stream != -1 and event.partner >= 0):
+            return True
+        return self.data_load is not None and self.data_load.search(event.name) is not None
+
+    def _add_nodes(self) -> None:
+        events = [event for event in self.events.values() if self._has_nodes(event)]
+        bounds = [(event.ts, event.place, False) for event in events]
+        bounds += [(event.ts + event.dur, event.place, True) for event in events]
+        for idx, (ts, place, is_end) in enumerate(sorted(bounds)):
+            node = CPNode(idx, place, ts, not is_end, self.all[place].name in BLOCKING)
+            self.node_list.append(node)
+            self.after[idx], self.before[idx] = {}, {}
+            (self.end_node if is_end else self.start_node)[place] = node
+
+    def add(self, begin: CPNode, end: CPNode, kind: CPEdgeType, free: bool = False, parent: int = -1) -> None:
+        """Add an edge; `parent` is the event around the one that it begins with."""
+        free = free or kind in (CPEdgeType.DEPENDENCY, CPEdgeType.SYNC_DEPENDENCY)
+        edge = CPEdge(begin.idx, end.idx, kind, 0 if free else end.ts - begin.ts)
+        self.after[begin.idx][end.idx] = self.before[end.idx][begin.idx] = edge
+        if kind == CPEdgeType.KERNEL_KERNEL_DELAY or (kind == CPEdgeType.OPERATOR_KERNEL and begin.is_start):
+            self.attributed[begin.idx, end.idx] = begin.ev_idx
+        elif kind == CPEdgeType.OPERATOR_KERNEL:
+            self.attributed[begin.idx, end.idx] = parent if end.is_start else end.ev_idx
+
+    def _locks(self, node: CPNode) -> bool:
+        return self.all[node.ev_idx].name in LOCKING
+
+    def _add_locks(self) -> None:
+        """Add edges between calls on any thread that overlap: the one that ends first had the lock first."""
+        started: list[CPNode] = []
+        last: CPNode | None = None
+        for node in filter(self._locks, self.node_list):
+            if node.is_start:
+                started.append(node)
+            else:
+                for start in reversed(started):
+                    same = start.ev_idx == node.ev_idx
+                    self.add(start, node, CPEdgeType.OPERATOR_KERNEL if same else CPEdgeType.DEPENDENCY)
+                started.clear()
+                if last and not last.is_start:
+                    self.add(last, node, CPEdgeType.DEPENDENCY)
+            last = node
+
+    def _add_threads(self) -> None:
+        """Add edges along each thread; the backward pass belongs to the thread of the forward pass."""
+        forward, backward = self._only_thread("forward"), self._only_thread("autograd")
+        threads: dict[tuple[int, int], list[HtaEvent]] = defaultdict(list)
+        for event in self.events.values():
+            merged = None not in (forward, backward) and event.tid == backward
+            threads[event.pid, forward if merged and forward is not None else event.tid].append(event)
+        for _, events in sorted(threads.items()):
+            if all(event.stream < 0 for event in events):
+                self._add_thread(events)
+
+    def _only_thread(self, word: str) -> int | None:
+        cats = ("cpu_op", "user_annotation")
+        tids = {each.tid for each in self.events.values() if word in each.name and each.cat in cats}
+        return tids.pop() if len(tids) == 1 else None
+
+    def _add_thread(self, events: list[HtaEvent]) -> None:
+        last: CPNode | None = None
+        parent, depth = -1, 0
+        for event, around, enters in _traversed(events):
+            start, end = self.start_node.get(event.place), self.end_node.get(event.place)
+            if start is None or end is None:
+                continue
+            node = start if enters else end
+            if last is not None and not (
+                self._locks(last) and self._locks(node) and (last.is_start or not node.is_start)
+            ):
+                outside = enters and depth == 0
+                kind = CPEdgeType.DEPENDENCY if outside else CPEdgeType.OPERATOR_KERNEL
+                self.add(last, node, kind, free=not enters and start.is_blocking, parent=parent)
+            last, parent = node, around
+            depth += 1 if enters else -1
+
+
+def _traversed(events: list[HtaEvent]) -> Iterator[tuple[HtaEvent, int, bool]]:
+    """Yield the starts and ends of the events of a thread as they called each other, each with the event around it."""
+    bounds = [(event.ts, 1, -event.dur, event.place) for event in events]
+    bounds += [(event.end, 0, event.dur, -event.place) for event in events]
+    by_place = {event.place: event for event in events}
+    inside: dict[int, list[int]] = defaultdict(list)
+    around: dict[int, int] = {}
+    stack: list[int] = []
+    for _, is_start, _, number in sorted(bounds):
+        if is_start:
+            around[number] = stack[-1] if stack else -1
+            inside[around[number]].append(number)
+            stack.append(number)
+        elif stack:
+            stack.pop()
+    waiting = [(number, True) for number in reversed(inside[-1])]
+    while waiting:
+        number, enters = waiting.pop()
+        yield by_place[number], around[number], enters
+        if enters:
+            waiting.append((number, False))
+            waiting += [(each, True) for each in reversed(inside[number])]

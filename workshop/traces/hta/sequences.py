@@ -1,0 +1,107 @@
+"""Which kernels operators launch one after another, and how long each waits for its launch and its begin."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from workshop.traces.breakdown import Row
+from workshop.traces.intervals import Ints
+from workshop.traces.nesting import innermost, inside, outermost
+from workshop.traces.trace import KERNEL, Trace
+
+COLUMNS = (
+    *("aten_op_name", "kernel_sequence", "occurrence_count"),
+    *("avg_aten_op_launch_delay", "avg_runtime_delay"),
+)
+"""The columns of `kernels_of_operators`."""
+
+
+class Sequence(NamedTuple):
+    """Events on a device that an operator launches each time it is called, or at least several times."""
+
+    names: tuple[str, ...]
+    """The operator, and then what it launches, in the order of the begin on the device."""
+    occurrences: int
+    """How often it occurs."""
+    device: int
+    """The sum of the time on the device, in ns."""
+    cpu: int
+    """The sum of the time of the operator, in ns."""
+    operators: Ints
+    """The `EventColumns.index` of the operators."""
+
+
+def frequent(trace: Trace, operator: str, least: int = 1) -> list[Sequence]:
+    """Return what the operators launch whose name contains a text, the most frequent sequence first.
+
+    Of operators inside each other, the outermost counts. One that launches less than `least` events is left out.
+    """
+    names = np.array([operator in name for name in trace.names] or [False])
+    ops = outermost(trace.events[names[trace.events.name] & ~trace.on_gpu])
+    calls, found = trace.launches
+    gpu = trace.gpu[found >= 0]
+    op, event = inside(ops, calls[found[found >= 0]])
+    order = np.lexsort((gpu.ts[event], op))
+    op, event = op[order], event[order]
+    rows = defaultdict(list)
+    for row, launched in _groups(op, event):
+        if len(launched) >= least:
+            rows[ops.name[row], *gpu.name[launched].tolist()].append((row, launched))
+    sequences = [
+        Sequence(
+            tuple(trace.names[name] for name in key),
+            len(each),
+            sum(int(gpu.dur[launched].sum()) for _, launched in each),
+            int(ops.dur[[row for row, _ in each]].sum()),
+            ops.index[[row for row, _ in each]],
+        )
+        for key, each in rows.items()
+    ]
+    return sorted(sequences, key=lambda each: (-each.occurrences, "|".join(each.names)))
+
+
+def events_in(trace: Trace, sequence: Sequence) -> Ints:
+    """Return the `EventColumns.index` of the operators of a sequence, of what they call, and of what they launch."""
+    ops = trace.events[np.isin(trace.events.index, sequence.operators)]
+    called = trace.events.index[inside(ops, trace.events)[1]]
+    calls, found = trace.launches
+    launched = (found >= 0) & np.isin(np.append(calls.index, -1)[found], called)
+    return np.union1d(called, trace.gpu.index[launched])
+
+
+def kernels_of_operators(trace: Trace) -> list[Row]:
+    """Return the sequences of kernels that each ATen operator launches itself, the most frequent first.
+
+    The first launch of an operator is late by the time from its begin to the launching call, and its kernel by the
+    time from there to the begin on the device; the means over all occurrences are in µs.
+    """
+    calls, found = trace.launches
+    launched = (found >= 0) & trace.of(*KERNEL)[trace.on_gpu]
+    gpu, calls = trace.gpu[launched], calls[found[launched]]
+    ops = trace.events[trace.named("aten::")]
+    op = innermost(ops, calls)
+    order = np.lexsort((calls.ts, op))
+    order = order[op[order] >= 0]
+    occurrences = defaultdict(list)
+    for row, events in _groups(op[order], order):
+        occurrences[ops.name[row], *gpu.name[events].tolist()].append((row, events[0]))
+    rows: list[Row] = []
+    for (name, *kernels), each in occurrences.items():
+        row, first = np.array(each).T
+        rows.append(
+            {
+                "aten_op_name": trace.names[name],
+                "kernel_sequence": " -> ".join(trace.names[kernel] for kernel in kernels),
+                "occurrence_count": len(each),
+                "avg_aten_op_launch_delay": float((calls.ts[first] - ops.ts[row]).mean()) / 1000,
+                "avg_runtime_delay": float((gpu.ts[first] - calls.ts[first]).mean()) / 1000,
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["occurrence_count"], row["aten_op_name"], row["kernel_sequence"]))
+
+
+def _groups(key: Ints, values: Ints) -> list[tuple[int, Ints]]:
+    """Return the values of each key, which are sorted by it."""
+    keys, first = np.unique(key, return_index=True)
+    return [*zip(keys.tolist(), np.split(values, first[1:]), strict=True)] if len(keys) else []

@@ -1,0 +1,251 @@
+"""Operators and kernels of two traces compared, for notebooks, as `TraceDiff` of HolisticTraceAnalysis does.
+
+By its rules, a step has the events that the CPU began in it, and what they launched on a device. Needs pandas; the
+charts need plotly.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from workshop.traces.decoding import TraceError
+from workshop.traces.hta.frames import data_frame, plotly_express, short_name
+from workshop.traces.hta.rounded import HtaEvents, by_rank, hta_events
+from workshop.traces.intervals import Ints
+from workshop.traces.ranks import Traces, load
+from workshop.traces.trace import Mask, Trace, matching
+
+if TYPE_CHECKING:
+    import pandas
+
+STEP = r"ProfilerStep\s*#\s*\d"
+NO_STEP = -1
+
+Numbers = int | list[int] | None
+"""One number, several, or None for the first there is."""
+
+
+class DeviceType(Enum):
+    """Which events are compared: operators and calls of the CPU, what ran on a device, or both."""
+
+    CPU = 1
+    GPU = 2
+    ALL = 3
+
+
+class LabeledTrace:
+    """The traces of a run, with a name for it.
+
+    Args:
+        label: the name, which is that of columns; by default that of the folder.
+        t: the traces, as `load` returns them.
+        trace_dir: the folder of the traces, if they are not read yet.
+
+    Raises:
+        TraceError: there is no trace.
+    """
+
+    def __init__(self, label: str | None = None, t: Traces | None = None, trace_dir: str | Path | None = None) -> None:
+        if t is None and trace_dir is None:
+            raise TraceError("name the folder of the traces: LabeledTrace(trace_dir=...)")
+        self.t = load([Path(str(trace_dir)).expanduser()]) if t is None else t
+        self.label = label or next(iter(self.t.values())).path.absolute().parent.name
+        self._traces = by_rank(self.t)
+        for note in self.t.notes:
+            warnings.warn(note, stacklevel=2)
+
+    def ranks(self) -> list[int]:
+        """Return the numbers of the ranks."""
+        return sorted(self._traces)
+
+    def iterations(self) -> list[int]:
+        """Return the numbers of the steps of all ranks."""
+        return sorted({number for trace in self._traces.values() for number in _step_numbers(trace).values()})
+
+    def extract_ops(
+        self, rank: Numbers = None, iteration: Numbers = None, device_type: DeviceType = DeviceType.ALL
+    ) -> "pandas.DataFrame":
+        """Return the events of some ranks and steps on one kind of device: name, category, and duration in µs.
+
+        Raises:
+            TraceError: there is no such rank or step, or kind of device.
+        """
+        if not isinstance(device_type, DeviceType):
+            raise TraceError(f"device_type is a DeviceType, such as DeviceType.CPU, and not {device_type!r}")
+        steps = _chosen(iteration, self.iterations(), f"step in {self.label}")
+        ranks = _chosen(rank, self.ranks(), f"rank in {self.label}")
+        columns: dict[str, list[Any]] = {"cat": [], "name": [], "dur": []}
+        for trace in map(self._traces.__getitem__, ranks):
+            events = hta_events(trace)
+            kept = np.isin(_iteration(trace, events), steps)
+            if device_type is not DeviceType.ALL:
+                kept &= (events.stream == -1) == (device_type is DeviceType.CPU)
+            events = events.rows(kept)
+            columns["cat"] += [trace.cats[number] for number in events.cat]
+            columns["name"] += [trace.names[number] for number in events.name]
+            columns["dur"] += events.dur.tolist()
+        return data_frame(columns)
+
+    def get_ops_summary(self, ops: "pandas.DataFrame") -> "pandas.DataFrame":
+        """Return the number of some events and their µs by category and name."""
+        sums = ops.groupby(["cat", "name"])["dur"].agg(["count", "sum"]).reset_index()
+        sums = sums.rename(columns={"count": "counts", "sum": "total_duration"})
+        sums.insert(2, "short_name", [short_name(name) for name in sums["name"]])
+        return sums
+
+
+class TraceDiff:
+    """What differs between two runs: how often each operator and kernel ran, and for how long."""
+
+    @classmethod
+    def compare_traces(
+        cls,
+        control: LabeledTrace | Traces | str | Path,
+        test: LabeledTrace | Traces | str | Path,
+        control_rank: Numbers = None,
+        test_rank: Numbers = None,
+        control_iteration: Numbers = None,
+        test_iteration: Numbers = None,
+        device_type: DeviceType = DeviceType.ALL,
+        use_short_name: bool = False,
+    ) -> "pandas.DataFrame":
+        """Return the number of runs and the µs of each operator and kernel in both, and the differences.
+
+        Args:
+            control: the run before: its traces, or their folder.
+            test: the run after.
+            control_rank: the ranks of the run before; by default the first.
+            test_rank: the ranks of the run after.
+            control_iteration: the steps of the run before; by default the first.
+            test_iteration: the steps of the run after.
+            device_type: whether to compare what ran on the CPU, on a device, or both.
+            use_short_name: whether to compare by names without arguments, types of templates, and returned types.
+
+        Raises:
+            TraceError: there is no such trace, rank or step.
+        """
+        return _compared(
+            _labeled(control, test),
+            (control_rank, test_rank),
+            (control_iteration, test_iteration),
+            device_type,
+            "short_name" if use_short_name else "name",
+        )
+
+    @classmethod
+    def ops_diff(
+        cls,
+        control: LabeledTrace | Traces | str | Path,
+        test: LabeledTrace | Traces | str | Path,
+        control_rank: Numbers = None,
+        test_rank: Numbers = None,
+        control_iteration: Numbers = None,
+        test_iteration: Numbers = None,
+        device_type: DeviceType = DeviceType.ALL,
+    ) -> dict[str, list[str]]:
+        """Return the names that were added or deleted, run more or less often, or as often; see `compare_traces`."""
+        ranks, steps = (control_rank, test_rank), (control_iteration, test_iteration)
+        table = _compared(_labeled(control, test), ranks, steps, device_type, "name")
+        before, after = table.iloc[:, 0], table.iloc[:, 2]
+        there = (before > 0) & (after > 0)
+        kinds = {
+            "added": (before == 0) & (after > 0),
+            "deleted": (before > 0) & (after == 0),
+            "increased": there & (after > before),
+            "decreased": there & (after < before),
+            "unchanged": there & (after == before),
+        }
+        return {kind: table.index[rows].tolist() for kind, rows in kinds.items()}
+
+    @classmethod
+    def visualize_counts_diff(
+        cls, df: "pandas.DataFrame", show_image: bool = True, export_image_path: str | None = None
+    ) -> None:
+        """Show, or write to an image, how often each name ran, from what `compare_traces` returned."""
+        _show(df, [0, 2, 4], "Runs of operators and kernels", show_image, export_image_path)
+
+    @classmethod
+    def visualize_duration_diff(
+        cls, df: "pandas.DataFrame", show_image: bool = True, export_image_path: str | None = None
+    ) -> None:
+        """Show, or write to an image, for how many µs each name ran, from what `compare_traces` returned."""
+        _show(df, [1, 3, 5], "Time of operators and kernels (µs)", show_image, export_image_path)
+
+
+def _labeled(*runs: LabeledTrace | Traces | str | Path) -> list[LabeledTrace]:
+    """Return two runs under different names."""
+    found = []
+    for run, label in zip(runs, ("Control", "Test"), strict=True):
+        if isinstance(run, LabeledTrace):
+            found.append(run)
+        else:
+            found.append(LabeledTrace(label, run) if isinstance(run, Traces) else LabeledTrace(label, trace_dir=run))
+    if found[0].label == found[1].label:
+        found[1] = LabeledTrace(f"{found[1].label}_control_test", found[1].t)
+    return found
+
+
+def _compared(
+    runs: list[LabeledTrace], ranks: Iterable[Numbers], steps: Iterable[Numbers], device: DeviceType, by: str
+) -> "pandas.DataFrame":
+    summaries = [
+        run.get_ops_summary(run.extract_ops(rank, step, device)).groupby(by)[["counts", "total_duration"]].sum()
+        for run, rank, step in zip(runs, ranks, steps, strict=True)
+    ]
+    one, other = (summary.add_prefix(f"{run.label}_") for run, summary in zip(runs, summaries, strict=True))
+    table = one.reindex(one.index.union(other.index, sort=False)).join(other).fillna(0)
+    for column, name in ((0, "diff_counts"), (1, "diff_duration")):
+        table[name] = table.iloc[:, column + 2] - table.iloc[:, column]
+    table["counts_change_categories"] = ["+" if each > 0 else "-" if each < 0 else "=" for each in table["diff_counts"]]
+    return table
+
+
+def _chosen(numbers: Numbers, there: list[int], what: str) -> list[int]:
+    if not there:
+        raise TraceError(f"there is no {what}")
+    chosen = there[:1] if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
+    if missing := [number for number in chosen if number not in there]:
+        raise TraceError(f"there is no {what} with the number {missing[0]}; there are {', '.join(map(str, there))}")
+    return chosen
+
+
+def _step_numbers(trace: Trace) -> dict[int, int]:
+    """Return the numbers of the steps by the index of their names in `Trace.names`."""
+    found = np.flatnonzero(matching(trace.names, STEP)).tolist()
+    return {name: int(re.sub(r"\D*(\d+).*", r"\1", trace.names[name])) for name in found}
+
+
+def _iteration(trace: Trace, events: HtaEvents) -> Ints:
+    """Return the number of the step of each event; that of what ran on a device is that of its launch."""
+    numbers = _step_numbers(trace)
+    order = np.argsort(events.ts, kind="stable")
+    at = events.ts[order]
+    begun = np.full(len(order), NO_STEP)
+    for row in np.flatnonzero(np.isin(events.name, list(numbers))):
+        first, behind = np.searchsorted(at, [events.ts[row], events.ts[row] + events.dur[row]])
+        begun[order[first:behind]] = numbers[int(events.name[row])]
+    begun[~_on_cpu(trace, events)] = NO_STEP
+    launched = np.flatnonzero((events.stream > 0) & (events.partner > 0))
+    rows = np.searchsorted(events.place, events.partner[launched])
+    found = begun.copy()
+    found[launched] = begun[rows]
+    return found
+
+
+def _on_cpu(trace: Trace, events: HtaEvents) -> Mask:
+    """Return which events the CPU ran: those without a stream, and operators that Triton's compiler put on stream 0."""
+    operators = np.array([cat == "cpu_op" for cat in trace.cats] or [False])[events.cat]
+    return (events.stream < 0) | (events.stream == 0) & operators
+
+
+def _show(table: "pandas.DataFrame", columns: list[int], title: str, show: bool, path: str | None) -> None:
+    chart = plotly_express().bar(table.iloc[:, columns], title=title, barmode="group")
+    if show:
+        chart.show()
+    if path:
+        chart.write_image(path)

@@ -1,0 +1,273 @@
+"""A report of NVIDIA's Nsight Systems, as `nsys export --type sqlite` writes it, as columns.
+
+NVTX ranges become user annotations; calls of CUDA, kernels, copies, sets and synchronisations are as in a
+torch.profiler trace. The steps are found by the ranges that `workshop record nsys` marks the phases with. The tables
+and their columns are described in the documentation of Nsight Systems ("SQLite Schema Reference"); which of them there
+are depends on what was recorded.
+"""
+
+import sqlite3
+from array import array
+from collections import defaultdict
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workshop.probe.phases import Phase
+from workshop.traces.decoding import TraceError
+from workshop.traces.intervals import Ints
+from workshop.traces.trace import EventColumns, Trace
+
+HEADER = b"SQLite format 3\0"
+
+BLOCK_ROWS = 1 << 15
+"""The number of rows that are fetched at once: the objects of a row take much memory."""
+
+BEYOND_NS = 2**62
+"""No valid time is that late: nearly 150 years."""
+
+NO_STREAM = 2**32 - 1
+"""CUPTI's number for the stream of a synchronisation that waits for none in particular."""
+
+RANGES = (59, 60)
+"""The types of NVTX events that last: a range that was pushed, and one that was started."""
+
+COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
+MEMORY_KINDS = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed"}
+ON_EVENTS = (1, 2)
+"""The kinds of synchronisations that wait for an event."""
+SYNC_KINDS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
+
+
+def _integer(column: str) -> str:
+    """Return an SQL expression that is an integer, whatever a damaged file has in a column."""
+    return f"ifnull(CAST({column} AS INTEGER), -1)"
+
+
+class _Table(NamedTuple):
+    """A table of events, and which of its columns are read."""
+
+    cat: str
+    """The category of the events."""
+    name: str
+    """An SQL expression: the name, the number of its string, or of the kind of event."""
+    place: str
+    """The column of the global number of the thread or process."""
+    stream: str = "-1"
+    correlation: str = "-1"
+    device: str = "-1"
+    bytes: str = "0"
+    where: str = "end IS NOT NULL"
+
+
+_SYNCHRONISATIONS, _RECORDED_EVENTS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+_OF_AN_EVENT = ", ".join(map(_integer, ("globalPid", "contextId", "eventId", "correlationId", "streamId")))
+"""The columns that a synchronisation and the recorded CUDA event which it waits for have in common."""
+
+_COPY = " || ' ' || ".join(map(_integer, ("copyKind", "srcKind", "dstKind")))
+_ON_DEVICE = ("globalPid", "streamId", "correlationId", "deviceId")
+_TABLES = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME": _Table("cuda_runtime", "nameId", "globalTid", correlation="correlationId"),
+    "CUPTI_ACTIVITY_KIND_KERNEL": _Table("kernel", "demangledName", *_ON_DEVICE),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": _Table("gpu_memcpy", _COPY, *_ON_DEVICE, "bytes"),
+    "CUPTI_ACTIVITY_KIND_MEMSET": _Table("gpu_memset", "'Memset (Device)'", *_ON_DEVICE, "bytes"),
+    # A time of 0 stands for one that is not known.
+    _SYNCHRONISATIONS: _Table("cuda_sync", "syncType", *_ON_DEVICE, where="end > 0"),
+    "NVTX_EVENTS": _Table(
+        "user_annotation", "coalesce(text, textId)", "globalTid", where=f"end IS NOT NULL AND eventType IN {RANGES}"
+    ),
+}
+
+
+_CATS = [table.cat for table in _TABLES.values()]
+_ANNOTATION = _CATS.index("user_annotation")
+_COLUMNS = ("name", "cat", "pid", "tid", "stream", "correlation", "device", "bytes", "ts", "dur")
+"""The columns of `EventColumns` that a report has."""
+_OF_A_PHASE = ("name", "pid", "tid", "ts", "dur")
+_NOT_ON_A_DEVICE = (-1, -1, -1, 0)
+"""The stream, correlation, device and bytes of an annotation."""
+
+
+def is_report(path: Path) -> bool:
+    """Return whether a file is an SQLite file."""
+    with path.open("rb") as file:
+        return file.read(len(HEADER)) == HEADER
+
+
+def read(path: Path) -> Trace:
+    """Read a report.
+
+    Raises:
+        TraceError: the file is not such a report, is damaged, or has neither ranges nor anything of a GPU.
+    """
+    reader = _Reader()
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            database.text_factory = lambda text: text.decode(errors="replace")
+            reader.read(path, database)
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a message of SQLite may quote damaged text
+        raise TraceError(f"{path} is no report of nsys, or is damaged: {' '.join(str(error).split())}") from None
+    if not len(reader):
+        raise TraceError(f"{path} has neither NVTX ranges nor anything of a GPU: what was recorded?")
+    for step in reader.steps():
+        reader.add(*step)
+    columns = reader.columns()
+    rows = len(columns["ts"])
+    waits_on, waits_on_stream = reader.waits(columns)
+    columns["correlation"], waits_on = _of_all_processes(columns["pid"], columns["correlation"], waits_on)
+    waits = {"waits_on": waits_on, "waits_on_stream": waits_on_stream}
+    events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **waits, **columns)
+    damage = (f"{reader.lost} event{'s' * (reader.lost != 1)} of {path} could not be read",) if reader.lost else ()
+    return Trace(path, events, list(reader.names), _CATS, damage=damage)
+
+
+class _Reader:
+    """Reads the tables of a database into columns, which grow in place."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        # Each name, process and thread gets the next number when it is first looked up.
+        self.names: defaultdict[str, int] = defaultdict(count().__next__)
+        self._processes: defaultdict[int, int] = defaultdict(count().__next__)
+        self._threads: defaultdict[int, int] = defaultdict(count().__next__)
+        self._columns = [array("q") for _ in _COLUMNS]
+        self._strings: dict[Any, Any] = {}
+        self._syncs = self._records = np.empty((0, 5), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def columns(self) -> dict[str, Ints]:
+        """Return the columns by name; as long as somebody has them, none can grow."""
+        return {name: np.frombuffer(found, np.int64) for name, found in zip(_COLUMNS, self._columns, strict=True)}
+
+    def add(self, *columns: Ints) -> None:
+        """Append events, given by their columns."""
+        for column, values in zip(self._columns, columns, strict=True):
+            column.frombytes(values.tobytes())
+
+    def read(self, path: Path, database: sqlite3.Connection) -> None:
+        """Append the events of all tables."""
+        there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if "StringIds" not in there:
+            raise TraceError(f"{path} is no report of nsys: make one with nsys export --type sqlite REPORT.nsys-rep")
+        self._strings = dict(database.execute("SELECT id, value FROM StringIds"))
+        for cat, (name, table) in enumerate(_TABLES.items()):
+            if name in there:
+                self._read_table(cat, database.execute(_query(name, table)))
+        if {_SYNCHRONISATIONS, _RECORDED_EVENTS} <= there:
+            on_events = f"SELECT {_OF_AN_EVENT} FROM {_SYNCHRONISATIONS} WHERE syncType IN {ON_EVENTS}"
+            self._syncs = _rows(database.execute(on_events))
+            self._records = _rows(database.execute(f"SELECT {_OF_AN_EVENT} FROM {_RECORDED_EVENTS}"))
+
+    def _read_table(self, cat: int, cursor: sqlite3.Cursor) -> None:
+        known: dict[Any, int] = {}
+        while rows := cursor.fetchmany(BLOCK_ROWS):
+            keys, *others = zip(*rows, strict=True)
+            known |= {key: self.names[self._words(_CATS[cat], key)] for key in dict.fromkeys(keys) if key not in known}
+            name = np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
+            start, end, place, stream, *rest = np.array(others, np.int64)
+            stream[stream == NO_STREAM] = -1
+            process, thread = _numbered(self._processes, place >> 24), _numbered(self._threads, place)
+            valid = (np.abs(start) < BEYOND_NS) & (np.abs(end) < BEYOND_NS)
+            self.lost += int(np.count_nonzero(~valid))
+            times = start, np.maximum(end - start, 0)
+            columns = (name, np.full(len(name), cat), process, thread, stream, *rest, *times)
+            self.add(*(column[valid] for column in columns))
+
+    def _words(self, cat: str, key: Any) -> str:
+        """Return the name of an event as torch.profiler writes it."""
+        if cat == "gpu_memcpy":
+            copied, source, target = map(int, key.split())
+            between = f"{MEMORY_KINDS.get(source, 'Unknown')} -> {MEMORY_KINDS.get(target, 'Unknown')}"
+            return f"Memcpy {COPY_KINDS.get(copied, 'Unknown')} ({between})"
+        if cat == "cuda_sync":
+            return SYNC_KINDS.get(key, "Unknown Sync")
+        return str(self._strings.get(key, key))
+
+    def waits(self, columns: dict[str, Ints]) -> tuple[Ints, Ints]:
+        """Return by event the correlation of the call that recorded the CUDA event which it waits for, and its stream.
+
+        It is the last call that recorded the same event before, as correlations are numbered in the order of the calls.
+        """
+        none = np.broadcast_to(np.int64(-1), len(columns["ts"]))
+        if not len(self._syncs) or not len(self._records):
+            return none, none
+        keys = _key(_numbered(self._processes, self._syncs[:, 0] >> 24), self._syncs[:, 3])
+        by_key = np.argsort(keys, kind="stable")
+        rows = np.flatnonzero(columns["cat"] == _CATS.index("cuda_sync"))
+        key = _key(columns["pid"][rows], columns["correlation"][rows])
+        place = np.searchsorted(keys[by_key], key)
+        there = np.append(keys[by_key], -1)[place] == key
+        waits_on, waits_on_stream = np.full(len(none), -1), np.full(len(none), -1)
+        found = _recorded(self._syncs, self._records)[by_key[place[there]]]
+        waits_on[rows[there]], waits_on_stream[rows[there]] = found.T
+        return waits_on, waits_on_stream
+
+    def steps(self) -> list[Any]:
+        """Return the columns of each step, which ends as torch.profiler marks it: with the optimizer, after a backward.
+
+        There are none where the phases are not marked.
+        """
+        marked = {self.names[phase]: phase for phase in map(str, Phase) if phase in self.names}
+        found = self.columns()
+        rows = np.flatnonzero(found["cat"] == _ANNOTATION)
+        rows = rows[np.isin(found["name"][rows], [*marked])]
+        rows = rows[np.lexsort((found["ts"][rows], found["tid"][rows]))]
+        steps, begin, backward, number, thread = [], None, False, 0, None
+        for name, pid, tid, ts, dur in np.stack([found[each][rows] for each in _OF_A_PHASE]).T.tolist():
+            if tid != thread:
+                begin, backward, number, thread = None, False, 0, tid
+            begin = ts if begin is None else begin
+            backward |= marked[name] == Phase.BACKWARD
+            if backward and marked[name] == Phase.OPTIMIZER:
+                name_of_step = self.names[f"ProfilerStep#{number}"]
+                step = (name_of_step, _ANNOTATION, pid, tid, *_NOT_ON_A_DEVICE, begin, ts + dur - begin)
+                steps.append(np.array([step]).T)
+                begin, backward, number = ts + dur, False, number + 1
+        return steps
+
+
+def _rows(cursor: sqlite3.Cursor) -> Ints:
+    """Return rows of five integers."""
+    blocks = iter(lambda: cursor.fetchmany(BLOCK_ROWS), [])
+    return np.concatenate([np.empty((0, 5), np.int64), *(np.array(block, np.int64) for block in blocks)])
+
+
+def _recorded(syncs: Ints, records: Ints) -> Ints:
+    """Return for each synchronisation the correlation and stream of the last record of its event before it, or -1."""
+    both = np.concatenate([records, syncs])
+    is_sync = np.arange(len(both)) >= len(records)
+    order = np.lexsort((is_sync, *both.T[3::-1]))  # by process, context, event, and then by correlation
+    last = np.maximum.accumulate(np.where(is_sync[order], -1, np.arange(len(both))))
+    same_event = (both[order, :3] == both[order[last], :3]).all(axis=1) & (last >= 0)
+    found = np.full((len(both), 2), -1)
+    found[order[same_event]] = both[order[last[same_event]], 3:]
+    return found[len(records) :]
+
+
+def _of_all_processes(process: Ints, *correlations: Ints) -> tuple[Ints, ...]:
+    """Return correlations so that no two processes have one in common: each process numbers its own from the same."""
+    beyond = max(int(each.max(initial=0)) for each in correlations) + 1
+    return tuple(np.where(each < 0, -1, each + process * beyond) for each in correlations)
+
+
+def _key(process: Ints, correlation: Ints) -> Ints:
+    """Return a number for each pair of a process and a correlation."""
+    return process << 32 | correlation & (1 << 32) - 1
+
+
+def _numbered(numbers: defaultdict[int, int], values: Ints) -> Ints:
+    """Return the number of each value."""
+    distinct, position = np.unique(values, return_inverse=True)
+    return np.array([numbers[value] for value in distinct.tolist()])[position.reshape(-1)]
+
+
+def _query(name: str, table: _Table) -> str:
+    """Return a query for the name, start, end, place, stream, correlation, device and bytes of each event."""
+    numbers = (table.place, table.stream, table.correlation, table.device, table.bytes)
+    columns = [table.name, *map(_integer, ("start", "end", *numbers))]
+    return f"SELECT {', '.join(columns)} FROM {name} WHERE {table.where}"

@@ -1,0 +1,241 @@
+"""Who waited for what: the CPU for a device, a stream for another one, a thread for another one.
+
+Each function returns pairs of moments: those that waited, and those that they waited for.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from workshop.traces.intervals import Ints
+from workshop.traces.path.window import DeviceEvents, HostEvents, Window, talking
+from workshop.traces.trace import LAUNCH, SYNC, Trace
+
+AUTOGRAD = r"autograd::engine::evaluate_function|torch::autograd::"
+"""The names of the operators of a backward pass."""
+
+BLOCKING = (
+    r"(cuda|hip|musa)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize|"
+    r"(cuda|hip)Memcpy(WithStream|2D|DtoH|HtoD|DtoD)?$"
+)
+"""The names of the calls that return only when a device has done something."""
+
+BLOCKING_COPY = r"Memcpy (DtoH|HtoD).*Pageable"
+"""The names of the copies whose call may last as long as the copy does, whatever the call is named."""
+
+
+class Links(NamedTuple):
+    """Pairs of moments: columns of equal length."""
+
+    later: Ints
+    """The moments that waited."""
+    earlier: Ints
+    """The moments that they waited for."""
+
+
+class Moments(NamedTuple):
+    """The starts and ends of the events of a window, as numbers in the order of each thread and stream."""
+
+    host_start: Ints
+    host_end: Ints
+    device_start: Ints
+    device_end: Ints
+    end: int = 1
+    """The end of the window."""
+
+
+def moments(host: HostEvents, device: DeviceEvents) -> Moments:
+    """Return the numbers of the moments of some events: the window's, those on the CPU, and those on devices."""
+    place = np.empty_like(host.bounds)
+    place[host.bounds] = np.arange(2, 2 + len(host.bounds))
+    on_device = np.arange(2 + len(place), 2 + len(place) + 2 * len(device.row))
+    return Moments(place[::2], place[1::2], on_device[::2], on_device[1::2])
+
+
+class _Queues:
+    """What was launched into each stream, in the order of the launches."""
+
+    def __init__(self, trace: Trace, device: DeviceEvents) -> None:
+        self.device = device
+        self.events: list[Ints] = []
+        self.launched: list[Ints] = []
+        self.numbers: dict[tuple[int, int], int] = {}
+        """The number of each stream by its device and stream."""
+        first = np.unique(device.queue, return_index=True)
+        for queue, one in zip(*(each.tolist() for each in first), strict=True):
+            here = np.flatnonzero(device.queue == queue)
+            here = here[np.argsort(device.launched[here], kind="stable")]
+            row = device.row[one]
+            self.numbers[int(trace.events.device[row]), int(trace.events.stream[row])] = len(self.events)
+            self.events.append(here)
+            self.launched.append(device.launched[here])
+
+    def last_before(self, queue: int | None, time: int) -> int:
+        """Return what was launched last into a stream before a time, or -1."""
+        if queue is None:
+            return -1
+        place = int(np.searchsorted(self.launched[queue], time, side="right"))
+        return int(self.events[queue][place - 1]) if place else -1
+
+    def first_after(self, queue: int | None, time: int) -> int:
+        """Return what was launched first into a stream from a time on, or -1."""
+        if queue is None:
+            return -1
+        place = int(np.searchsorted(self.launched[queue], time, side="left"))
+        return int(self.events[queue][place]) if place < len(self.events[queue]) else -1
+
+
+def launches(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
+    """Return that what runs on a device cannot start before its launching call does."""
+    call = _calls(trace, host, device)
+    known = call >= 0
+    return Links(at.device_start[known], at.host_start[call[known]])
+
+
+def blocking_copies(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
+    """Return that the call of a blocking copy lasts until the copy is done."""
+    call = _calls(trace, host, device)
+    blocks = trace.named(BLOCKING_COPY)[device.row] | trace.named(BLOCKING)[device.call]
+    known = (call >= 0) & blocks
+    return Links(at.host_end[call[known]], at.device_end[known])
+
+
+def synchronisations(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
+    """Return that calls wait for kernels, and kernels for those of other streams.
+
+    What a call waits for is what the profiler wrote about it, which it does if it was asked to
+    (`enable_cuda_sync_events`). Otherwise `cudaDeviceSynchronize` waits for all streams, and another call for what its
+    thread launched last.
+    """
+    if not len(device.row):
+        return joined([])
+    found = _Device(trace, host, device)
+    pairs = [
+        (at.host_end[call], at.device_end[one])
+        for call in np.flatnonzero(trace.named(BLOCKING)[host.row]).tolist()
+        for one in found.awaited(call)
+        if one >= 0
+    ]
+    for note in found.stream_waits:
+        waiting, source = found.waiting(note), found.recorded(note)
+        if waiting >= 0 and source >= 0:
+            pairs.append((at.device_start[waiting], at.device_end[source]))
+    later, earlier = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Links(later, earlier)
+
+
+def threads(trace: Trace, window: Window, host: HostEvents, at: Moments) -> Links:
+    """Return which threads waited for which.
+
+    After a pause in which the window's thread did something, another thread depends on that. While the window's thread
+    runs no operator, it waits for the backward pass, or the communication, on other threads that ends meanwhile, if
+    none of it still goes on as the thread resumes.
+    """
+    top = np.flatnonzero(host.parent < 0)
+    mine = top[host.thread[top] == window.thread]
+    others = [top[host.thread[top] == thread] for thread in np.unique(host.thread) if thread != window.thread]
+    awaited = [rows for rows in (_awaited(trace, host, other) for other in others) if len(rows)]
+    return joined([_woken(window, host, other, at) for other in others] + _resumed(window, host, mine, awaited, at))
+
+
+def joined(links: list[Links]) -> Links:
+    """Return all pairs of some lists."""
+    none = np.empty(0, np.int64)
+    return Links(*(np.concatenate([none, *columns]) for columns in (zip(*links, strict=True) if links else ((), ()))))
+
+
+def _calls(trace: Trace, host: HostEvents, device: DeviceEvents) -> Ints:
+    """Return for each event on a device the number of its launching call in `host`, or -1."""
+    number_of = np.full(len(trace.events) + 1, -1)
+    number_of[host.row] = np.arange(len(host.row))
+    return number_of[device.call]
+
+
+def _awaited(trace: Trace, host: HostEvents, other: Ints) -> Ints:
+    """Return which of the outermost events of a thread may be waited for: all, if the backward pass runs there."""
+    rows = host.row[other]
+    return other if trace.named(AUTOGRAD)[rows].any() else other[talking(trace)[rows]]
+
+
+def _woken(window: Window, host: HostEvents, other: Ints, at: Moments) -> Links:
+    mine = host.bounds[host.thread[host.bounds // 2] == window.thread]
+    times = np.where(mine % 2, host.end[mine // 2], host.start[mine // 2])
+    before = np.concatenate([[window.start], host.end[other[:-1]]])
+    last = np.searchsorted(times, host.start[other], side="right") - 1
+    woken = (last >= 0) & (np.append(times, 0)[last] >= before)
+    cause = mine[last[woken]]
+    return Links(at.host_start[other[woken]], np.where(cause % 2, at.host_end[cause // 2], at.host_start[cause // 2]))
+
+
+def _resumed(window: Window, host: HostEvents, mine: Ints, awaited: list[Ints], at: Moments) -> list[Links]:
+    if not awaited:
+        return []
+    pause = np.concatenate([[window.start], host.end[mine]])
+    resume = np.concatenate([host.start[mine], [window.end]])
+    resumed = np.concatenate([at.host_start[mine], [at.end]])
+    running = np.zeros(len(resume), np.int64)
+    for rows in awaited:
+        running += np.searchsorted(host.start[rows], resume, side="left")
+        running -= np.searchsorted(host.end[rows], resume, side="right")
+    links = []
+    for rows in awaited:
+        last = np.searchsorted(host.end[rows], resume, side="right") - 1
+        waited = (last >= 0) & (host.end[rows[last]] > pause) & (running == 0)
+        links.append(Links(resumed[waited], at.host_end[rows[last[waited]]]))
+    return links
+
+
+class _Device:
+    """The events on a device, and what the profiler wrote about who waits for them."""
+
+    def __init__(self, trace: Trace, host: HostEvents, device: DeviceEvents) -> None:
+        self.events, self.host, self.device = trace.events, host, device
+        self.queues = _Queues(trace, device)
+        notes = np.flatnonzero(trace.of(*SYNC))
+        self.stream_waits = notes[trace.named("Stream Wait Event")[notes]].tolist()
+        self._note_of = dict(zip(self.events.correlation[notes].tolist(), notes.tolist(), strict=True))
+        calls = np.flatnonzero(trace.of(*LAUNCH) & (self.events.correlation >= 0))
+        self._time_of = dict(zip(self.events.correlation[calls].tolist(), self.events.ts[calls].tolist(), strict=True))
+        self._all = trace.named(r"(cuda|hip|musa)DeviceSynchronize|cuCtxSynchronize")
+        launched = np.argsort(device.launched, kind="stable")
+        self._launches: dict[int, Ints] = {}
+        """What each thread launched, in the order of the launches."""
+        threads = np.where(device.call >= 0, trace.thread[device.call], -1)[launched]
+        for thread in np.unique(threads).tolist():
+            self._launches[thread] = launched[threads == thread]
+
+    def awaited(self, number: int) -> list[int]:
+        """Return what may have been waited for by a call, which is named by its number in `host`."""
+        row, start = int(self.host.row[number]), int(self.host.start[number])
+        correlation = int(self.events.correlation[row])
+        note = self._note_of.get(correlation) if correlation >= 0 else None
+        if note is not None and self.events.waits_on_stream[note] >= 0:
+            return [self.recorded(note)]
+        if self._all[row]:
+            device = None if note is None else int(self.events.device[note])
+            return [
+                self.queues.last_before(queue, start)
+                for (each, _), queue in self.queues.numbers.items()
+                if device in (None, -1, each)
+            ]
+        if note is not None:
+            return [self.queues.last_before(self._queue(note, int(self.events.stream[note])), start)]
+        mine = self._launches.get(int(self.host.thread[number]), np.empty(0, np.int64))
+        place = int(np.searchsorted(self.device.launched[mine], start, side="right"))
+        return [int(mine[place - 1])] if place else []
+
+    def recorded(self, note: int) -> int:
+        """Return what was launched last into a stream before the CUDA event that is waited for was recorded, or -1."""
+        time = self._time_of.get(int(self.events.waits_on[note]), self._begin(note))
+        return self.queues.last_before(self._queue(note, int(self.events.waits_on_stream[note])), time)
+
+    def waiting(self, note: int) -> int:
+        """Return what was launched first into a stream after the stream was told to wait, or -1."""
+        return self.queues.first_after(self._queue(note, int(self.events.stream[note])), self._begin(note))
+
+    def _begin(self, note: int) -> int:
+        """Return when the call began that a note is about."""
+        return self._time_of.get(int(self.events.correlation[note]), int(self.events.ts[note]))
+
+    def _queue(self, note: int, stream: int) -> int | None:
+        return self.queues.numbers.get((int(self.events.device[note]), stream))

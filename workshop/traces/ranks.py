@@ -1,0 +1,119 @@
+"""Finds the traces of several ranks, reads them in parallel, and tells their ranks apart."""
+
+import multiprocessing
+import os
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from workshop.traces import nsys_report
+from workshop.traces.decoding import TraceError
+from workshop.traces.trace import Trace, read
+
+SUFFIXES = (".json", ".gz", ".sqlite")
+WORTH_A_PROCESS = 8_000_000
+"""The number of bytes in all files from which on it takes less time to start processes than to read in this one."""
+
+Rank = int | str
+"""The number of a rank; where several files name the same rank, its number and the file's name."""
+
+
+def number_of(rank: Rank) -> int:
+    """Return the number of a rank without the name of the file."""
+    return rank if isinstance(rank, int) else int(rank.partition(" ")[0])
+
+
+class Traces(dict[Rank, Trace]):
+    """Traces by rank, in the order of the ranks' numbers."""
+
+    def __init__(self, traces: Iterable[Trace], skipped: Iterable[str] = ()) -> None:
+        super().__init__(_named(list(traces)))
+        self.notes = [*skipped, *(note for trace in self.values() for note in trace.damage)]
+        """One sentence for each thing that could not be read."""
+
+
+def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) -> Traces:
+    """Read traces, large ones in several processes; other files in a folder are only named in the notes.
+
+    `each` is called with the number of bytes of each file that has been read.
+
+    Raises:
+        TraceError: a file is no trace, or a folder has none.
+        OSError: a file cannot be read.
+    """
+    files = list({path.absolute(): (path, asked) for path, asked in _files(paths)}.values())
+    traces, skipped = [], []
+    for (path, asked), found in zip(files, _read_all([path for path, _ in files]), strict=True):
+        each(path.stat().st_size)
+        if isinstance(found, Trace):
+            traces.append(found)
+        elif asked:
+            raise found
+        else:
+            skipped.append(f"passed over: {found}")
+    if not traces:
+        raise TraceError(f"there is no trace in {', '.join(map(str, paths))}")
+    return Traces(traces, skipped)
+
+
+def sizes(paths: Iterable[Path]) -> int:
+    """Return the number of bytes to read, for a progress bar."""
+    return sum(path.stat().st_size for path, _ in _files(paths))
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield each file that may be a trace, and whether it was named."""
+    for path in paths:
+        if path.is_dir():
+            found = sorted(path.iterdir())
+            yield from ((file, False) for file in found if file.name.endswith(SUFFIXES) and file.is_file())
+        elif not path.exists():
+            raise TraceError(f"there is no file {path}")
+        else:
+            yield path, True
+
+
+def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
+    if len(paths) < 2 or sum(path.stat().st_size for path in paths) < WORTH_A_PROCESS:
+        yield from map(_try_to_read, paths)
+        return
+    # Nothing but numpy is at work here, and no thread: a copy of this process is soon made, and safe.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1), context) as processes:
+        yield from processes.map(_try_to_read, paths)
+
+
+def _try_to_read(path: Path) -> Trace | TraceError:
+    try:
+        return nsys_report.read(path) if nsys_report.is_report(path) else read(path)
+    except TraceError as error:
+        return error
+
+
+def _named(traces: list[Trace]) -> Iterator[tuple[Rank, Trace]]:
+    """Yield each trace with its rank: the one that it names, else that of the file's name, else the lowest free one."""
+    ranks = {id(trace): _rank(trace) for trace in traces}
+    free = (number for number in range(len(traces)) if number not in set(ranks.values()))
+    groups: dict[int, list[Trace]] = defaultdict(list)
+    for trace in sorted(traces, key=lambda each: str(each.path)):
+        groups[next(free) if (rank := ranks[id(trace)]) is None else rank].append(trace)
+    for number, same in sorted(groups.items()):
+        for name, trace in zip(_distinct([each.path for each in same]), same, strict=True):
+            yield (number if len(same) == 1 else f"{number} ({name})"), trace
+
+
+def _distinct(paths: list[Path]) -> list[str]:
+    """Return a short name for each of some different paths, no two alike."""
+    stems = [re.sub(r"(\.pt\.trace)?(\.json)?(\.gz)?$", "", path.name) for path in paths]
+    for names in (stems, [path.name for path in paths], [f"{path.parent.name}/{path.name}" for path in paths]):
+        if len(set(names)) == len(names):
+            return names
+    return [*map(str, paths)]
+
+
+def _rank(trace: Trace) -> int | None:
+    found = re.search(r"rank[-_]?(\d+)", trace.path.name)
+    return trace.rank if trace.rank is not None or not found else int(found[1])

@@ -1,0 +1,100 @@
+"""Writes a trace anew, with further events and arguments, so that a viewer shows what an analysis found."""
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, BinaryIO, cast
+
+import msgspec
+
+from workshop.traces.written_events import WholeDecoder, WrittenEvent, fields_of
+
+ANNOTATIONS = ("user_annotation", "gpu_user_annotation", "python_function")
+"""The categories of the events that say where in the training the others are."""
+
+COMPRESSION = 3
+"""The level of gzip: the default, 9, makes it 30 % smaller, and takes many times as long."""
+
+
+def rewrite(
+    source: Path,
+    target: Path,
+    added: Iterable[dict[str, Any]] = (),
+    marked: Mapping[int, dict[str, Any]] = MappingProxyType({}),
+    only_marked: bool = False,
+) -> None:
+    """Write a trace anew; the target is compressed if its name ends with .gz, and may be the source.
+
+    Whatever is neither marked nor left out stays as it is written in the source. What cannot be read of a damaged
+    trace is lost.
+
+    Args:
+        source: a trace, which may be gzipped.
+        target: where to write; a file that is already there is replaced.
+        added: events to write behind the others.
+        marked: arguments to add to events, by the position of the event: its `EventColumns.index`.
+        only_marked: whether to leave out events with a duration that are neither marked nor an annotation.
+
+    Raises:
+        TraceError: the source is not a trace.
+        OSError: a file cannot be read or written.
+    """
+    unfinished = target.with_name(f"{target.name}.part")
+    try:
+        with _opened(unfinished, compressed=target.suffix == ".gz") as file:
+            _write(file, WholeDecoder(source), added, marked, only_marked)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def exact_us(ns: int) -> msgspec.Raw:
+    """Return a time in µs for an event to add: a float would lose the nanoseconds of a time since 1970."""
+    return msgspec.Raw(str(Decimal(ns) / 1000).encode())
+
+
+def _opened(path: Path, compressed: bool) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "wb", COMPRESSION)) if compressed else path.open("wb")
+
+
+def _write(
+    file: BinaryIO,
+    decoder: WholeDecoder,
+    added: Iterable[dict[str, Any]],
+    marked: Mapping[int, dict[str, Any]],
+    only_marked: bool,
+) -> None:
+    file.write(b'{"traceEvents": [')
+    between = b"\n"
+    for events in chain(_blocks(decoder, marked, only_marked), [map(msgspec.json.encode, added)]):
+        if written := b",\n".join(events):
+            file.write(between + written)
+            between = b",\n"
+    file.write(b"\n]")
+    for name, value in decoder.fields.items():  # some are read only behind the events
+        file.write(b",\n" + msgspec.json.encode(name) + b": " + value)
+    file.write(b"}\n")
+
+
+def _blocks(decoder: WholeDecoder, marked: Mapping[int, dict[str, Any]], only_marked: bool) -> Iterator[list[bytes]]:
+    """Yield how the events are written from now on, block by block."""
+    count = 0
+    for events in decoder:
+        written = []
+        for position, event in enumerate(cast(list[WrittenEvent], events), count):
+            if position in marked:
+                written.append(_with_args(event.written, marked[position]))
+            elif not only_marked or event.dur is None or event.cat in ANNOTATIONS:
+                written.append(event.written)
+        count += len(events)
+        yield written
+
+
+def _with_args(written: bytes, args: dict[str, Any]) -> bytes:
+    event = fields_of(written)  # numbers stay as they are written: as floats, they would lose digits
+    before = event.get("args", msgspec.Raw(b"{}"))
+    known = fields_of(before) if bytes(before).startswith(b"{") else {}
+    return msgspec.json.encode(event | {"args": known | args})

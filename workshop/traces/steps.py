@@ -1,0 +1,168 @@
+"""Steps of the training, and the phases that the training thread spent their time in."""
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from workshop.probe.phases import TRACED, Phase
+from workshop.traces.allocations import Allocations
+from workshop.traces.breakdown import CPU_COMMUNICATION, Row, exposed_communication
+from workshop.traces.intervals import Ints, Spans, shared, union, without
+from workshop.traces.ranks import Rank, number_of
+from workshop.traces.trace import SYNC, Trace
+
+_known: WeakKeyDictionary[Trace, list["TracedStep"]] = WeakKeyDictionary()
+
+
+class TracedStep(NamedTuple):
+    """One step of the profiler. All times are in ns."""
+
+    number: int
+    start: int
+    end: int
+    phases: dict[Phase, int]
+    """The time in each phase; the sum is the duration of the step."""
+    communication: int
+    """The time of communication while the training thread ran nothing."""
+    device: int
+    """The time in which a device was busy."""
+
+
+def traced_steps(trace: Trace) -> list[TracedStep]:
+    """Return every `ProfilerStep`, in the order of time; they are computed once for a trace."""
+    if trace not in _known:
+        _known[trace] = _steps(trace)
+    return _known[trace]
+
+
+def _steps(trace: Trace) -> list[TracedStep]:
+    rows = _marked_steps(trace)
+    steps = Spans(trace.events.ts[rows], trace.events.end[rows])
+    numbers = [_number(trace, row) for row in rows]
+    phases = {phase: shared(when, steps) for phase, when in phase_spans(trace).items()}
+    phases[Phase.OTHER] = steps.end - steps.start - sum(phases.values())
+    columns = (phases[phase].tolist() for phase in TRACED)
+    times = [dict(zip(TRACED, step, strict=True)) for step in zip(*columns, strict=True)]
+    talking, busy = shared(_communication(trace), steps), shared(trace.gpu.spans(), steps)
+    fields = (numbers, steps.start.tolist(), steps.end.tolist(), times, talking.tolist(), busy.tolist())
+    return [TracedStep(*step) for step in zip(*fields, strict=True)]
+
+
+def phase_spans(trace: Trace) -> dict[Phase, Spans]:
+    """Return the time of each phase; time that belongs to several phases counts for the first of them."""
+    here, spans_of = trace.on_main_thread, trace.events.spans
+    calls, found = trace.launches
+    to_device = trace.named(r"Memcpy HtoD")[trace.on_gpu] & (found >= 0)
+    marked = here & trace.of("user_annotation")
+    if str(Phase.FORWARD) in trace.names and not trace.of("cpu_op").any():  # in a report of nsys, phases are ranges
+        return {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
+    times = {
+        Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
+        Phase.COPY: calls.spans(found[to_device]),
+        Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
+        Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),
+        Phase.FORWARD: spans_of(here & trace.of("cpu_op")),
+    }
+    taken = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
+    phases = {}
+    for phase, when in times.items():
+        phases[phase] = without(when, taken)
+        taken = union(np.concatenate([taken.start, when.start]), np.concatenate([taken.end, when.end]))
+    return phases
+
+
+def step_rows(trace: Trace) -> list[Row]:
+    """Return the steps as rows, in µs."""
+    return [
+        {"step": step.number, "duration(us)": (step.end - step.start) / 1000}
+        | {f"{name}(us)": time / 1000 for name, time in step.phases.items()}
+        | {"device_busy(us)": step.device / 1000}
+        for step in traced_steps(trace)
+    ]
+
+
+def stragglers(traces: dict[Rank, Trace]) -> list[Row]:
+    """Return the own work of each rank, averaged over the steps that all ranks have; the slowest rank comes first.
+
+    The quicker ranks wait in the communication for the slowest, so the steps of all ranks take equally long. The
+    slowest rank is the one that hardly waits.
+    """
+    found: dict[int, dict[int, TracedStep]] = defaultdict(dict)
+    for rank, trace in traces.items():
+        found[number_of(rank)] |= {step.number: step for step in traced_steps(trace)}
+    if not any(step.communication for each in found.values() for step in each.values()):
+        return []  # no rank waits for another
+    common = set.intersection(*(set(each) for each in found.values())) if len(found) > 1 else set()
+    rows: list[Row] = []
+    for rank, each in found.items() if common else ():
+        length = sum(each[number].end - each[number].start for number in common) / len(common)
+        waiting = sum(each[number].communication for number in common) / len(common)
+        rows.append(
+            {
+                "rank": rank,
+                "steps": len(common),
+                "step(us)": length / 1000,
+                "own_work(us)": (length - waiting) / 1000,
+                "communication(us)": waiting / 1000,
+            }
+        )
+    rows.sort(key=lambda row: -row["own_work(us)"])
+    return [row | {"behind(us)": row["own_work(us)"] - rows[-1]["own_work(us)"]} for row in rows]
+
+
+def step_numbers(trace: Trace) -> Ints:
+    """Return the number of the step in which each event began, or was launched; else -1. Without steps, all are 0."""
+    events, steps = trace.events, _marked_steps(trace)
+    if not len(steps):
+        return np.zeros(len(events), np.int64)
+    began = events.ts.copy()
+    calls, found = trace.launches
+    began[trace.on_gpu] = np.where(found >= 0, np.append(calls.ts, 0)[found], began[trace.on_gpu])
+    step = np.searchsorted(events.ts[steps], began, "right") - 1
+    inside = (step >= 0) & (began < events.end[steps][step])
+    numbers = np.array([_number(trace, row) for row in steps])
+    return np.where(inside, numbers[step], -1)
+
+
+def without_last_step(traces: dict[Rank, Trace], include_last: bool) -> dict[Rank, Trace]:
+    """Return the traces without what the CPU began in the last step of several, and without what that launched.
+
+    The profiler often records the last step only in part. What comes behind the last step is left out in any case,
+    and so is what nothing in the trace launched. A trace of a single step, or of none, is returned as it is.
+    """
+    return {rank: _until_last_step(trace, include_last) for rank, trace in traces.items()}
+
+
+def _until_last_step(trace: Trace, include_last: bool) -> Trace:
+    events, steps = trace.events, _marked_steps(trace)
+    if len({*events.name[steps].tolist()}) < 2:
+        return trace
+    until = events.end[steps].max() + 1 if include_last else events.ts[steps].max()
+    on_device = trace.on_gpu | trace.of(*SYNC)
+    kept = ~on_device & (events.ts < until)
+    launched = events.correlation[kept & (events.correlation >= 0)]
+    kept |= on_device & np.isin(events.correlation, launched)
+    allocations = Allocations(*(column[trace.allocations.ts < until] for column in trace.allocations))
+    return replace(trace, events=events[kept], allocations=allocations)
+
+
+def _marked_steps(trace: Trace) -> Ints:
+    rows = np.flatnonzero(trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d"))
+    return rows[np.argsort(trace.events.ts[rows], kind="stable")]
+
+
+def _number(trace: Trace, row: int) -> int:
+    """Return the number in the name of a step."""
+    return int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
+
+
+def _communication(trace: Trace) -> Spans:
+    """Return the communication while a device computes nothing, or the training thread runs no operator."""
+    if len(trace.gpu):
+        return union(*map(np.concatenate, zip(*exposed_communication(trace), strict=True)))
+    talking = trace.named(CPU_COMMUNICATION)
+    operators = trace.on_main_thread & trace.of("cpu_op") & ~talking
+    return without(trace.events.spans(talking), trace.events.spans(operators))

@@ -1,0 +1,331 @@
+"""A torch.profiler trace as columns, with one row for each event that has a duration."""
+
+import re
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import compress, count
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workshop.traces.allocations import Allocations, no_allocations
+from workshop.traces.decoding import Decoder, TraceError, TraceEvent
+from workshop.traces.intervals import Ints, Spans, union
+
+COARSE_US = 2.0**43
+"""From this time on, a float of µs is no longer exact to the ns."""
+
+BEYOND_US = 2.0**53
+"""No valid time is that late: nearly 300 years."""
+
+ALLOCATION = "[memory]"
+"""The name of the events that tell of an allocation, or of a release of memory."""
+
+KERNEL = ("kernel", "Kernel", "mtia_ccp_events")
+COPY = ("gpu_memcpy", "Memcpy")
+SET = ("gpu_memset", "Memset")
+SYNC = ("cuda_sync",)
+LAUNCH = (
+    *("cuda_runtime", "cuda_driver", "Runtime", "Driver"),
+    *("hip_runtime", "privateuse1_runtime", "xpu_runtime", "mtia_runtime"),
+)
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class EventColumns:
+    """Columns of equal length, one row for each event."""
+
+    index: Ints
+    """The position among all events of the file, from 0."""
+    name: Ints
+    """The index of the name in `Trace.names`."""
+    cat: Ints
+    """The index of the category in `Trace.cats`."""
+    pid: Ints
+    """A number for each process, which is not its PID."""
+    tid: Ints
+    """A number for each thread, which is not its ID in the system."""
+    stream: Ints
+    """The stream, or -1."""
+    correlation: Ints
+    """A number that a launch shares with the event that it launched, or -1."""
+    device: Ints
+    """The device, or -1."""
+    bytes: Ints
+    """The number of bytes that were copied or set."""
+    waits_on: Ints
+    """Of a synchronisation: the correlation of the call that recorded the CUDA event which it waits for, or -1."""
+    waits_on_stream: Ints
+    """Of a synchronisation: the stream which it waits for, or -1."""
+    bandwidth: NDArray[np.float64]
+    """Of a copy or set: GB/s as the profiler wrote it, or -1."""
+    ts: Ints
+    """The start in ns, by the clock of the file."""
+    dur: Ints
+    """The duration in ns."""
+
+    @property
+    def end(self) -> Ints:
+        """The end in ns."""
+        return self.ts + self.dur
+
+    def spans(self, rows: Any = slice(None)) -> Spans:
+        """Return the time that at least one of some events covers."""
+        return union(self.ts[rows], self.ts[rows] + self.dur[rows])
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def __getitem__(self, rows: Any) -> "EventColumns":
+        return EventColumns(*(getattr(self, name)[rows] for name in _COLUMNS))
+
+
+_COLUMNS = tuple(EventColumns.__dataclass_fields__)
+_NARROW = ("index", "cat", "stream", "correlation", "device", "waits_on", "waits_on_stream")
+"""The columns that are only compared, and never computed with: they take 32 bits if that is enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The events that one process recorded."""
+
+    path: Path
+    events: EventColumns
+    names: list[str]
+    cats: list[str]
+    rank: int | None = None
+    """The rank that the file names."""
+    script: str | None = None
+    """The name of the script, if `workshop record torch` made the trace."""
+    whole_us: bool = False
+    """Whether all times were written as whole µs, as older versions of torch do."""
+    untimed: bool = False
+    """Whether the file has events without a time, such as the names of processes in older versions of torch."""
+    damage: tuple[str, ...] = ()
+    """One sentence for each kind of damage to the file."""
+    allocations: Allocations = field(default_factory=no_allocations)
+    """What was allocated and released; no rows unless memory was recorded."""
+
+    def of(self, *cats: str) -> Mask:
+        """Return which events belong to one of some categories."""
+        return np.isin(self.events.cat, [number for number, cat in enumerate(self.cats) if cat in cats])
+
+    def named(self, pattern: str) -> Mask:
+        """Return which events have a name that begins with a match of a regular expression."""
+        return matching(self.names, pattern)[self.events.name]
+
+    @cached_property
+    def thread(self) -> Ints:
+        """A number for each pair of process and thread, by event."""
+        return self.events.pid.astype(np.int64) * (int(self.events.tid.max(initial=0)) + 1) + self.events.tid
+
+    @cached_property
+    def on_gpu(self) -> Mask:
+        """Which events ran on a device: kernels, copies and sets."""
+        return self.of(*KERNEL, *COPY, *SET)
+
+    @cached_property
+    def gpu(self) -> EventColumns:
+        """The events that ran on a device."""
+        return self.events[self.on_gpu]
+
+    @cached_property
+    def on_main_thread(self) -> Mask:
+        """Which events ran on the thread that trains: the profiler's steps did, or else most operators."""
+        steps = self.thread[self.of("user_annotation") & self.named(r"ProfilerStep")]
+        ops = self.thread[self.of("cpu_op")]
+        found = steps if len(steps) else ops if len(ops) else self.thread
+        return self.thread == (np.bincount(found).argmax() if len(found) else -1)
+
+    @cached_property
+    def launches(self) -> tuple[EventColumns, Ints]:
+        """The calls that launched work on a device, and for each row of `gpu` the index of its call, or -1."""
+        calls = self.events[self.of(*LAUNCH) & (self.events.correlation >= 0)]
+        calls = calls[np.lexsort((calls.ts, calls.correlation))]
+        first = np.searchsorted(calls.correlation, self.gpu.correlation)  # the runtime's, if it called the driver
+        there = np.append(calls.correlation, -2)[first] == self.gpu.correlation
+        return calls, np.where(there, first, -1)
+
+
+def matching(names: list[str], pattern: str) -> Mask:
+    """Return which names begin with a match of a regular expression; never an empty array."""
+    match = re.compile(pattern).match
+    return np.array([match(name) is not None for name in names] or [False])
+
+
+def read(path: Path) -> Trace:
+    """Read a trace: JSON as torch.profiler exports it, which may be gzipped.
+
+    Raises:
+        TraceError: the file is not a trace, or no event of it can be read.
+        OSError: the file cannot be opened.
+    """
+    try:
+        return _read(path, exact=False)
+    except _CoarseError:
+        return _read(path, exact=True)
+
+
+class _CoarseError(Exception):
+    """Times are fractional and so large that floats have lost digits."""
+
+
+def _read(path: Path, exact: bool) -> Trace:
+    decoder = Decoder(path, exact)
+    builder = _ColumnBuilder(exact)
+    for events in decoder:
+        builder.add(events)
+    about = decoder.about
+    rank = about.distributedInfo.get("rank") if isinstance(about.distributedInfo, dict) else None
+    damage = []
+    if decoder.truncated:
+        damage.append(f"{path} ends too early; the first {builder.count} events are there")
+    if lost := decoder.lost + builder.lost:
+        damage.append(f"{lost} event{'s' * (lost != 1)} of {path} could not be read")
+    if damage and not builder.count:
+        raise TraceError(f"{path} is damaged: no event of it can be read")
+    if decoder.is_list and builder.types <= {type(None)}:
+        raise TraceError(f"{path} is no trace: it is a list, and nothing in it has a time")
+    return Trace(
+        path,
+        builder.columns(),
+        list(builder.names),
+        [str(cat) for cat in builder.cats],
+        rank if type(rank) is int else None,
+        about.script if isinstance(about.script, str) else None,
+        whole_us=builder.types <= {int},
+        untimed=type(None) in builder.types,
+        damage=tuple(damage),
+        allocations=builder.allocations(),
+    )
+
+
+class _ColumnBuilder:
+    """Turns events into columns block by block, because the objects take much memory."""
+
+    def __init__(self, exact: bool) -> None:
+        self.count = 0
+        self.lost = 0
+        self.types: set[type] = set()
+        """The types of the times, as they are written."""
+        # Each name, category, process and thread gets the next number when it is first looked up.
+        numbers: list[defaultdict[Any, int]] = [defaultdict(count().__next__) for _ in range(4)]
+        self.names, self.cats, *_ = self._numbers = numbers
+        self._exact = exact
+        self._parts: list[list[Ints]] = []
+        self._allocations: list[list[Ints]] = []
+
+    def add(self, events: list[TraceEvent]) -> None:
+        """Keep the events with a duration, and allocations; the others are flows, and names of processes."""
+        self.types |= {type(event.ts) for event in events}
+        lasting = [event.dur is not None for event in events]
+        index = np.flatnonzero(lasting) + self.count
+        self.count += len(events)
+        if len(index) < len(events):
+            self._add_allocations([each for each in events if each.dur is None and each.name == ALLOCATION])
+        events = list(compress(events, lasting))
+        if not events:
+            return
+        ts: Any = np.array([event.ts for event in events], np.float64)
+        dur: Any = np.array([event.dur for event in events], np.float64)
+        valid = (np.abs(ts) < BEYOND_US) & (dur >= 0) & (dur < BEYOND_US)
+        self.lost += int(np.count_nonzero(~valid))
+        columns: list[Any] = self._columns(events)
+        kept = valid & ~np.isin(columns[1], [self.cats[cat] for cat in (None, "Trace") if cat in self.cats])
+        if not kept.all():
+            events = list(compress(events, kept.tolist()))
+            index, ts, dur, *columns = (column[kept] for column in [index, ts, dur, *columns])
+        self._parts.append([index, *columns, self._ns(ts, events, "ts"), self._ns(dur, events, "dur")])
+
+    def _add_allocations(self, events: list[TraceEvent]) -> None:
+        ts: Any = np.array([event.ts for event in events], np.float64)
+        valid = np.abs(ts) < BEYOND_US
+        self.lost += int(np.count_nonzero(~valid))
+        events = list(compress(events, valid.tolist()))
+        if events:
+            args = [event.args for event in events]
+            missing = {"address": -1, "size": 0, "allocated": 0, "reserved": 0, "device_type": -1, "device_id": -1}
+            columns = [_integers([*map(attrgetter(name), args)], absent) for name, absent in missing.items()]
+            self._allocations.append([*self._numbered(events, 2), *columns, self._ns(ts[valid], events, "ts")])
+
+    def allocations(self) -> Allocations:
+        """Return the columns of all allocations and releases that were added."""
+        if not self._allocations:
+            return no_allocations()
+        found = Allocations(*(np.concatenate(column) for column in zip(*self._allocations, strict=True)))
+        order = np.argsort(found.ts, kind="stable")
+        return Allocations(*(column[order] for column in found))
+
+    def _numbered(self, events: list[TraceEvent], first: int = 0) -> list[Ints]:
+        """Return the columns of the name, category, process and thread, or of the last of these."""
+        return [
+            np.fromiter(map(numbers.__getitem__, map(attrgetter(name), events)), np.int64, len(events))
+            for name, numbers in [*zip(("name", "cat", "pid", "tid"), self._numbers, strict=True)][first:]
+        ]
+
+    def _columns(self, events: list[TraceEvent]) -> list[Ints]:
+        columns = self._numbered(events)
+        args = [event.args for event in events]
+        columns += [_integers([*map(attrgetter(name), args)], -1) for name in ("stream", "correlation")]
+        # Only events on a device have the others; these are few.
+        few = (*KERNEL, *COPY, *SET, *SYNC)
+        on_gpu = np.isin(columns[1], [number for cat, number in self.cats.items() if cat in few])
+        args = list(compress(args, on_gpu.tolist()))
+        for name, missing in (("device", -1), ("bytes", 0), ("waits_on", -1), ("waits_on_stream", -1)):
+            column = np.full(len(events), missing)
+            column[on_gpu] = _integers([*map(attrgetter(name), args)], missing)
+            columns.append(column)
+        bandwidth = np.full(len(events), -1.0)
+        bandwidth[on_gpu] = [_float(each.bandwidth) for each in args]
+        return [*columns, bandwidth]
+
+    def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:
+        if self._exact:
+            return np.array([round(getattr(event, name) * 1000) for event in events], np.int64)
+        if float in self.types and np.abs(microseconds).max(initial=0) >= COARSE_US:
+            raise _CoarseError
+        whole = np.floor(microseconds)
+        return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)
+
+    def columns(self) -> EventColumns:
+        """Return the columns of all events that were added."""
+        parts: list[list[Any]] = self._parts or [[np.empty(0, np.int64)] * len(_COLUMNS)]
+        columns = [list(column) for column in zip(*parts, strict=True)]
+        parts.clear()
+        found = {}
+        for name in _COLUMNS:  # one by one, as the blocks and the whole take twice the memory
+            found[name] = np.concatenate(columns.pop(0))
+            fits = found[name].min(initial=0) >= -(2**31) and found[name].max(initial=0) < 2**31
+            if name in _NARROW and fits:
+                found[name] = found[name].astype(np.int32)
+        return EventColumns(**found)
+
+
+def _integers(values: list[Any], missing: int) -> Ints:
+    """Return the values as integers; one that is not a number counts as missing, as a stream "0x0" does."""
+    if set(map(type, values)) <= {int}:
+        with suppress(OverflowError):
+            return np.array(values, np.int64)
+    return np.array([_integer(value, missing) for value in values], np.int64)
+
+
+def _integer(value: Any, missing: int) -> int:
+    try:
+        number = value if isinstance(value, int) else int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return missing
+    return number if -(2**63) <= number < 2**63 else missing
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return -1.0
