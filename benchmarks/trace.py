@@ -202,7 +202,7 @@ def grow(folder: Path) -> None:
         here.mkdir()
         size = sum(write(here / f"rank{rank}.json.gz", megabytes * 1e6 / RANKS)[1] for rank in range(RANKS))
         begin = time.perf_counter()
-        command = [sys.executable, "-m", "workshop", "trace", str(here), "--only", "temporal"]
+        command = [sys.executable, "-m", "workshop", "trace", str(here), "--tables", "temporal"]
         done = subprocess.run(command, capture_output=True, text=True)
         seconds = time.perf_counter() - begin
         if done.returncode:

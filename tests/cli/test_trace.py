@@ -10,8 +10,8 @@ import pytest
 from conftest import Run
 from made_traces import made_up
 
-from workshop.cli.trace_tables import TITLES, as_text
-from workshop.traces import findings, load
+from workshop.cli.trace_text import MORE_TABLES, TITLES, tables_text
+from workshop.traces import load
 from workshop.traces.hta import rounded
 from workshop.traces.tables import TABLES, tables
 
@@ -27,24 +27,29 @@ def prof(tmp_path: Path) -> Path:
     return folder
 
 
-def test_tables_and_what_it_costs(prof: Path, workshop: Run) -> None:
+def test_words_come_first_and_then_the_tables_that_they_rest_on(prof: Path, workshop: Run) -> None:
     done = workshop("trace", prof)
     assert (done.returncode, done.stderr) == (0, "")
-    for title in ("Where the time of each device goes", "Why each stream is idle", "Operators by", "What it costs"):
-        assert title in done.stdout
-    costs = done.stdout.partition("What it costs")[2].splitlines()[2:]
+    words, *tables, more = done.stdout.strip().split("\n\n")
+    assert (words, more) == ("What it costs, of the whole time", MORE_TABLES)
+    costs = tables.pop(0).splitlines()
     shares = [int(line.split("%")[0]) for line in costs if "%" in line[:4]]
     assert shares == sorted(shares, reverse=True)
+    assert "(parts 3 to 5)" in costs[0]
+    assert [tables[0], tables[2]] == [TITLES["idle"], TITLES["path_operators"]]
+    everything = workshop("trace", prof, "--tables", "all").stdout
+    assert "What it costs" not in everything
+    assert all(title in everything for title in (TITLES["temporal"], TITLES["operators"], TITLES["held"]))
 
 
 @pytest.mark.parametrize("only", TABLES)
 def test_one_table(only: str, prof: Path, workshop: Run) -> None:
-    done = workshop("trace", prof, "--only", only, "--json")
+    done = workshop("trace", prof, "--tables", only, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["schema_version"] == 1
     assert [each["rank"] for each in found["traces"]] == [0, 1]
-    done = workshop("trace", prof, "--only", only, "--csv")
+    done = workshop("trace", prof, "--tables", only, "--csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert len(rows) == len(found[only])
     assert set().union(*found[only]) == set().union(*rows)
@@ -77,7 +82,7 @@ def test_damage_is_named_beside_what_could_be_read(prof: Path, workshop: Run) ->
     done = workshop("trace", prof)
     assert done.returncode == 0
     assert "ends too early" in done.stderr
-    assert "Where the time of each device goes" in done.stdout
+    assert "What it costs" in done.stdout
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -90,6 +95,6 @@ def test_no_line_is_wider_than_a_terminal_of_80_columns(ranks: int, tmp_path: Pa
                 event["name"] += "_and_so_on" * 20
         (tmp_path / f"rank{rank}.pt.trace.json").write_text(json.dumps(trace))
     traces = load([tmp_path])
-    text = as_text(tables(traces), findings.findings(traces), ranks > 1, 80)
+    text = tables_text(tables(traces), ranks > 1, 80)
     assert max(map(len, text.splitlines())) == 80, "names take the room that there is"
     assert [title for title in TITLES.values() if title not in text] == [TITLES["stragglers"]] * (ranks == 1)

@@ -104,7 +104,7 @@ def test_a_real_run_is_recorded_and_read(workshop: Run, tmp_path: Path) -> None:
     done = workshop("record", "nsys", "--", "mine.py")
     assert done.returncode == 0, done.stderr
     assert "workshop trace nsight_report.sqlite" in done.stderr
-    rows = json.loads(workshop("trace", "nsight_report.sqlite", "--only", "steps", "--json").stdout)["steps"]
+    rows = json.loads(workshop("trace", "nsight_report.sqlite", "--tables", "steps", "--json").stdout)["steps"]
     assert len(rows) == 3
     assert all(row["forward(us)"] > 0 for row in rows)
 

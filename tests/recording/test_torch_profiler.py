@@ -86,7 +86,7 @@ def test_the_slow_script(
     assert "convolution" in text
     assert "Memory of the process" in text
     assert text.count("rank0.cycle") == 2
-    assert "data" in workshop("trace", "prof", "--only", "steps").stdout
+    assert "data" in workshop("trace", "prof", "--tables", "steps").stdout
 
 
 @pytest.mark.slow

@@ -9,11 +9,12 @@ from conftest import Run
 from made_traces import made_up, write
 from playwright.sync_api import Browser, Page
 
+from workshop.cli.trace_text import with_lessons
 from workshop.timeline.page import _timeline
 from workshop.timeline.page import page as draw
 from workshop.traces import load
-from workshop.traces.findings import findings
 from workshop.traces.tables import tables
+from workshop.traces.trace_findings import findings
 
 INK = """() => {
   const canvas = document.getElementById("timeline");
@@ -31,7 +32,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
         trace["traceEvents"][0]["name"] = "</script><b>odd"
         write(folder / f"rank{rank}.json", trace)
     traces = load([folder])
-    (folder / "page.html").write_text(draw(traces, tables(traces), findings(traces)))
+    (folder / "page.html").write_text(draw(traces, tables(traces), with_lessons(findings(traces))))
     return folder / "page.html"
 
 

@@ -14,7 +14,6 @@ from made_traces import event, launched, made_up, write
 from simulated_step import SimulatedStep
 
 from workshop.traces import TraceAnalysis, TraceError, read
-from workshop.traces.findings import findings
 from workshop.traces.hta.overlay import SHOWN
 from workshop.traces.path.critical_path import (
     critical_path,
@@ -25,6 +24,7 @@ from workshop.traces.path.critical_path import (
     typical_step,
 )
 from workshop.traces.path.dependencies import operator_names
+from workshop.traces.trace_findings import findings
 
 PATHS = json.loads(Path(__file__).with_name("paths_of_hta.json").read_text())
 """What traceinsight 0.6.1 answers, by the seed of the simulated step."""

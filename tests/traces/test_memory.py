@@ -14,9 +14,9 @@ from made_traces import a_step, allocation, event, write
 
 from workshop.traces import Trace, TraceAnalysis, load, memory, read
 from workshop.traces.allocations import no_allocations
-from workshop.traces.findings import findings
 from workshop.traces.nesting import around
 from workshop.traces.tables import tables
+from workshop.traces.trace_findings import findings
 
 CUDA = {"device": (1, 0)}
 MODEL = """
@@ -88,7 +88,7 @@ def test_in_words_and_as_text(two_steps: Trace, workshop: Run) -> None:
         "at most 1.4 kB of memory on cuda:0 were in use at once (backward, step 2); of that 700 bytes (50%) from "
         "before the recording and 600 bytes (43%) from aten::conv2d (forward)"
     )
-    done = workshop("trace", two_steps.path, "--only", "allocations")
+    done = workshop("trace", two_steps.path, "--tables", "allocations")
     assert "When most memory was in use" in done.stdout
     assert "aten::mkldnn_convolution" in done.stdout
     assert facts[1][:50] in workshop("trace", two_steps.path).stdout
@@ -106,7 +106,7 @@ def test_what_the_last_step_allocates_is_left_out_with_it(two_steps: Trace) -> N
 
 def test_without_allocations_one_line_says_how_to_record_them(workshop: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "t.json", {"traceEvents": a_step(1, 0)})
-    done = workshop("trace", path, "--only", "allocations")
+    done = workshop("trace", path, "--tables", "allocations")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "No memory was recorded; `workshop record torch --memory -- SCRIPT` records it.\n"
     assert all(len(column) == 0 for column in read(path).allocations)

@@ -13,10 +13,10 @@ from conftest import Run
 from workshop.probe.phases import Phase
 from workshop.traces import load, nsys_report
 from workshop.traces.decoding import TraceError
-from workshop.traces.findings import findings
 from workshop.traces.nsys_report import NO_STREAM, read
 from workshop.traces.steps import traced_steps
 from workshop.traces.tables import tables
+from workshop.traces.trace_findings import findings
 
 SCHEMA = """
 CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
@@ -91,7 +91,7 @@ def test_steps_and_phases_are_those_of_the_ranges(report: Make) -> None:
         }
     found = tables(traces)
     assert (found["temporal"], found["idle"]) == ([], []), "no operators are in it"
-    assert [each.part for each in findings(traces)] == ["parts 3 to 5"]
+    assert [each.topic for each in findings(traces)] == ["data wait"]
 
 
 def test_what_the_gpu_did_is_what_it_would_be_of_a_trace(report: Make) -> None:

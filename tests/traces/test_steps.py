@@ -6,8 +6,8 @@ import pytest
 from made_traces import a_step, launched
 
 from workshop.probe.phases import TRACED
-from workshop.traces.findings import findings
 from workshop.traces.steps import stragglers, traced_steps
+from workshop.traces.trace_findings import findings
 
 QUICK, SLOW = {"work": 100, "talk": 50}, {"work": 149, "talk": 1}
 
@@ -29,14 +29,14 @@ def test_findings_are_ordered_by_what_they_cost(trace: Any) -> None:
     assert "host wait" in found[0].text
     assert found[0].share == pytest.approx(95 / 105)
     [data] = [finding for finding in found if "waits for data" in finding.text]
-    assert (data.share, data.part) == (0.2, "parts 3 to 5")
+    assert (data.share, data.topic) == (0.2, "data wait")
     assert "20%" in str(data)
 
 
 def test_a_step_that_takes_longer_than_the_others(trace: Any) -> None:
     steps = [a_step(number, 1000 * number, work=900 if number == 3 else 100) for number in range(6)]
     [found] = [each for each in findings({0: trace(*steps)}) if "1 of 6 steps" in each.text]
-    assert found.part == "part 11"
+    assert found.topic == "long steps"
     assert found.share == pytest.approx(800 / (5 * 100 + 900), rel=0.2)
     assert not any("of 5 steps" in each.text for each in findings({0: trace(*steps[:3], *steps[4:])}))
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
 from workshop.traces import Trace, TraceError, Traces, decoding, read
-from workshop.traces.findings import findings
 from workshop.traces.hta import rounded
 from workshop.traces.tables import tables
+from workshop.traces.trace_findings import findings
 
 ODD_NAME = 'call "of" C:\\data\\x\ny'
 PIECES = [b"", b'"', b"\\", b"}", b"]", b"{", b",", b"\xff\x00", b"9" * 30]

@@ -21,7 +21,7 @@ MODULES = {
     "runs": ("measure", "compare", "monitor"),
     "lines": ("lines",),
     "recordings": ("py-spy-report", "flamegraph"),
-    "trace": ("trace",),
+    "trace_command": ("trace",),
     "record": ("torchrun", "record"),
 }
 """The commands of each module here. Only the module of the command that was typed is loaded, to start sooner."""

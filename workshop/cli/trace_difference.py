@@ -1,66 +1,37 @@
-"""What `workshop trace --diff` prints: sentences and tables, JSON, CSV, or a page."""
+"""What `workshop trace --diff` prints: sentences or tables, or JSON."""
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
-from workshop.cli.output import filled, plain_table, print_csv, print_json, say, write_file
-from workshop.cli.trace_files import read_traces
-from workshop.cli.trace_tables import MAX_ROWS, MIN_NAME, NOTHING, short, trace_rows
-from workshop.traces.comparison.difference import Change, Difference, compare
+from workshop.cli.output import filled, plain_table
+from workshop.cli.trace_text import MAX_ROWS, MIN_NAME, MORE_TABLES, NOTHING, short, trace_rows
+from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.comparison.sentences import TITLES, sentences
 from workshop.traces.comparison.step_times import TABLES
+from workshop.traces.trace_files import Traces
 
 HEADERS = ("name", "before ms", "after ms", "change ms", "95 % interval", "")
 
 
-def print_difference(
-    before: Path, after: Path, only: str | None, as_json: bool, as_csv: bool, html: Path | None, width: int | None
-) -> None:
-    """Compare the traces of two runs, and print what changed, or write it to a page.
-
-    Args:
-        before: a trace, or a folder with the traces of all ranks.
-        after: the same of the other run.
-        only: the one table to print; None for all.
-        as_json: whether to print JSON.
-        as_csv: whether to print the table as CSV.
-        html: where to write a page.
-        width: the columns of the terminal; None without a terminal.
-    """
-    traces = read_traces([before]), read_traces([after])
-    found = compare(*traces)
-    if html:
-        from workshop.timeline.difference_page import page
-
-        write_file(html, page(*traces, found))
-        print(f"{html} shows what changed. Open it in a browser.")
-    elif as_csv and only:
-        print_csv([change.row() for change in found.tables[only]], list(found.step.row()))
-    elif as_json:
-        print_json(before=trace_rows(traces[0]), after=trace_rows(traces[1]), **_fields(found, only))
-    else:
-        print(as_text(found, only, width))
-    for note in [*traces[0].notes, *traces[1].notes]:
-        say(note)
-
-
-def _fields(found: Difference, only: str | None) -> dict[str, object]:
-    tables = {name: [change.row() for change in found.tables[name]] for name in TABLES if only in (None, name)}
+def fields(before: Traces, after: Traces, found: RunDifference, names: list[str] | None) -> dict[str, object]:
+    """Return the fields of the JSON; of some tables only, if they are named."""
+    tables = {name: [change.row() for change in found.tables[name]] for name in names or TABLES}
     seen = None if math.isnan(found.seen_ns) else found.seen_ns / 1000
     steps = {"before": len(found.before.duration), "after": len(found.after.duration)}
     step = {"by_step": found.by_step, "steps": steps, "step": found.step.row() | {"seen(us)": seen}}
-    return {"sentences": sentences(found), **step, **tables}
+    files = {"before": trace_rows(before), "after": trace_rows(after)}
+    return {**files, "sentences": sentences(found), **step, **tables}
 
 
-def as_text(found: Difference, only: str | None, width: int | None) -> str:
-    """Return the sentences, and one table below the other; tables without a row are left out."""
-    words = "" if only else "\n".join(filled(sentence) for sentence in sentences(found))
-    tables = [_table(TITLES[name], found.tables[name], width) for name in TABLES if only in (None, name)]
-    return "\n\n".join(filter(None, [words, *tables])) or filled(NOTHING)
+def as_text(found: RunDifference, names: list[str] | None, width: int | None) -> str:
+    """Return some tables one below the other; without names, the sentences and the table of the phases."""
+    tables = [_table(TITLES[name], found.tables[name], width) for name in names or ["phases"]]
+    if not names:
+        tables = ["\n".join(map(filled, sentences(found))), *tables, filled(MORE_TABLES)]
+    return "\n\n".join(filter(None, tables)) or filled(NOTHING)
 
 
-def _table(title: str, changes: Sequence[Change], width: int | None) -> str:
+def _table(title: str, changes: Sequence[TimeChange], width: int | None) -> str:
     """Return a table with its title; empty without a row."""
     if not changes:
         return ""
@@ -78,7 +49,7 @@ def _table(title: str, changes: Sequence[Change], width: int | None) -> str:
     return f"{title}\n\n{plain_table(HEADERS, rows, range(1, 5))}{more}"
 
 
-def _figures(change: Change) -> list[str]:
+def _figures(change: TimeChange) -> list[str]:
     times = [f"{ns / 1e6:.3f}" for ns in (change.before_ns, change.after_ns)]
     if math.isnan(change.margin_ns):
         interval = ""

@@ -10,9 +10,9 @@ from workshop.probe.phases import TRACED
 from workshop.timeline.lanes import lanes
 from workshop.timeline.page import timeline
 from workshop.traces.breakdown import Row
-from workshop.traces.comparison.difference import Change, Difference
+from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.comparison.sentences import TITLES, milliseconds, sentences, short
-from workshop.traces.ranks import Traces
+from workshop.traces.trace_files import Traces
 
 MAX_CHANGES = 20
 """The number of rows that a table shows."""
@@ -20,7 +20,7 @@ MAX_CHANGES = 20
 HEADERS = ("name", "before ms", "after ms", "change ms", "± ms", "")
 
 
-def page(before: Traces, after: Traces, difference: Difference) -> str:
+def page(before: Traces, after: Traces, difference: RunDifference) -> str:
     """Return a page with sentences, the phases of a mean step, tables of changes, and both timelines."""
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(difference))
     title = f"{' → '.join(_names(before, after))}: what changed"
@@ -36,7 +36,7 @@ def _names(*runs: Traces) -> list[str]:
     return [path.absolute().parent.name if by_folder else path.name for path in paths]
 
 
-def _phases(difference: Difference) -> str:
+def _phases(difference: RunDifference) -> str:
     """Return a bar for a mean step before, and one after, whose lengths compare."""
     changes = {change.name: change for change in difference.tables["phases"]}
     phases = [phase for phase in TRACED if phase in changes]
@@ -56,7 +56,7 @@ def _phases(difference: Difference) -> str:
     return f'<section><h2>{heading}</h2><p class="keys">{keys}</p>{bars}</section>'
 
 
-def _tables(difference: Difference) -> Iterator[str]:
+def _tables(difference: RunDifference) -> Iterator[str]:
     for name, changes in difference.tables.items():
         if changes:
             head = "".join(f"<th>{header}</th>" for header in HEADERS)
@@ -67,7 +67,7 @@ def _tables(difference: Difference) -> Iterator[str]:
             yield f"<section><h2>{escape(TITLES[name])}</h2>{table}{note}</section>"
 
 
-def _row(change: Change) -> str:
+def _row(change: TimeChange) -> str:
     cells = [f"{ns / 1e6:.3f}" for ns in (change.before_ns, change.after_ns)] + [f"{change.difference_ns / 1e6:+.3f}"]
     cells += ["" if math.isnan(change.margin_ns) else f"{change.margin_ns / 1e6:.3f}", change.remark]
     return (
@@ -76,7 +76,7 @@ def _row(change: Change) -> str:
     )
 
 
-def _timeline(before: Traces, after: Traces, difference: Difference) -> Row:
+def _timeline(before: Traces, after: Traces, difference: RunDifference) -> Row:
     """Return the rows of both runs, with times in µs since the first step that is compared."""
     runs = {"before": (before, difference.before.begins), "after": (after, difference.after.begins)}
     return timeline(

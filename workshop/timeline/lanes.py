@@ -10,8 +10,8 @@ from workshop.traces import breakdown
 from workshop.traces.intervals import Ints
 from workshop.traces.path import dependencies
 from workshop.traces.path.critical_path import of_typical_step
-from workshop.traces.ranks import Rank
 from workshop.traces.trace import EventColumns, Trace
+from workshop.traces.trace_files import Rank
 
 DEEPEST = 8
 """The number of levels that are drawn of events inside events."""

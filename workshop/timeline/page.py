@@ -9,8 +9,8 @@ from workshop import html_page
 from workshop.probe.phases import TRACED
 from workshop.timeline.lanes import KINDS, Lanes, lanes
 from workshop.traces.breakdown import Row
-from workshop.traces.findings import Finding
-from workshop.traces.ranks import Traces
+from workshop.traces.trace_files import Traces
+from workshop.traces.trace_findings import TraceFinding
 
 MAX_EVENTS = 200_000
 """The most events that a page shows, which are the longest ones; the number of the others is named."""
@@ -36,7 +36,7 @@ MAX_BARS = 24
 HEADING = "What it costs, of the whole time"
 
 
-def page(traces: Traces, tables: dict[str, list[Row]], findings: list[Finding]) -> str:
+def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFinding]) -> str:
     """Return a page that shows traces, the tables of their analyses by name, and what costs time."""
     names = ", ".join(sorted({trace.path.name for trace in traces.values()})[:3])
     title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: {names}"

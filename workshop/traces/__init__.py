@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workshop.traces.decoding import TraceError
-from workshop.traces.ranks import Traces, load
 from workshop.traces.trace import Trace, read
+from workshop.traces.trace_files import Traces, load
 
 if TYPE_CHECKING:
     from workshop.traces.hta.analysis import TimeSeriesTypes, TraceAnalysis

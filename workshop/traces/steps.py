@@ -11,8 +11,8 @@ from workshop.probe.phases import TRACED, Phase
 from workshop.traces.allocations import Allocations
 from workshop.traces.breakdown import CPU_COMMUNICATION, Row, exposed_communication
 from workshop.traces.intervals import Ints, Spans, shared, union, without
-from workshop.traces.ranks import Rank, number_of
 from workshop.traces.trace import SYNC, Trace
+from workshop.traces.trace_files import Rank, number_of
 
 _known: WeakKeyDictionary[Trace, list["TracedStep"]] = WeakKeyDictionary()
 

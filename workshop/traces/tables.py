@@ -1,14 +1,14 @@
-"""The tables of all analyses of some traces, by the names that `workshop trace --only` takes."""
+"""The tables of all analyses of some traces, by the names that `workshop trace --tables` takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from workshop.traces import annotations, bandwidth, breakdown, memory, operators, queues, steps
 from workshop.traces.breakdown import Row
 from workshop.traces.path import critical_path
-from workshop.traces.ranks import Rank, Traces
 from workshop.traces.trace import Trace
+from workshop.traces.trace_files import Rank, Traces
 
 
 def rows_of_all(traces: dict[Rank, Trace], analysis: Callable[[Trace], Any]) -> list[Row]:
@@ -45,7 +45,7 @@ TABLES: dict[str, Callable[[Traces], list[Row]]] = {
     **{name: partial(rows_of_all, analysis=analysis) for name, analysis in ANALYSES.items()},
     "stragglers": steps.stragglers,
 }
-"""What makes the rows of each table of all ranks, by the names that `workshop trace --only` takes."""
+"""What makes the rows of each table of all ranks, by the names that `workshop trace --tables` takes."""
 
 TOGETHER = {
     "kernels": ("types",),
@@ -56,7 +56,7 @@ TOGETHER = {
 """The tables that come with another one."""
 
 
-def tables(traces: Traces, only: str | None = None) -> dict[str, list[Row]]:
-    """Return the rows of all `TABLES` by name, or those of one of them and of what comes with it."""
-    names = TABLES if only is None else (only, *TOGETHER.get(only, ()))
-    return {name: TABLES[name](traces) for name in names}
+def tables(traces: Traces, names: Iterable[str] | None = None) -> dict[str, list[Row]]:
+    """Return the rows of all `TABLES` by name, or those of some of them and of what comes with these."""
+    wanted = TABLES if names is None else [each for name in names for each in (name, *TOGETHER.get(name, ()))]
+    return {name: TABLES[name](traces) for name in dict.fromkeys(wanted)}

@@ -11,21 +11,21 @@ from workshop.traces.breakdown import Row
 from workshop.traces.comparison.step_times import TABLES, StepTimes, has_steps, step_times
 from workshop.traces.decoding import TraceError
 from workshop.traces.intervals import Ints
-from workshop.traces.ranks import Rank
 from workshop.traces.trace import Trace
+from workshop.traces.trace_files import Rank
 
 OUTSIDE = 0.05
 """The probability that one interval of a table or more misses the true difference: with 95 %, all of them hold."""
 
 OVERLOOKED = 0.2
-"""The probability that a difference as large as `Difference.seen_ns` is taken for noise."""
+"""The probability that a difference as large as `RunDifference.seen_ns` is taken for noise."""
 
 MIN_SHARE = 0.001
 """A change that is a smaller share of a step is listed among the noise."""
 
 
 @dataclass(frozen=True)
-class Change:
+class TimeChange:
     """A time in a mean step of one rank before and after, in ns."""
 
     name: str
@@ -71,22 +71,22 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Difference:
+class RunDifference:
     """The difference of two runs."""
 
     before: StepTimes
     after: StepTimes
     by_step: bool
     """Whether steps were compared; else the whole recordings were, as one of the two has no steps."""
-    step: Change
+    step: TimeChange
     """The duration of a step."""
     seen_ns: float
     """So large a difference of a step would have been seen four times in five; not a number with one step only."""
-    tables: dict[str, list[Change]]
+    tables: dict[str, list[TimeChange]]
     """What a step is made of, by the name of the table; what changed most comes first, and what is noise last."""
 
 
-def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> Difference:
+def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> RunDifference:
     """Return what changed from one run to another; each is the traces of all its ranks.
 
     Raises:
@@ -100,10 +100,10 @@ def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> Difference:
     [step] = _changes(["step"], [one.duration], [other.duration], one.ranks, other.ranks)
     found = welch.difference(one.duration / one.ranks, other.duration / other.ranks)
     seen = float(found.margin(OUTSIDE) + found.margin(2 * OVERLOOKED))
-    return Difference(one, other, by_step, step, seen, {table: _table(one, other, table) for table in TABLES})
+    return RunDifference(one, other, by_step, step, seen, {table: _table(one, other, table) for table in TABLES})
 
 
-def _table(before: StepTimes, after: StepTimes, table: str) -> list[Change]:
+def _table(before: StepTimes, after: StepTimes, table: str) -> list[TimeChange]:
     one, other = before.tables[table], after.tables[table]
     names = list(dict.fromkeys([*one, *other]))
     nothing, none = np.zeros_like(before.duration), np.zeros_like(after.duration)
@@ -111,7 +111,7 @@ def _table(before: StepTimes, after: StepTimes, table: str) -> list[Change]:
     found = _changes(names, *times, before.ranks, after.ranks)
     least = MIN_SHARE * max(before.duration.mean() / before.ranks, after.duration.mean() / after.ranks)
 
-    def rank(change: Change) -> tuple[bool, float, str]:
+    def rank(change: TimeChange) -> tuple[bool, float, str]:
         size = abs(change.difference_ns)
         return change.is_noise or size < least, -size, change.name
 
@@ -120,11 +120,11 @@ def _table(before: StepTimes, after: StepTimes, table: str) -> list[Change]:
 
 def _changes(
     names: Sequence[str], before: Sequence[Ints], after: Sequence[Ints], ranks_before: int, ranks_after: int
-) -> list[Change]:
+) -> list[TimeChange]:
     """Return the changes of some times in each step, with intervals that hold together."""
     if not names:
         return []
     one, other = np.stack(before) / ranks_before, np.stack(after) / ranks_after
     margin = welch.difference(one, other).margin(OUTSIDE / len(names))
     columns = (names, one.mean(axis=1).tolist(), other.mean(axis=1).tolist(), margin.tolist())
-    return [Change(*row) for row in zip(*columns, strict=True)]
+    return [TimeChange(*row) for row in zip(*columns, strict=True)]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from workshop.probe.phases import Phase
-from workshop.traces.comparison.difference import Change, Difference
+from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.comparison.step_times import NO_OPERATOR
 
 MIN_SHARE = 0.01
@@ -44,7 +44,7 @@ OF_PHASES: dict[str, str] = {
 }
 
 
-def sentences(difference: Difference) -> list[str]:
+def sentences(difference: RunDifference) -> list[str]:
     """Return what changed; the step comes first, then what it is made of, and at last what to know about the two."""
     found = [_step(difference)]
     names = difference.tables
@@ -75,7 +75,7 @@ def _decimals(ns: float, digits: int) -> int:
     return digits - 1 - math.floor(math.log10(abs(ns) / 1e6)) if ns else 0
 
 
-def _step(difference: Difference) -> str:
+def _step(difference: RunDifference) -> str:
     """Return how long a step takes, and how sure that is; or how small a difference would have been seen."""
     step = difference.step
     subject = "a step" if difference.by_step else "the whole recording"
@@ -103,16 +103,16 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _ratio(change: Change) -> str:
+def _ratio(change: TimeChange) -> str:
     if not change.before_ns or not change.after_ns:
         return ""
     ratio = change.before_ns / change.after_ns
     times = max(ratio, 1 / ratio)
     if times < HARDLY:
         share = 100 * abs(change.difference_ns) / change.before_ns
-        return f": {share:.2g} % {'less' if ratio > 1 else 'more'}"
-    digits = f"{times:.3g}" if times < 100 else f"{times:,.0f}"
-    return f": {digits} times as {'fast' if ratio > 1 else 'long'}"
+        return f", {share:.2g} % {'less' if ratio > 1 else 'more'}"
+    digits = f"{times:.2f}" if times < 100 else f"{times:,.0f}"
+    return f", a {'speedup' if ratio > 1 else 'slowdown'} of {digits}x"
 
 
 def _signed(ns: float) -> str:
@@ -124,7 +124,7 @@ def _more_or_less(ns: float) -> str:
 
 
 def _parts(
-    difference: Difference, begin: str, changes: list[Change], say: Callable[[str], str], sums_up: bool = True
+    difference: RunDifference, begin: str, changes: list[TimeChange], say: Callable[[str], str], sums_up: bool = True
 ) -> list[str]:
     """Return a sentence about the parts that changed by more than noise, and the sum of what it does not name."""
     least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
@@ -148,7 +148,7 @@ def _of_operator(name: str) -> str:
     return f"in {short(name)} itself"
 
 
-def _come_and_gone(difference: Difference, what: str, table: str) -> list[str]:
+def _come_and_gone(difference: RunDifference, what: str, table: str) -> list[str]:
     least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
     found = []
     for presence, begin in (("new", "New"), ("gone", "Gone")):
@@ -163,7 +163,7 @@ def _come_and_gone(difference: Difference, what: str, table: str) -> list[str]:
     return found
 
 
-def _about(difference: Difference) -> list[str]:
+def _about(difference: RunDifference) -> list[str]:
     """Return what to know about two runs that are not alike."""
     before, after = difference.before, difference.after
     found = []

@@ -11,9 +11,9 @@ import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
 from workshop.traces.intervals import Ints, Spans, meetings, shared, sums, union, without
-from workshop.traces.ranks import Rank, number_of
 from workshop.traces.steps import phase_spans, traced_steps
 from workshop.traces.trace import Trace
+from workshop.traces.trace_files import Rank, number_of
 
 TABLES = ("phases", "operators", "kernels", "annotations", "streams")
 """What a step is broken down by. Phases sum up to it, and so do operators; what runs at the same time does not."""

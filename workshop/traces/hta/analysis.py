@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.traces import annotations, breakdown, findings, memory, operators, queues, steps
+from workshop.traces import annotations, breakdown, memory, operators, queues, steps
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta import frames, sequences
 from workshop.traces.hta.counters import counter_rows
@@ -18,10 +18,11 @@ from workshop.traces.hta.late_starts import compared_kernels, late_starts
 from workshop.traces.hta.overlay import overlay
 from workshop.traces.hta.path import CPGraph, window_of
 from workshop.traces.path import critical_path
-from workshop.traces.ranks import Rank, Traces, load, number_of
 from workshop.traces.rewriting import rewrite
 from workshop.traces.tables import rows_of_all
 from workshop.traces.trace import Trace
+from workshop.traces.trace_files import Rank, Traces, load, number_of
+from workshop.traces.trace_findings import findings
 
 if TYPE_CHECKING:
     import pandas
@@ -423,7 +424,7 @@ class TraceAnalysis:
 
     def get_findings(self) -> list[str]:
         """Return sentences about what costs time; what costs most comes first."""
-        return [str(finding) for finding in findings.findings(self.traces)]
+        return [str(finding) for finding in findings(self.traces)]
 
     def get_critical_path(
         self, annotation: str | None = None, instance_id: int = 0

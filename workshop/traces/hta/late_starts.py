@@ -10,9 +10,9 @@ import numpy as np
 
 from workshop.traces.breakdown import COMMUNICATION
 from workshop.traces.intervals import Ints
-from workshop.traces.ranks import Rank
 from workshop.traces.steps import step_numbers
 from workshop.traces.trace import Mask, Trace
+from workshop.traces.trace_files import Rank
 
 MIN_SHARE = 0.01
 """Shorter communication, as a share of the mean time of a step, makes no rank wait."""

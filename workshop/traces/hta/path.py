@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workshop.traces.decoding import TraceError
-from workshop.traces.hta.device import add_device
 from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaGraph
+from workshop.traces.hta.kernel_edges import add_device
 from workshop.traces.hta.rounded import COMMUNICATION, hta_events
 from workshop.traces.trace import Trace
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from workshop.traces.breakdown import IDLE, KINDS, Row
 from workshop.traces.intervals import Ints, pairs
-from workshop.traces.ranks import Traces
 from workshop.traces.trace import COPY, KERNEL, SET, Mask, Trace, matching
+from workshop.traces.trace_files import Traces
 
 COMMUNICATION = re.compile(r"nccl|hip|hccl|.*ncclKernel")
 MEMORY = re.compile(r"(hip)?Memcpy|(hip)?Memset|dma")

@@ -17,8 +17,8 @@ from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame, plotly_express, short_name
 from workshop.traces.hta.rounded import HtaEvents, by_rank, hta_events
 from workshop.traces.intervals import Ints
-from workshop.traces.ranks import Traces, load
 from workshop.traces.trace import Mask, Trace, matching
+from workshop.traces.trace_files import Traces, load
 
 if TYPE_CHECKING:
     import pandas

@@ -10,9 +10,9 @@ from workshop.traces.operators import operators
 from workshop.traces.path import critical_path
 from workshop.traces.path.dependencies import DATA, KINDS, UNKNOWN
 from workshop.traces.path.window import DATA_WAIT
-from workshop.traces.ranks import Rank
 from workshop.traces.steps import stragglers, traced_steps
 from workshop.traces.trace import Trace
+from workshop.traces.trace_files import Rank
 
 MIN_SHARE = 0.03
 """The least share of the time that is worth a sentence."""
@@ -28,35 +28,37 @@ MAX_NAME = 80
 
 
 @dataclass(frozen=True)
-class Finding:
+class TraceFinding:
     """One thing that costs time, or a fact about memory."""
 
     share: float | None
     """The largest share of the whole time that it may cost; None for a fact."""
     text: str
-    part: str = ""
-    """The part of the workshop that teaches the remedy."""
+    topic: str
+    table: str
+    """The name of the table that shows it."""
 
     def __str__(self) -> str:
-        return f"{self.text}{f' ({self.part})' if self.part else ''}"
+        return self.text
 
 
-def findings(traces: dict[Rank, Trace]) -> list[Finding]:
+def findings(traces: dict[Rank, Trace]) -> list[TraceFinding]:
     """Return what costs time, what costs most comes first; then the peaks of the memory, if it was recorded."""
-    found: list[Finding] = []
-    facts: list[Finding] = []
+    costs: list[TraceFinding] = []
+    facts: list[TraceFinding] = []
     for rank, trace in traces.items():
         who = "" if len(traces) == 1 else f"rank {rank}: "
-        found += [*_data_wait(who, trace), *_long_steps(who, trace)]
-        found += _device(who, trace) if len(trace.gpu) else _cpu(who, trace)
-        found += _critical_path(who, trace)
+        costs += [*_data_wait(who, trace), *_long_steps(who, trace)]
+        if whole_us := sum(row["kernel_time(us)"] for row in breakdown.temporal(trace)):
+            costs += (_device if len(trace.gpu) else _cpu)(who, trace, whole_us)
+        costs += _critical_path(who, trace)
         facts += _peaks(who, trace)
-    found += _slowest_rank(traces)
-    costs = [(each.share, each) for each in found if each.share is not None and each.share >= MIN_SHARE]
-    return [each for _, each in sorted(costs, key=lambda pair: -pair[0])] + facts
+    shares = [(each.share or 0.0, each) for each in costs + _slowest_rank(traces)]
+    costly = sorted((pair for pair in shares if pair[0] >= MIN_SHARE), key=lambda pair: -pair[0])
+    return [each for _, each in costly] + facts
 
 
-def _data_wait(who: str, trace: Trace) -> list[Finding]:
+def _data_wait(who: str, trace: Trace) -> list[TraceFinding]:
     steps = traced_steps(trace)
     whole = sum(step.end - step.start for step in steps)
     waiting = sum(step.phases[Phase.DATA_WAIT] for step in steps)
@@ -67,10 +69,10 @@ def _data_wait(who: str, trace: Trace) -> list[Finding]:
     if path and (without := [each.without for each in path.operators if re.match(DATA_WAIT, each.name)]):
         text += f"; without this, {path.window.name} would take {_time(without[0])} instead of {_time(path.duration)}"
     share = waiting / whole * _share_of_steps(trace)
-    return [Finding(share, f"{text}; load it faster", "parts 3 to 5")]
+    return [TraceFinding(share, f"{text}; load it faster", "data wait", "steps")]
 
 
-def _long_steps(who: str, trace: Trace) -> list[Finding]:
+def _long_steps(who: str, trace: Trace) -> list[TraceFinding]:
     lengths = [step.end - step.start for step in traced_steps(trace)]
     if len(lengths) < MIN_STEPS:
         return []
@@ -80,59 +82,54 @@ def _long_steps(who: str, trace: Trace) -> list[Finding]:
         f"{who}{len(excess)} of {len(lengths)} steps took more than {LONG_STEP} times as long as the median, "
         f"{_time(usual)}: {_time(sum(excess))} more in all. What happened then that does not happen in the others?"
     )
-    return [Finding(sum(excess) / sum(lengths), text, "part 11")]
+    return [TraceFinding(sum(excess) / sum(lengths), text, "long steps", "steps")]
 
 
-def _device(who: str, trace: Trace) -> list[Finding]:
-    whole_us = sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
-    if not whole_us:
-        return []
+def _device(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
     idle_s = breakdown.device_idle(trace)
     idle_share = 1e6 * sum(idle_s.values()) / whole_us
     found = []
-    for cause, says, part in (
-        ("host_wait", "host wait: the CPU launches too late; see what it does meanwhile", "parts 3 to 5"),
-        ("kernel_wait", "short gaps between kernels; fewer and larger ones help: torch.compile, CUDA graphs", ""),
-        ("other", "one stream's wait for another, or for an event", ""),
+    for cause, says in (
+        ("host_wait", "host wait: the CPU launches too late; see what it does meanwhile"),
+        ("kernel_wait", "short gaps between kernels; fewer and larger ones help: torch.compile, CUDA graphs"),
+        ("other", "one stream's wait for another, or for an event"),
     ):
         if idle_share:
             share = idle_s[cause] / sum(idle_s.values())
             text = f"{who}the device is idle for {idle_share:.0%} of the time, and {share:.0%} of that is {says}"
-            found.append(Finding(idle_share * share, text, part))
+            found.append(TraceFinding(idle_share * share, text, cause, "idle"))
     communication = breakdown.comm_comp(trace)
     if (hidden := communication["comp_comm_overlap_pctg"]) is not None:
         open_us = communication["communication_time(us)"] * (1 - hidden / 100)
         text = f"{who}{hidden:.0f}% of the communication is hidden under computation; {_time(open_us * 1000)} are not"
-        found.append(Finding(open_us / whole_us, text, "part 10"))
+        found.append(TraceFinding(open_us / whole_us, text, "communication", "overlap"))
     for row in breakdown.copies(trace):
         if "HtoD" in row["name"]:
             open_us = row["time(us)"] * (1 - (row["under_computation_pctg"] or 0) / 100)
             how = "pin the memory they come from, and copy ahead" if "Pageable" in row["name"] else "copy ahead"
             text = f"{who}{row['name']}: {row['count']} copies take {_time(open_us * 1000)} under no computation; {how}"
-            found.append(Finding(open_us / whole_us, text, "part 6"))
+            found.append(TraceFinding(open_us / whole_us, text, "copies", "memory"))
     return found
 
 
-def _cpu(who: str, trace: Trace) -> list[Finding]:
-    whole_us = sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
-    if not whole_us:
-        return []
+def _cpu(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
     found = []
     for row in operators(trace)[:1]:
         share = row["self_cpu(us)"] / whole_us
         text = f"{who}{row['name']} takes {share:.0%} of the time, in {row['count']} calls; find the line that calls it"
-        found.append(Finding(share, text, "part 9"))
+        found.append(TraceFinding(share, text, "operators", "operators"))
     shares = {row["idle_category"]: row["idle_time"] / whole_us for row in breakdown.idle(trace)}
     if share := shares.get("communication"):
         text = f"{who}for {share:.0%} of the time, the thread that trains waits for the other ranks"
-        found.append(Finding(share, text, "part 10"))
+        found.append(TraceFinding(share, text, "communication", "idle"))
     if share := shares.get("other"):
         text = f"{who}for {share:.0%} of the time, the thread that trains runs neither an operator nor the data loader"
-        found.append(Finding(share, f"{text}: Python, or it waits; a sampling profile tells which", "part 7"))
+        text += ": Python, or it waits; a sampling profile tells which"
+        found.append(TraceFinding(share, text, "Python", "idle"))
     return found
 
 
-def _critical_path(who: str, trace: Trace) -> list[Finding]:
+def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
     path = critical_path.of_typical_step(trace)
     if path is None or not path.operators:
         return []
@@ -147,7 +144,8 @@ def _critical_path(who: str, trace: Trace) -> list[Finding]:
         f"{name}{launched} counts most: without it, this would take {_time(most.without)} instead of "
         f"{_time(path.duration)}"
     )
-    return [Finding((1 - most.without / path.duration) * _share_of_steps(trace), text, "part 8")]
+    share = (1 - most.without / path.duration) * _share_of_steps(trace)
+    return [TraceFinding(share, text, "critical path", "path_operators")]
 
 
 def _share_of_steps(trace: Trace) -> float:
@@ -157,20 +155,19 @@ def _share_of_steps(trace: Trace) -> float:
     return min(within / whole_us, 1.0) if within and whole_us else 1.0
 
 
-def _slowest_rank(traces: dict[Rank, Trace]) -> list[Finding]:
+def _slowest_rank(traces: dict[Rank, Trace]) -> list[TraceFinding]:
     table = stragglers(traces)
-    if not table:
+    if not table or not table[0]["step(us)"]:
         return []
     slowest = table[0]
-    share = slowest["behind(us)"] / slowest["step(us)"] if slowest["step(us)"] else 0.0
     text = (
         f"rank {slowest['rank']} is the slowest: in a step it works {_time(slowest['behind(us)'] * 1000)} longer by "
         f"itself than rank {table[-1]['rank']}, which waits for it"
     )
-    return [Finding(share, text, "part 10")]
+    return [TraceFinding(slowest["behind(us)"] / slowest["step(us)"], text, "slow rank", "stragglers")]
 
 
-def _peaks(who: str, trace: Trace) -> list[Finding]:
+def _peaks(who: str, trace: Trace) -> list[TraceFinding]:
     found = []
     holders = memory.held(trace)
     for row in memory.peaks(trace):
@@ -184,19 +181,19 @@ def _peaks(who: str, trace: Trace) -> list[Finding]:
         sources = [(each, memory.BEFORE) for each in before]
         sources += [(each, f"{each['name']} ({each['phase']})") for each in largest]
         parts = [f"{_size(each['bytes'])} ({each['share_pctg']:.0f}%) from {source}" for each, source in sources]
-        found.append(Finding(None, f"{text}; of that {' and '.join(parts)}"))
+        found.append(TraceFinding(None, f"{text}; of that {' and '.join(parts)}", "memory", "held"))
     return found
 
 
 def _size(size: float) -> str:
-    for unit, bytes_in_it in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= bytes_in_it:
-            return f"{size / bytes_in_it:.3g} {unit}"
-    return f"{size:.0f} bytes"
+    return _in_units(size, {"GB": 1e9, "MB": 1e6, "kB": 1e3, "bytes": 1})
 
 
 def _time(ns: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns / 1e3:.3g} µs"
+    return _in_units(ns, {"s": 1e9, "ms": 1e6, "µs": 1e3})
+
+
+def _in_units(value: float, units: dict[str, float]) -> str:
+    """Return a value in the largest unit of which it is at least one, or else in the smallest."""
+    unit, size = next(((unit, size) for unit, size in units.items() if value >= size), [*units.items()][-1])
+    return f"{value / size:.3g} {unit}"

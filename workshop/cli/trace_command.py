@@ -1,0 +1,170 @@
+"""The command `workshop trace`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
+from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
+from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.traces import Traces
+
+ALL = "all"
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=INSTRUMENTS)
+def trace(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Traces of all ranks, or their folder; by default the newest of prof, prof-2, ...", show_default=False
+        ),
+    ] = None,
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Print these tables in place of the findings, with commas between: temporal, idle, overlap, launch, "
+            "types, kernels, operators, steps, stragglers, path, path_operators, annotations, queue, memory, "
+            "bandwidth, allocations, peaks or held; or all. With --diff: phases, operators, kernels, annotations or "
+            "streams.",
+            show_default=False,
+        ),
+    ] = None,
+    hta: Annotated[
+        bool, typer.Option("--hta-compat", help="With --json: the numbers of HolisticTraceAnalysis.")
+    ] = False,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with a timeline there.", metavar="FILE", show_default=False)
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="BEFORE AFTER: what changed.")] = False,
+) -> None:
+    """See in traces what each device did, and what it cost.
+
+    Traces of torch.profiler: computing, communicating, copying, idle, and why.
+
+    Example: workshop trace prof
+
+    Reads traces of torch.profiler, gzipped or not, and SQLite exports of nsys; a damaged trace is read as far as
+    possible. All times are exact to the nanosecond. With --hta-compat the numbers are those of HolisticTraceAnalysis,
+    with its rounding and its known errors. With --diff it says what changed from one run to another, and what of that
+    is noise.
+    """
+    from workshop.recording.output_paths import newest
+
+    exclude_each_other(json=as_json, csv=as_csv)
+    names = _names(tables, diff)
+    if as_csv and (names is None or len(names) > 1):
+        raise typer.BadParameter("prints one table: name it with --tables", param_hint="--csv")
+    if html and (tables or as_json or as_csv):
+        raise typer.BadParameter("draws everything, and goes with no other choice but --diff", param_hint="--html")
+    if hta and (diff or tables or not as_json):
+        raise typer.BadParameter("goes with --json, and has all tables; not with --diff", param_hint="--hta-compat")
+    if diff:
+        _diff(paths or [], names, as_json, as_csv, html)
+    else:
+        paths = paths or [_newest()]
+        _print(_read(paths), names, hta, as_json, as_csv, html)
+    for folder in filter(Path.is_dir, paths or []):
+        if (newer := newest(folder)) not in (paths or []):
+            say(f"{newer} is a newer recording than {folder}: workshop trace {newer}")
+
+
+def _names(asked: str | None, diff: bool) -> list[str] | None:
+    """Return the names of the tables that were asked for."""
+    from workshop.traces.comparison.step_times import TABLES as OF_STEPS
+    from workshop.traces.tables import TABLES
+
+    known = [*(OF_STEPS if diff else TABLES)]
+    if asked is None or asked == ALL:
+        return known if asked else None
+    names = [name.strip() for name in asked.split(",")]
+    if {*names} - {*known}:
+        where = " with --diff" * diff
+        raise typer.BadParameter(f"is one or more of {', '.join(known)}{where}, or {ALL}", param_hint="--tables")
+    return names
+
+
+def _newest() -> Path:
+    from workshop.recording.output_paths import newest
+
+    found = newest(Path("prof"))
+    if not found.is_dir():
+        raise WorkshopError("there is no recording here: workshop record torch -- SCRIPT makes one")
+    say(f"reading {found}, the newest recording here")
+    return found
+
+
+def _read(paths: list[Path]) -> "Traces":
+    """Read the traces of one run, with a progress bar where that takes more than a second."""
+    from tqdm import tqdm
+
+    from workshop.traces import trace_files
+
+    with tqdm(
+        total=trace_files.sizes(paths), unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1
+    ) as bar:
+        return trace_files.load(paths, bar.update)
+
+
+def _print(
+    traces: "Traces", names: list[str] | None, hta: bool, as_json: bool, as_csv: bool, html: Path | None
+) -> None:
+    from workshop.cli import trace_text
+    from workshop.traces.tables import tables
+    from workshop.traces.trace_findings import findings
+
+    if hta:
+        from workshop.traces.hta import rounded
+
+        print(json.dumps(rounded.analyses(rounded.by_rank(traces)), indent=2))
+    elif as_csv and names:
+        if rows := tables(traces, names)[names[0]]:
+            print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
+        else:
+            say(trace_text.nothing(names[0]))
+    elif html:
+        from workshop.timeline.page import page
+
+        write_file(html, page(traces, tables(traces), trace_text.with_lessons(findings(traces))))
+        print(f"{html} shows {len(traces)} trace{'s' * (len(traces) != 1)}. Open it in a browser.")
+    elif as_json:
+        costs = {} if names else {"findings": [trace_text.finding_row(each) for each in findings(traces)]}
+        print_json(traces=trace_text.trace_rows(traces), **tables(traces, names), **costs)
+    elif names:
+        print(trace_text.tables_text(tables(traces, names), len(traces) > 1, terminal_width()))
+    else:
+        print(trace_text.findings_text(traces, findings(traces), terminal_width()))
+    for note in traces.notes:
+        say(note)
+
+
+def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: bool, html: Path | None) -> None:
+    from workshop.cli import trace_difference
+    from workshop.traces.comparison.difference import compare
+
+    if len(paths) != 2:
+        raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")
+    before, after = (_read([path]) for path in paths)
+    found = compare(before, after)
+    if html:
+        from workshop.timeline.difference_page import page
+
+        write_file(html, page(before, after, found))
+        print(f"{html} shows what changed. Open it in a browser.")
+    elif as_csv and names:
+        print_csv([change.row() for change in found.tables[names[0]]], list(found.step.row()))
+    elif as_json:
+        print_json(**trace_difference.fields(before, after, found, names))
+    else:
+        print(trace_difference.as_text(found, names, terminal_width()))
+    for note in [*before.notes, *after.notes]:
+        say(note)
