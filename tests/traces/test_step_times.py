@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
 from workshop.traces import Trace, read
-from workshop.traces.comparison.step_times import NO_OPERATOR, has_steps, innermost, step_times
+from workshop.traces.comparison.step_times import NO_OPERATOR, has_steps, step_times
+from workshop.traces.nesting import at_the_top
 from workshop.traces.operators import operators
 from workshop.traces.steps import traced_steps
 
@@ -53,10 +54,10 @@ def test_of_operators_that_overlap_the_latest_runs(times: list[tuple[int, int]],
     painted: dict[int, str] = {}
     for number, (start, dur) in enumerate(times):
         painted |= dict.fromkeys(range(start, start + dur), f"op{number}")
-    names, spans = innermost(one)
+    rows, spans = at_the_top(one.events)
     assert (spans.start[1:] >= spans.end[:-1]).all()
     found: dict[int, str] = {}
-    for name, start, end in zip(names, spans.start // 1000, spans.end // 1000, strict=True):
+    for name, start, end in zip(one.events.name[rows], spans.start // 1000, spans.end // 1000, strict=True):
         found |= dict.fromkeys(range(start, end), one.names[name])
     assert found == painted
 

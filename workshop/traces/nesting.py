@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.traces.allocations import Allocations
-from workshop.traces.intervals import Ints, pairs
+from workshop.traces.intervals import Ints, Spans, pairs
 from workshop.traces.trace import EventColumns
 
 
@@ -49,3 +49,32 @@ def outermost(events: EventColumns) -> EventColumns:
     longer = events.dur[of_outer] > events.dur[of_inner]
     twins = (events.dur[of_outer] == events.dur[of_inner]) & (events.index[of_outer] < events.index[of_inner])
     return events[~np.isin(np.arange(len(events)), of_inner[longer | twins])]
+
+
+def at_the_top(events: EventColumns) -> tuple[Ints, Spans]:
+    """Return when which event of one thread ran, and none that it called: rows, and disjoint times."""
+    order = np.lexsort((-events.dur, events.ts))
+    start, end = events.ts[order], events.end[order]
+    edges = np.sort(np.concatenate([start, end]))
+    latest = _latest(np.searchsorted(edges, start), np.searchsorted(edges, end), len(edges))
+    border = np.flatnonzero(np.diff(latest, prepend=-1))
+    running = latest[border] >= 0  # nothing runs after the last border
+    spans = Spans(edges[border[running]], edges[border[np.flatnonzero(running) + 1]])
+    return order[latest[border[running]]], spans
+
+
+def _latest(first: Ints, behind: Ints, cells: int) -> Ints:
+    """Return for each cell the last of the ranges of cells that cover it, or -1.
+
+    Two overlapping blocks of cells make up a range, whose length is a power of 2, and two blocks make up one that is
+    twice as long. So blocks are halved, from the longest to single cells.
+    """
+    latest = np.full(cells, -1)
+    power = np.frexp(behind - first)[1] - 1  # -1 of an empty range
+    for size in range(int(power.max(initial=-1)), -1, -1):
+        half = 1 << size
+        latest[half:] = np.maximum(latest[half:], latest[:-half])
+        here = np.flatnonzero(power == size)
+        np.maximum.at(latest, first[here], here)
+        np.maximum.at(latest, behind[here] - half, here)
+    return latest

@@ -11,6 +11,7 @@ import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
 from workshop.traces.intervals import Ints, Spans, meetings, shared, sums, union, without
+from workshop.traces.nesting import at_the_top
 from workshop.traces.steps import phase_spans, traced_steps
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank, number_of
@@ -137,43 +138,15 @@ def _with_the_rest(phases: dict[Phase, Spans], windows: Spans, whole: Ints) -> d
 
 def _operators(trace: Trace, phases: dict[Phase, Spans], windows: Spans) -> Times:
     """Return the self time of operators on the training thread, and its time without an operator by the phase."""
-    name, running = innermost(trace)
+    events = trace.events[trace.on_main_thread & trace.of("cpu_op")]
+    row, running = at_the_top(events)
     found = meetings(running, windows)
     lengths = found.end - found.start
-    times = _grouped(trace.names, name[found.one], found.other, lengths, len(windows.start))
+    times = _grouped(trace.names, events.name[row[found.one]], found.other, lengths, len(windows.start))
     without_one = windows.end - windows.start - sums(found.other, lengths, len(windows.start))
     busy = union(*running)
     idle = _with_the_rest({phase: without(when, busy) for phase, when in phases.items()}, windows, without_one)
     return times | {f"{NO_OPERATOR}{phase}": time for phase, time in idle.items()}
-
-
-def innermost(trace: Trace) -> tuple[Ints, Spans]:
-    """Return when which operator ran on the training thread, and none that it called: names, and disjoint times."""
-    events = trace.events[trace.on_main_thread & trace.of("cpu_op")]
-    events = events[np.lexsort((-events.dur, events.ts))]
-    edges = np.sort(np.concatenate([events.ts, events.end]))
-    latest = _latest(np.searchsorted(edges, events.ts), np.searchsorted(edges, events.end), len(edges))
-    border = np.flatnonzero(np.diff(latest, prepend=-1))
-    running = latest[border] >= 0  # nothing runs after the last border
-    start, end = edges[border[running]], edges[border[np.flatnonzero(running) + 1]]
-    return events.name[latest[border[running]]], Spans(start, end)
-
-
-def _latest(first: Ints, behind: Ints, cells: int) -> Ints:
-    """Return for each cell the last of the ranges of cells that cover it, or -1.
-
-    Two overlapping blocks of cells make up a range, whose length is a power of 2, and two blocks make up one that is
-    twice as long. So blocks are halved, from the longest to single cells.
-    """
-    latest = np.full(cells, -1)
-    power = np.frexp(behind - first)[1] - 1  # -1 of an empty range
-    for size in range(int(power.max(initial=-1)), -1, -1):
-        half = 1 << size
-        latest[half:] = np.maximum(latest[half:], latest[:-half])
-        here = np.flatnonzero(power == size)
-        np.maximum.at(latest, first[here], here)
-        np.maximum.at(latest, behind[here] - half, here)
-    return latest
 
 
 def _annotations(trace: Trace, windows: Spans) -> Times:

@@ -85,18 +85,7 @@ class TraceAnalysis:
         visualize: bool = False,
         straggler_identification_impl: Callable[..., list[Rank]] = late_starts,
     ) -> list[Rank]:
-        """Return the ranks that begin their communication late; none if nothing can be compared between ranks.
-
-        Args:
-            profiler_steps: the numbers of the steps to compare; None for all.
-            num_candidates: how many ranks are to be found.
-            visualize: whether to draw the begin of the compared communication.
-            straggler_identification_impl: what finds them; it is called with the traces by rank, the numbers of the
-                steps or None, and the number of candidates.
-
-        Raises:
-            TraceError: none of the steps is in the traces.
-        """
+        """Return the ranks that begin their communication late; none if nothing can be compared between ranks."""
         known = self.get_profiler_steps()
         if profiler_steps is not None and not {*profiler_steps} & {*known}:
             raise TraceError(f"profiler_steps={profiler_steps}: the traces have the steps {known}")
@@ -114,16 +103,7 @@ class TraceAnalysis:
         include_memory_kernels: bool = True,
         image_renderer: str = "",
     ) -> "tuple[pandas.DataFrame, pandas.DataFrame]":
-        """Return how long each kind of kernel ran on all ranks together, and the longest kernels of each rank.
-
-        Args:
-            visualize: whether to draw charts.
-            duration_ratio: kernels beyond this quantile of the time are summed up as "others", if there are more
-                than `num_kernels`.
-            num_kernels: how many kernels of each kind and rank to return beside the others.
-            include_memory_kernels: whether copies and sets count.
-            image_renderer: how plotly shows the charts.
-        """
+        """Return how long each kind of kernel ran on all ranks together, and the longest kernels of each rank."""
         kinds = [kind for kind in breakdown.KINDS if include_memory_kernels or kind != "MEMORY"]
         rows = [row for trace in self.traces.values() for row in breakdown.kernel_types(trace, kinds)]
         types = data_frame(rows, ["kernel_type", "sum"]).groupby("kernel_type", as_index=False).sum()
@@ -150,11 +130,6 @@ class TraceAnalysis:
         """Return what ran on a device, each with the innermost annotation around it.
 
         None is returned if the profiler recorded no annotations on the device.
-
-        Args:
-            rank: the rank to analyse.
-            expand_names: whether to add the names as texts, in the columns that begin with "s_".
-            shorten_names: whether these texts leave out the types and arguments of kernels.
         """
         trace = self._trace(rank)
         if annotations.ON_GPU not in trace.cats:
@@ -175,17 +150,7 @@ class TraceAnalysis:
         allowlist_patterns: list[str] | None = None,
         image_renderer: str | None = None,
     ) -> "pandas.DataFrame | None":
-        """Return the time of each annotation on each rank; None if the profiler recorded no such annotations.
-
-        Args:
-            use_gpu_annotation: whether to return the times on a device, rather than on the CPU.
-            visualize: whether to draw a chart.
-            duration_ratio: annotations beyond this quantile of the time are summed up as "others", if there are more
-                than `num_kernels`.
-            num_kernels: how many annotations of each rank to return beside the others.
-            allowlist_patterns: texts or regular expressions; annotations whose name has one of them are no others.
-            image_renderer: how plotly shows the chart.
-        """
+        """Return the time of each annotation on each rank; None if the profiler recorded no such annotations."""
         cat = annotations.ON_GPU if use_gpu_annotation else annotations.ON_CPU
         if all(cat not in trace.cats for trace in self.traces.values()):
             return None
@@ -222,19 +187,6 @@ class TraceAnalysis:
         """Return which kernels an operator launches one after another, and write a trace in which they are marked.
 
         The trace is `overlaid_` and the name of the file. The most frequent sequences have the argument "Patterns".
-
-        Args:
-            operator_name: a text in the name of the operator.
-            output_dir: a folder to write to.
-            min_pattern_len: how many kernels a sequence has at least.
-            rank: the rank to analyse.
-            top_k: how many sequences to mark and to draw.
-            visualize: whether to draw a chart.
-            compress_other_kernels: whether the written trace has only the marked events and the annotations.
-
-        Raises:
-            TraceError: the folder is not there.
-            OSError: the trace cannot be written.
         """
         if not operator_name or not Path(output_dir).is_dir():
             raise TraceError(f"name an operator, and a folder that is there: not {operator_name!r} and {output_dir!r}")
@@ -273,15 +225,7 @@ class TraceAnalysis:
         include_memory_events: bool = True,
         visualize: bool = True,
     ) -> "dict[Rank, pandas.DataFrame]":
-        """Return each launch, by rank: how long the call took, what it launched, and how long that waited.
-
-        Args:
-            ranks: the ranks to analyse.
-            runtime_cutoff: the chart shows calls that took longer, in µs.
-            launch_delay_cutoff: the chart shows what waited longer, in µs.
-            include_memory_events: whether copies and sets count.
-            visualize: whether to draw charts.
-        """
+        """Return each launch, by rank: how long the call took, what it launched, and how long that waited."""
         tables = {rank: frames.launch_frame(each, include_memory_events) for rank, each in self._chosen(ranks).items()}
         for rank, table in tables.items() if visualize else ():
             frames.show_launches(table, f"Rank {rank}", runtime_cutoff, launch_delay_cutoff)
@@ -296,14 +240,6 @@ class TraceAnalysis:
         """Write traces that show the lengths of the queues and the bandwidths of copies over time in a viewer.
 
         They are written beside the originals, with the suffix before ".json" in their name.
-
-        Args:
-            time_series: what to add; None for both.
-            ranks: the ranks whose traces are written.
-            output_suffix: what the new name has behind the old one; if it is empty, it is "_with_counters".
-
-        Raises:
-            OSError: a trace cannot be written.
         """
         wanted = time_series or TimeSeriesTypes.QUEUE_LENGTH | TimeSeriesTypes.MEMCPY_BANDWIDTH
         for trace in self._chosen(ranks).values():
@@ -368,16 +304,7 @@ class TraceAnalysis:
         show_idle_interval_stats: bool = False,
         consecutive_kernel_delay: int = breakdown.KERNEL_WAIT_NS // 1000,
     ) -> "tuple[pandas.DataFrame, pandas.DataFrame | None]":
-        """Return why each stream was idle, and, if asked for, how long its gaps were.
-
-        Args:
-            ranks: the ranks to analyse.
-            streams: the streams to analyse; None for all.
-            visualize: whether to draw a chart.
-            visualize_pctg: whether the chart has shares rather than µs.
-            show_idle_interval_stats: whether to return a second frame, with statistics over the gaps.
-            consecutive_kernel_delay: in µs; a shorter gap is the time that starting a kernel takes.
-        """
+        """Return why each stream was idle, and, if asked for, how long its gaps were."""
         delay = round(consecutive_kernel_delay * 1000)
         traces = self._chosen(ranks)
         found = data_frame(rows_of_all(traces, lambda trace: breakdown.idle(trace, delay)), frames.IDLE)
@@ -432,13 +359,6 @@ class TraceAnalysis:
         """Return what the end of a step waited for, exact to the ns, and the step without each operator on the path.
 
         `critical_path_analysis` has the rules of HolisticTraceAnalysis, which are coarser.
-
-        Args:
-            annotation: a part of the name of the annotations to analyse; None for a typical step of the profiler.
-            instance_id: which of these annotations, from 0.
-
-        Raises:
-            TraceError: there is no such annotation.
         """
         paths = {
             rank: critical_path.of_typical_step(trace)
@@ -446,10 +366,8 @@ class TraceAnalysis:
             else critical_path.critical_path(trace, critical_path.annotated(trace, annotation, instance_id))
             for rank, trace in self.traces.items()
         }
-        pieces = [{"rank": rank} | row for rank, path in paths.items() for row in critical_path.rows_of(path)]
-        operators = [
-            {"rank": rank} | row for rank, path in paths.items() for row in critical_path.operator_rows_of(path)
-        ]
+        pieces = [{"rank": rank} | row for rank, path in paths.items() for row in critical_path.path_rows(path)]
+        operators = [{"rank": rank} | row for rank, path in paths.items() for row in critical_path.operator_rows(path)]
         return data_frame(pieces), data_frame(operators)
 
     def critical_path_analysis(
@@ -463,15 +381,6 @@ class TraceAnalysis:
 
         The rules are those of HolisticTraceAnalysis, and times are in µs. An event is named by its position in the
         file.
-
-        Args:
-            rank: the rank to analyse.
-            annotation: a part of the name of the annotations to analyse, such as "ProfilerStep"; "" for everything.
-            instance_id: which of them, from 0, or the first and the last of several; None for the first.
-            data_load_events: regular expressions of the names of events that are waits for data.
-
-        Raises:
-            TraceError: there is no such annotation.
         """
         trace = self._trace(rank)
         window = window_of(trace, annotation, instance_id)
@@ -486,19 +395,7 @@ class TraceAnalysis:
         only_show_critical_events: bool = True,
         show_all_edges: bool = False,
     ) -> str:
-        """Write a trace in which a viewer shows a critical path, and return where it is.
-
-        Args:
-            rank: the rank of the path.
-            critical_path_graph: what `critical_path_analysis` returned.
-            output_dir: the folder to write to; it is made.
-            only_show_critical_events: whether to leave out other events than those of the path and annotations.
-            show_all_edges: whether every edge of the graph is an arrow, if all events are shown.
-
-        Raises:
-            TraceError: there is no trace of that rank.
-            OSError: the trace cannot be written.
-        """
+        """Write a trace in which a viewer shows a critical path, and return where it is."""
         folder = Path(output_dir).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"overlaid_critical_path_{self._trace(rank).path.name}"

@@ -19,12 +19,12 @@ MAX_DELAY_US = 1500
 """A kernel that begins later than this after the one before it on its stream does not depend on that."""
 
 
-def add_device(graph: HtaGraph) -> None:
+def add_kernel_edges(graph: HtaGraph) -> None:
     """Add all edges from and to kernels."""
-    _DeviceEdges(graph).add()
+    _KernelEdges(graph).add()
 
 
-class _DeviceEdges:
+class _KernelEdges:
     def __init__(self, graph: HtaGraph) -> None:
         self.graph = graph
         self.all = graph.all

@@ -1,15 +1,14 @@
 """The critical path as HolisticTraceAnalysis finds it, in an object with the names that notebooks use of its own."""
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workshop.traces.decoding import TraceError
+from workshop.traces.hta.frames import data_frame
 from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaGraph
-from workshop.traces.hta.kernel_edges import add_device
+from workshop.traces.hta.kernel_edges import add_kernel_edges
 from workshop.traces.hta.rounded import COMMUNICATION, hta_events
 from workshop.traces.trace import Trace
 
@@ -17,26 +16,8 @@ if TYPE_CHECKING:
     import pandas
 
 
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Keep Python from looking for garbage: there is none among many objects that all remain, and it takes long."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-class CPGraph:
+class CPGraph(HtaGraph):
     """A graph of dependencies and the longest path through it. Events are named by their position in the file.
-
-    Args:
-        trace: the trace.
-        rank: its rank.
-        window: the start and end of the analysed part in µs.
-        data_load_events: regular expressions of the names of events that are waits for data.
 
     Attributes:
         node_list: all nodes.
@@ -46,25 +27,21 @@ class CPGraph:
     """
 
     def __init__(self, trace: Trace, rank: int, window: tuple[int, int], data_load_events: list[str] | None) -> None:
+        super().__init__(trace, *window, data_load_events)
+        add_kernel_edges(self)
         self.rank = rank
         self.trace = trace
-        with _no_collections():
-            self._graph = HtaGraph(trace, *window, data_load_events)
-            add_device(self._graph)
-        self.node_list: list[CPNode] = self._graph.node_list
         self.critical_path_nodes: list[int] = []
         self.critical_path_events_set: set[int] = set()
         self.critical_path_edges_set: set[CPEdge] = set()
 
     def all_edges(self) -> Iterator[CPEdge]:
         """Yield all edges of the graph."""
-        for edges in self._graph.after.values():
+        for edges in self.after.values():
             yield from edges.values()
 
-    @_no_collections()
     def critical_path(self) -> bool:
         """Find the longest path, and return whether there is one: there is none through a graph with a cycle."""
-        before = self._graph.before
         order = self._topological_order()
         if len(order) < len(self.node_list) or not order or self._synchronises_own_stream():
             return False
@@ -72,9 +49,8 @@ class CPGraph:
         came_from: dict[int, int] = {}
         for node in order:
             longest, origin = -1, node
-            for each, edge in before[node].items():
-                weight = edge.weight
-                reached = length[each] + (weight if weight > 0 else 0)
+            for each, edge in self.before[node].items():
+                reached = length[each] + max(edge.weight, 0)
                 if reached > longest:
                     longest, origin = reached, each
             length[node], came_from[node] = max(longest, 0), origin
@@ -86,29 +62,27 @@ class CPGraph:
         self.critical_path_nodes = path[::-1]
         self.critical_path_events_set = {self.node_list[node].ev_idx for node in path}
         pairs = zip(self.critical_path_nodes, self.critical_path_nodes[1:], strict=False)
-        self.critical_path_edges_set = {self._graph.after[one][other] for one, other in pairs}
+        self.critical_path_edges_set = {self.after[one][other] for one, other in pairs}
         return True
 
     def _topological_order(self) -> list[int]:
-        waiting = {node: len(edges) for node, edges in self._graph.before.items()}
+        waiting = {node: len(edges) for node, edges in self.before.items()}
         order = [node for node, count in waiting.items() if not count]
         for node in order:  # grows on the way
-            for child in self._graph.after[node]:
+            for child in self.after[node]:
                 waiting[child] -= 1
                 if not waiting[child]:
                     order.append(child)
         return order
 
     def _synchronises_own_stream(self) -> bool:
-        def stream(node: int) -> int:
-            return self._graph.events[self.node_list[node].ev_idx].stream
-
         edges = (edge for edge in self.all_edges() if edge.type == CPEdgeType.SYNC_DEPENDENCY)
-        return any(stream(edge.begin) == stream(edge.end) != -1 for edge in edges)
+        streams = ([self.events[event].stream for event in self.get_events_for_edge(edge)] for edge in edges)
+        return any(one == other != -1 for one, other in streams)
 
     def get_nodes_for_event(self, ev_id: int) -> tuple[CPNode | None, CPNode | None]:
         """Return the nodes of an event's start and end."""
-        return self._graph.start_node.get(ev_id), self._graph.end_node.get(ev_id)
+        return self.start_node.get(ev_id), self.end_node.get(ev_id)
 
     def get_events_for_edge(self, edge: CPEdge) -> tuple[int, int]:
         """Return the events that an edge connects."""
@@ -116,24 +90,22 @@ class CPGraph:
 
     def get_event_attribution_for_edge(self, edge: CPEdge) -> int | None:
         """Return the event that the weight of an edge counts for."""
-        return self._graph.attributed.get((edge.begin, edge.end))
+        return self.attributed.get((edge.begin, edge.end))
 
     def get_edges_attributed_to_event(self, ev_idx: int) -> list[CPEdge]:
         """Return the edges whose weight counts for an event."""
-        pairs = [pair for pair, event in self._graph.attributed.items() if event == ev_idx]
-        return [self._graph.after[begin][end] for begin, end in pairs]
+        pairs = [pair for pair, event in self.attributed.items() if event == ev_idx]
+        return [self.after[begin][end] for begin, end in pairs]
 
     def get_critical_path_breakdown(self) -> "pandas.DataFrame | None":
         """Return a row for each edge of the path: its event, how long it is in µs, and what bounds it."""
-        from workshop.traces.hta.frames import data_frame
-
         columns = ["event_idx", "duration", "type", "s_name", "cat", "pid", "tid", "stream", "index", "bound_by"]
         rows = [self._row(edge) for edge in sorted(self.critical_path_edges_set, key=lambda edge: edge.begin)]
         return data_frame(rows, columns) if rows else None
 
     def _row(self, edge: CPEdge) -> dict[str, Any]:
         index = self.get_event_attribution_for_edge(edge)
-        event = self._graph.events.get(-1 if index is None else index)
+        event = self.events.get(-1 if index is None else index)
         row = {"event_idx": index, "duration": edge.weight, "type": edge.type.value, "bound_by": self._bound_by(edge)}
         if event is None:
             return row | {"s_name": "ROOT"} if index is not None else row
@@ -145,11 +117,11 @@ class CPGraph:
             return "gpu_kernel_kernel_overhead"
         if edge.type == CPEdgeType.KERNEL_LAUNCH_DELAY:
             return "gpu_kernel_launch_overhead"
-        event = self._graph.events.get(self._graph.attributed.get((edge.begin, edge.end), -1))
+        event = self.events.get(self.attributed.get((edge.begin, edge.end), -1))
         if edge.type != CPEdgeType.OPERATOR_KERNEL or event is None:
             return ""
         if event.stream < 0:
-            wanted = self._graph.data_load
+            wanted = self.data_load
             return "data_loading" if wanted and wanted.search(event.name) else "cpu_bound"
         return "gpu_communication_bound" if COMMUNICATION.match(event.name) else "gpu_compute_bound"
 

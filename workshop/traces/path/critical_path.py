@@ -178,17 +178,7 @@ def _main_thread(trace: Trace) -> int:
     return int(trace.thread[trace.on_main_thread][0])
 
 
-def path_rows(trace: Trace) -> list[Row]:
-    """Return what the typical step's path consists of, in µs; the largest part comes first."""
-    return rows_of(of_typical_step(trace))
-
-
-def operator_rows(trace: Trace) -> list[Row]:
-    """Return the operators with most time on the typical step's path, and the step without each of them; in µs."""
-    return operator_rows_of(of_typical_step(trace))
-
-
-def rows_of(path: CriticalPath | None) -> list[Row]:
+def path_rows(path: CriticalPath | None) -> list[Row]:
     """Return what a path consists of, in µs; the largest part comes first."""
     if path is None or not path.duration:
         return []
@@ -199,7 +189,7 @@ def rows_of(path: CriticalPath | None) -> list[Row]:
     ]
 
 
-def operator_rows_of(path: CriticalPath | None) -> list[Row]:
+def operator_rows(path: CriticalPath | None) -> list[Row]:
     """Return the operators with most time on a path, and the window without each of them; in µs."""
     if path is None or not path.duration:
         return []
