@@ -6,7 +6,6 @@ charts need plotly.
 
 import re
 import warnings
-from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame, plotly_express, short_name
 from workshop.traces.hta.rounded import HtaEvents, by_rank, hta_events
 from workshop.traces.intervals import Ints
-from workshop.traces.trace import Mask, Trace, matching
+from workshop.traces.trace import Trace, matching
 from workshop.traces.trace_files import Traces, load
 
 if TYPE_CHECKING:
@@ -99,14 +98,18 @@ class LabeledTrace:
         return sums
 
 
+Run = LabeledTrace | Traces | str | Path
+"""A run: its traces, or their folder."""
+
+
 class TraceDiff:
     """What differs between two runs: how often each operator and kernel ran, and for how long."""
 
     @classmethod
     def compare_traces(
         cls,
-        control: LabeledTrace | Traces | str | Path,
-        test: LabeledTrace | Traces | str | Path,
+        control: Run,
+        test: Run,
         control_rank: Numbers = None,
         test_rank: Numbers = None,
         control_iteration: Numbers = None,
@@ -116,32 +119,33 @@ class TraceDiff:
     ) -> "pandas.DataFrame":
         """Return the number of runs and the µs of each operator and kernel in both, and the differences.
 
-        Args:
-            control: the run before: its traces, or their folder.
-            test: the run after.
-            control_rank: the ranks of the run before; by default the first.
-            test_rank: the ranks of the run after.
-            control_iteration: the steps of the run before; by default the first.
-            test_iteration: the steps of the run after.
-            device_type: whether to compare what ran on the CPU, on a device, or both.
-            use_short_name: whether to compare by names without arguments, types of templates, and returned types.
+        By default, the first rank and the first step are compared. A short name is one without arguments, types of
+        templates, and returned types.
 
         Raises:
             TraceError: there is no such trace, rank or step.
         """
-        return _compared(
-            _labeled(control, test),
-            (control_rank, test_rank),
-            (control_iteration, test_iteration),
-            device_type,
-            "short_name" if use_short_name else "name",
+        by = "short_name" if use_short_name else "name"
+        runs = _labeled(control, test)
+        chosen = (control_rank, control_iteration), (test_rank, test_iteration)
+        one, other = (
+            run.get_ops_summary(run.extract_ops(rank, step, device_type))
+            .groupby(by)[["counts", "total_duration"]]
+            .sum()
+            .add_prefix(f"{run.label}_")
+            for run, (rank, step) in zip(runs, chosen, strict=True)
         )
+        table = one.reindex(one.index.union(other.index, sort=False)).join(other).fillna(0)
+        for column, name in ((0, "diff_counts"), (1, "diff_duration")):
+            table[name] = table.iloc[:, column + 2] - table.iloc[:, column]
+        table["counts_change_categories"] = np.array(["=", "+", "-"])[np.sign(table["diff_counts"]).astype(int)]
+        return table
 
     @classmethod
     def ops_diff(
         cls,
-        control: LabeledTrace | Traces | str | Path,
-        test: LabeledTrace | Traces | str | Path,
+        control: Run,
+        test: Run,
         control_rank: Numbers = None,
         test_rank: Numbers = None,
         control_iteration: Numbers = None,
@@ -150,7 +154,7 @@ class TraceDiff:
     ) -> dict[str, list[str]]:
         """Return the names that were added or deleted, run more or less often, or as often; see `compare_traces`."""
         ranks, steps = (control_rank, test_rank), (control_iteration, test_iteration)
-        table = _compared(_labeled(control, test), ranks, steps, device_type, "name")
+        table = cls.compare_traces(control, test, *ranks, *steps, device_type)
         before, after = table.iloc[:, 0], table.iloc[:, 2]
         there = (before > 0) & (after > 0)
         kinds = {
@@ -177,32 +181,17 @@ class TraceDiff:
         _show(df, [1, 3, 5], "Time of operators and kernels (µs)", show_image, export_image_path)
 
 
-def _labeled(*runs: LabeledTrace | Traces | str | Path) -> list[LabeledTrace]:
+def _labeled(*runs: Run) -> list[LabeledTrace]:
     """Return two runs under different names."""
-    found = []
-    for run, label in zip(runs, ("Control", "Test"), strict=True):
-        if isinstance(run, LabeledTrace):
-            found.append(run)
-        else:
-            found.append(LabeledTrace(label, run) if isinstance(run, Traces) else LabeledTrace(label, trace_dir=run))
+    found = [
+        run
+        if isinstance(run, LabeledTrace)
+        else LabeledTrace(label, run if isinstance(run, Traces) else load([Path(run).expanduser()]))
+        for run, label in zip(runs, ("Control", "Test"), strict=True)
+    ]
     if found[0].label == found[1].label:
         found[1] = LabeledTrace(f"{found[1].label}_control_test", found[1].t)
     return found
-
-
-def _compared(
-    runs: list[LabeledTrace], ranks: Iterable[Numbers], steps: Iterable[Numbers], device: DeviceType, by: str
-) -> "pandas.DataFrame":
-    summaries = [
-        run.get_ops_summary(run.extract_ops(rank, step, device)).groupby(by)[["counts", "total_duration"]].sum()
-        for run, rank, step in zip(runs, ranks, steps, strict=True)
-    ]
-    one, other = (summary.add_prefix(f"{run.label}_") for run, summary in zip(runs, summaries, strict=True))
-    table = one.reindex(one.index.union(other.index, sort=False)).join(other).fillna(0)
-    for column, name in ((0, "diff_counts"), (1, "diff_duration")):
-        table[name] = table.iloc[:, column + 2] - table.iloc[:, column]
-    table["counts_change_categories"] = ["+" if each > 0 else "-" if each < 0 else "=" for each in table["diff_counts"]]
-    return table
 
 
 def _chosen(numbers: Numbers, there: list[int], what: str) -> list[int]:
@@ -223,24 +212,17 @@ def _step_numbers(trace: Trace) -> dict[int, int]:
 def _iteration(trace: Trace, events: HtaEvents) -> Ints:
     """Return the number of the step of each event; that of what ran on a device is that of its launch."""
     numbers = _step_numbers(trace)
-    order = np.argsort(events.ts, kind="stable")
-    at = events.ts[order]
-    begun = np.full(len(order), NO_STEP)
-    for row in np.flatnonzero(np.isin(events.name, list(numbers))):
-        first, behind = np.searchsorted(at, [events.ts[row], events.ts[row] + events.dur[row]])
-        begun[order[first:behind]] = numbers[int(events.name[row])]
-    begun[~_on_cpu(trace, events)] = NO_STEP
-    launched = np.flatnonzero((events.stream > 0) & (events.partner > 0))
-    rows = np.searchsorted(events.place, events.partner[launched])
-    found = begun.copy()
-    found[launched] = begun[rows]
-    return found
-
-
-def _on_cpu(trace: Trace, events: HtaEvents) -> Mask:
-    """Return which events the CPU ran: those without a stream, and operators that Triton's compiler put on stream 0."""
+    # Triton's compiler puts operators of the CPU on stream 0.
     operators = np.array([cat == "cpu_op" for cat in trace.cats] or [False])[events.cat]
-    return (events.stream < 0) | (events.stream == 0) & operators
+    on_cpu = (events.stream < 0) | (events.stream == 0) & operators
+    begun = np.full(len(events.ts), NO_STEP)
+    for row in np.flatnonzero(np.isin(events.name, list(numbers))):
+        first, behind = events.ts[row], events.ts[row] + events.dur[row]
+        begun[on_cpu & (events.ts >= first) & (events.ts < behind)] = numbers[int(events.name[row])]
+    launched = np.flatnonzero((events.stream > 0) & (events.partner > 0))
+    found = begun.copy()
+    found[launched] = begun[np.searchsorted(events.place, events.partner[launched])]
+    return found
 
 
 def _show(table: "pandas.DataFrame", columns: list[int], title: str, show: bool, path: str | None) -> None:
