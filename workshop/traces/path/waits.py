@@ -3,7 +3,9 @@
 Each function returns pairs of moments: those that waited, and those that they waited for.
 """
 
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,37 +54,22 @@ def moments(host: HostEvents, device: DeviceEvents) -> Moments:
     return Moments(place[::2], place[1::2], on_device[::2], on_device[1::2])
 
 
-class _Queues:
-    """What was launched into each stream, in the order of the launches."""
+class _Launches(NamedTuple):
+    """What was launched into a stream, or by a thread, in the order of the launches: columns of equal length."""
 
-    def __init__(self, trace: Trace, device: DeviceEvents) -> None:
-        self.device = device
-        self.events: list[Ints] = []
-        self.launched: list[Ints] = []
-        self.numbers: dict[tuple[int, int], int] = {}
-        """The number of each stream by its device and stream."""
-        first = np.unique(device.queue, return_index=True)
-        for queue, one in zip(*(each.tolist() for each in first), strict=True):
-            here = np.flatnonzero(device.queue == queue)
-            here = here[np.argsort(device.launched[here], kind="stable")]
-            row = device.row[one]
-            self.numbers[int(trace.events.device[row]), int(trace.events.stream[row])] = len(self.events)
-            self.events.append(here)
-            self.launched.append(device.launched[here])
+    time: Ints
+    event: Ints
+    """The number in `DeviceEvents`."""
 
-    def last_before(self, queue: int | None, time: int) -> int:
-        """Return what was launched last into a stream before a time, or -1."""
-        if queue is None:
-            return -1
-        place = int(np.searchsorted(self.launched[queue], time, side="right"))
-        return int(self.events[queue][place - 1]) if place else -1
+    def last_before(self, time: int) -> int:
+        """Return what was launched last before a time, or -1."""
+        place = int(np.searchsorted(self.time, time, side="right"))
+        return int(self.event[place - 1]) if place else -1
 
-    def first_after(self, queue: int | None, time: int) -> int:
-        """Return what was launched first into a stream from a time on, or -1."""
-        if queue is None:
-            return -1
-        place = int(np.searchsorted(self.launched[queue], time, side="left"))
-        return int(self.events[queue][place]) if place < len(self.events[queue]) else -1
+    def first_after(self, time: int) -> int:
+        """Return what was launched first from a time on, or -1."""
+        place = int(np.searchsorted(self.time, time, side="left"))
+        return int(self.event[place]) if place < len(self.event) else -1
 
 
 def launches(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
@@ -109,7 +96,7 @@ def synchronisations(trace: Trace, host: HostEvents, device: DeviceEvents, at: M
     """
     if not len(device.row):
         return joined([])
-    found = _Device(trace, host, device)
+    found = _Synchronisations(trace, host, device)
     pairs = [
         (at.host_end[call], at.device_end[one])
         for call in np.flatnonzero(trace.named(BLOCKING)[host.row]).tolist()
@@ -185,24 +172,20 @@ def _resumed(window: Window, host: HostEvents, mine: Ints, awaited: list[Ints], 
     return links
 
 
-class _Device:
-    """The events on a device, and what the profiler wrote about who waits for them."""
+class _Synchronisations:
+    """What the profiler wrote about who waits for events on a device."""
 
     def __init__(self, trace: Trace, host: HostEvents, device: DeviceEvents) -> None:
-        self.events, self.host, self.device = trace.events, host, device
-        self.queues = _Queues(trace, device)
+        self.events, self.host = trace.events, host
         notes = np.flatnonzero(trace.of(*SYNC))
         self.stream_waits = notes[trace.named("Stream Wait Event")[notes]].tolist()
         self._note_of = dict(zip(self.events.correlation[notes].tolist(), notes.tolist(), strict=True))
         calls = np.flatnonzero(trace.of(*LAUNCH) & (self.events.correlation >= 0))
         self._time_of = dict(zip(self.events.correlation[calls].tolist(), self.events.ts[calls].tolist(), strict=True))
-        self._all = trace.named(r"(cuda|hip|musa)DeviceSynchronize|cuCtxSynchronize")
-        launched = np.argsort(device.launched, kind="stable")
-        self._launches: dict[int, Ints] = {}
-        """What each thread launched, in the order of the launches."""
-        threads = np.where(device.call >= 0, trace.thread[device.call], -1)[launched]
-        for thread in np.unique(threads).tolist():
-            self._launches[thread] = launched[threads == thread]
+        self._waits_for_all = trace.named(r"(cuda|hip|musa)DeviceSynchronize|cuCtxSynchronize")
+        streams = self.events.device[device.row].tolist(), self.events.stream[device.row].tolist()
+        self._of_stream = _launches_by(zip(*streams, strict=True), device)
+        self._of_thread = _launches_by(np.where(device.call >= 0, trace.thread[device.call], -1).tolist(), device)
 
     def awaited(self, number: int) -> list[int]:
         """Return what may have been waited for by a call, which is named by its number in `host`."""
@@ -211,31 +194,39 @@ class _Device:
         note = self._note_of.get(correlation) if correlation >= 0 else None
         if note is not None and self.events.waits_on_stream[note] >= 0:
             return [self.recorded(note)]
-        if self._all[row]:
+        if self._waits_for_all[row]:
             device = None if note is None else int(self.events.device[note])
-            return [
-                self.queues.last_before(queue, start)
-                for (each, _), queue in self.queues.numbers.items()
-                if device in (None, -1, each)
-            ]
-        if note is not None:
-            return [self.queues.last_before(self._queue(note, int(self.events.stream[note])), start)]
-        mine = self._launches.get(int(self.host.thread[number]), np.empty(0, np.int64))
-        place = int(np.searchsorted(self.device.launched[mine], start, side="right"))
-        return [int(mine[place - 1])] if place else []
+            chosen = [each for (of, _), each in self._of_stream.items() if device in (None, -1, of)]
+        elif note is not None:
+            chosen = [self._into(note, int(self.events.stream[note]))]
+        else:
+            chosen = [self._of_thread[int(self.host.thread[number])]]
+        return [each.last_before(start) for each in chosen]
 
     def recorded(self, note: int) -> int:
         """Return what was launched last into a stream before the CUDA event that is waited for was recorded, or -1."""
         time = self._time_of.get(int(self.events.waits_on[note]), self._begin(note))
-        return self.queues.last_before(self._queue(note, int(self.events.waits_on_stream[note])), time)
+        return self._into(note, int(self.events.waits_on_stream[note])).last_before(time)
 
     def waiting(self, note: int) -> int:
         """Return what was launched first into a stream after the stream was told to wait, or -1."""
-        return self.queues.first_after(self._queue(note, int(self.events.stream[note])), self._begin(note))
+        return self._into(note, int(self.events.stream[note])).first_after(self._begin(note))
 
     def _begin(self, note: int) -> int:
         """Return when the call began that a note is about."""
         return self._time_of.get(int(self.events.correlation[note]), int(self.events.ts[note]))
 
-    def _queue(self, note: int, stream: int) -> int | None:
-        return self.queues.numbers.get((int(self.events.device[note]), stream))
+    def _into(self, note: int, stream: int) -> _Launches:
+        return self._of_stream[int(self.events.device[note]), stream]
+
+
+def _launches_by(keys: Iterable[Any], device: DeviceEvents) -> defaultdict[Any, _Launches]:
+    """Return what was launched by some key of each event."""
+    rows: dict[Any, list[int]] = defaultdict(list)
+    for row, key in enumerate(keys):
+        rows[key].append(row)
+    found: defaultdict[Any, _Launches] = defaultdict(lambda: _Launches(np.empty(0, np.int64), np.empty(0, np.int64)))
+    for key, each in rows.items():
+        event = np.array(each)[np.argsort(device.launched[each], kind="stable")]
+        found[key] = _Launches(device.launched[event], event)
+    return found
