@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from workshop.traces import annotations
 from workshop.traces.hta import counters, late_starts, sequences
 from workshop.traces.nesting import innermost, inside, outermost
 from workshop.traces.steps import step_numbers, without_last_step
-from workshop.traces.summaries import OTHERS, large_ones
 
 ANNOTATED = (
     event("user_annotation", "forward", 0, 100),
@@ -160,10 +158,3 @@ def test_hardware_counters_and_operators(trace: Any) -> None:
     assert [(row["cycles"], row["flops.sum"]) for row in found] == [(0, 0.5), (1, 0.5)]
     assert counters.counter_rows(trace(kernels, calls[:1])) is None
     assert counters.counter_rows(trace(calls)) is None
-
-
-def test_small_ones_together() -> None:
-    name, dur = np.array([1, 1, 2, 3, 4]), np.array([30, 30, 20, 10, 5])
-    assert large_ones(name, dur, 4, 0.1).tolist() == name.tolist()
-    assert large_ones(name, dur, 3, 1).tolist() == [1, 1, 2, 3, OTHERS]
-    assert large_ones(name, dur, 3, 0.4, kept=[4]).tolist() == [1, 1, 2, OTHERS, 4]

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workshop.traces.breakdown import Row
+from workshop.traces.breakdown import Row, time_statistics
 from workshop.traces.intervals import Ints, pairs
 from workshop.traces.nesting import innermost, inside
-from workshop.traces.summaries import time_statistics
 from workshop.traces.trace import EventColumns, Trace, matching
 
 ON_CPU = "user_annotation"

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workshop.traces.intervals import Ints, Spans, overlap, without
-from workshop.traces.summaries import described, time_statistics
 from workshop.traces.trace import COPY, SET, Trace
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
@@ -92,31 +91,21 @@ def idle(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
     if not len(trace.gpu):
         return _cpu_idle(trace)
     rows = []
-    for stream, gaps in _gaps(trace, kernel_wait_ns):
-        rows += _idle_rows(stream, {cause: int(lengths.sum()) for cause, lengths in gaps.items()})
-    return rows
-
-
-def gap_statistics(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
-    """Return statistics over the lengths of the gaps on each stream, by their cause; in µs."""
-    rows: list[Row] = []
-    for stream, gaps in _gaps(trace, kernel_wait_ns):
-        for cause, lengths in gaps.items():
-            if len(lengths):
-                rows.append(stream | {"idle_category": cause} | described(lengths / 1000))
+    for stream, by_cause in gaps(trace, kernel_wait_ns):
+        rows += _idle_rows(stream, {cause: int(lengths.sum()) for cause, lengths in by_cause.items()})
     return rows
 
 
 def device_idle(trace: Trace) -> dict[str, float]:
     """Return for how many seconds no stream of a device was busy, by the cause in `IDLE`; the sum over all devices."""
     times = dict.fromkeys(IDLE, 0.0)
-    for _, gaps in _gaps(trace, KERNEL_WAIT_NS, by_stream=False):
-        for cause, lengths in gaps.items():
+    for _, by_cause in gaps(trace, KERNEL_WAIT_NS, by_stream=False):
+        for cause, lengths in by_cause.items():
             times[cause] += int(lengths.sum()) / 1e9
     return times
 
 
-def _gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator[tuple[Row, dict[str, Ints]]]:
+def gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator[tuple[Row, dict[str, Ints]]]:
     """Yield each stream and its device, and the gaps between what runs there in ns, by their cause in `IDLE`."""
     events = trace.gpu
     calls, found = trace.launches
@@ -197,6 +186,13 @@ def kernels(trace: Trace) -> list[Row]:
         kernel = {"name": trace.names[number], "kernel_type": KINDS[kind[here[0]]], "count": len(here)}
         rows.append(kernel | time_statistics(trace.gpu.dur[here]))
     return sorted(rows, key=lambda row: (-row["sum (us)"], row["name"]))
+
+
+def time_statistics(dur: Ints) -> dict[str, float]:
+    """Return the sum, the extremes, the mean and the standard deviation of some durations in ns; in µs."""
+    stats = {"sum": dur.sum(), "max": dur.max(), "min": dur.min(), "mean": dur.mean()}
+    stddev = float(dur.std(ddof=1)) / 1000 if len(dur) > 1 else 0.0
+    return {f"{stat} (us)": float(value) / 1000 for stat, value in stats.items()} | {"stddev": stddev}
 
 
 def copies(trace: Trace) -> list[Row]:

@@ -109,19 +109,20 @@ class TraceAnalysis:
         types = data_frame(rows, ["kernel_type", "sum"]).groupby("kernel_type", as_index=False).sum()
         types = types.sort_values("sum", ascending=False, ignore_index=True)
         types["percentage"] = 100 * types["sum"] / types["sum"].sum()
-        rows = [
-            row | {"kernel_type": kind, "rank": rank}
+        tables = [
+            frames.time_frame(trace, trace.gpu[breakdown.kinds(trace) == number], num_kernels, duration_ratio).assign(
+                kernel_type=kind, rank=rank
+            )
+            for number, kind in enumerate(kinds)
             for rank, trace in self.traces.items()
-            for kind in kinds
-            for row in frames.kernel_rows(trace, kind, num_kernels, duration_ratio)
         ]
-        rows.sort(key=lambda row: (row["kernel_type"], row["name"]))
-        kernels = data_frame(rows, ["name", *frames.STATISTICS, "kernel_type", "rank"])
+        kernels = frames.joined(tables).sort_values(["kernel_type", "name"], kind="stable", ignore_index=True)
         if visualize:
             show("pie", types, "Time by kind of kernel", image_renderer, names="kernel_type", values="sum")
-            longest = kernels.assign(rank=kernels["rank"].astype(str))
             options = {"x": "rank", "y": "sum (us)", "color": "name", "facet_col": "kernel_type"}
-            show("bar", longest, "The longest kernels of each kind (µs)", image_renderer, **options)
+            show(
+                "bar", kernels.astype({"rank": str}), "The longest kernels of each kind (µs)", image_renderer, **options
+            )
         return types, kernels
 
     def get_gpu_kernels_with_user_annotations(
@@ -154,14 +155,12 @@ class TraceAnalysis:
         cat = annotations.ON_GPU if use_gpu_annotation else annotations.ON_CPU
         if all(cat not in trace.cats for trace in self.traces.values()):
             return None
-        rows = []
-        for rank, trace in self.traces.items():
-            events = trace.events[trace.of(cat)]
-            large = frames.time_rows(
-                trace, events.name, events.dur, num_kernels, duration_ratio, allowlist_patterns or ()
-            )
-            rows += [row | {"rank": rank} for row in large]
-        found = data_frame(rows, ["name", *frames.STATISTICS, "rank"])
+        found = frames.joined(
+            frames.time_frame(
+                trace, trace.events[trace.of(cat)], num_kernels, duration_ratio, allowlist_patterns or ()
+            ).assign(rank=rank)
+            for rank, trace in self.traces.items()
+        )
         if visualize:
             show("bar", found, "Time of annotations (µs)", image_renderer, x="name", y="sum (us)", facet_col="rank")
         return found
@@ -317,7 +316,14 @@ class TraceAnalysis:
             show("bar", wide.reset_index(), "Why each stream is idle", x="place", y=list(wide.columns))
         if not show_idle_interval_stats:
             return found, None
-        gaps = data_frame(rows_of_all(traces, lambda trace: breakdown.gap_statistics(trace, delay)), frames.GAPS)
+        rows = [
+            {"rank": rank, "idle_category": cause} | stream | data_frame({"": lengths / 1000}).describe()[""].to_dict()
+            for rank, trace in traces.items()
+            for stream, by_cause in breakdown.gaps(trace, delay)
+            for cause, lengths in by_cause.items()
+            if len(lengths)
+        ]
+        gaps = data_frame(rows, frames.GAPS).astype({"count": int})
         return found, (gaps[gaps["stream"].isin(streams)] if streams else gaps).set_index("idle_category")
 
     def get_cupti_counter_data_with_operators(self, ranks: list[Rank] | None = None) -> "list[pandas.DataFrame]":

@@ -11,13 +11,11 @@ import numpy as np
 
 from workshop.traces import bandwidth, queues
 from workshop.traces.annotations import of_kernels
-from workshop.traces.breakdown import KINDS, Row, kinds, launches
+from workshop.traces.breakdown import KINDS, kinds, launches
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta.rounded import MEMORY
 from workshop.traces.hta.sequences import Sequence
-from workshop.traces.intervals import Ints
 from workshop.traces.rewriting import exact_us
-from workshop.traces.summaries import OTHERS, large_ones, time_statistics
 from workshop.traces.trace import EventColumns, Trace
 
 if TYPE_CHECKING:
@@ -49,6 +47,13 @@ def data_frame(data: Any, columns: Iterable[str] | None = None) -> "pandas.DataF
     except ImportError:
         raise TraceError(f"data frames need pandas: {INSTALL}") from None
     return pandas.DataFrame(data, columns=None if columns is None else [*columns])
+
+
+def joined(frames: "Iterable[pandas.DataFrame]") -> "pandas.DataFrame":
+    """Return the rows of several data frames."""
+    import pandas
+
+    return pandas.concat([*frames], ignore_index=True)
 
 
 def show(chart: str, data: "pandas.DataFrame", title: str, renderer: str | None = None, **options: Any) -> None:
@@ -103,27 +108,22 @@ def described_frames(frames: "dict[Any, pandas.DataFrame]", by: str, column: str
     return pandas.concat([each.groupby(["rank", by]).describe() for each in together])
 
 
-def time_rows(trace: Trace, name: Ints, dur: Ints, most: int, share: float, kept: Iterable[str] = ()) -> list[Row]:
-    """Return statistics over the durations of events by their name, with the small ones together as "others".
+def time_frame(
+    trace: Trace, events: EventColumns, most: int, share: float, kept: Iterable[str] = ()
+) -> "pandas.DataFrame":
+    """Return statistics over the durations of events in µs by their name, with the small ones together as "others".
 
-    Names stay as they are if they contain one of the texts, or a match of one of the regular expressions, in `kept`.
+    If there are more than `most` names, those are small that come after the first `most`, or with which the sum of all
+    times up to there is over its quantile `share`. `kept` has texts and regular expressions of names that stay.
     """
-    patterns = [*kept]
-    asked = [number for number, each in enumerate(trace.names) if any(_matches(text, each) for text in patterns)]
-    name = large_ones(name, dur, most, share, asked)
-    names, of = np.unique(name, return_inverse=True)
-    groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of, minlength=len(names)))[:-1])
-    rows = [
-        {"name": "others" if number == OTHERS else trace.names[number]} | time_statistics(dur[here])
-        for number, here in zip(names.tolist(), groups, strict=False)
-    ]
-    return sorted(rows, key=lambda row: str(row["name"]))
-
-
-def kernel_rows(trace: Trace, kind: str, most: int, share: float) -> list[Row]:
-    """Return statistics over the kernels of a kind by their name, with the small ones together as "others"."""
-    gpu = trace.gpu[kinds(trace) == KINDS.index(kind)]
-    return time_rows(trace, gpu.name, gpu.dur, most, share)
+    frame = data_frame({"name": np.array([*trace.names, ""], object)[events.name], "dur": events.dur / 1000})
+    sums = frame.groupby("name")["dur"].sum().sort_values(ascending=False, kind="stable").cumsum()
+    if len(sums) > most:
+        large = (sums <= sums.quantile(share)) & (np.arange(len(sums)) < most)
+        large |= np.array([any(_matches(pattern, name) for pattern in kept) for name in sums.index])
+        frame.loc[~frame["name"].isin(sums.index[large]), "name"] = "others"
+    found = frame.groupby("name")["dur"].agg(["sum", "max", "min", "std", "mean"]).fillna(0).reset_index()
+    return found.set_axis(["name", *STATISTICS], axis=1)
 
 
 def launch_frame(trace: Trace, include_memory: bool) -> "pandas.DataFrame":
