@@ -8,12 +8,13 @@ from workshop.traces.intervals import Ints
 
 
 class Allocations(NamedTuple):
-    """Columns of equal length, one row for each allocation and each release of memory, in the order of time."""
+    """Columns of equal length, one row for each allocation and each release, in the order of time.
+
+    `pid`, `tid` and `ts` are as in `EventColumns`.
+    """
 
     pid: Ints
-    """The number of the process, as in `EventColumns`."""
     tid: Ints
-    """The number of the thread, as in `EventColumns`."""
     address: Ints
     size: Ints
     """The number of bytes; negative for a release."""
@@ -26,7 +27,6 @@ class Allocations(NamedTuple):
     device_id: Ints
     """The number of the device among those of its type, or -1 for a CPU."""
     ts: Ints
-    """The time in ns, by the clock of the file."""
 
     @property
     def end(self) -> Ints:

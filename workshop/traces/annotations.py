@@ -12,16 +12,13 @@ from workshop.traces.trace import EventColumns, Trace, matching
 ON_CPU = "user_annotation"
 ON_GPU = "gpu_user_annotation"
 STEP = "ProfilerStep"
-"""What the names of the profiler's steps begin with."""
 
 
 class Annotated(NamedTuple):
     """Times of annotations: columns of equal length."""
 
     name: Ints
-    """The index of the name in `Trace.names`."""
     dur: Ints
-    """The duration in ns."""
 
 
 def on_cpu(trace: Trace) -> Annotated:

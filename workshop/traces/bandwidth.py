@@ -22,7 +22,6 @@ class BandwidthChanges(NamedTuple):
     kind: NDArray[np.str_]
     """The kind of copy: its direction, if its name says it, as in "Memcpy DtoH"; or "Memset"."""
     ts: Ints
-    """The time in ns."""
     bandwidth: NDArray[np.float64]
     """The sum over all copies of the kind that run from then on, in GB/s; 0 if none does."""
 

@@ -17,7 +17,6 @@ from workshop.traces.trace import COPY, SET, Trace
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
 """The names of communication kernels of NVIDIA, AMD, Huawei and Microsoft; some kernels of rccl are called nccl."""
 CPU_COMMUNICATION = r"(gloo|mpi|nccl|c10d):"
-"""The names of communication events on the CPU."""
 
 DEVICE_COPY = r"dma_request$"
 """The name of a copy by Meta's accelerator, which is in one category with its kernels."""
@@ -34,7 +33,6 @@ class Launched(NamedTuple):
     """Launching calls on the CPU, each with the event that it launched: columns of equal length, times in ns."""
 
     name: Ints
-    """The index of the launched event's name in `Trace.names`."""
     correlation: Ints
     cpu_duration: Ints
     gpu_duration: Ints

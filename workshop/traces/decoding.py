@@ -101,7 +101,6 @@ class Document(msgspec.Struct):
     traceEvents: list[TraceEvent] = []
     distributedInfo: Any = None
     script: Any = None
-    """The name of the script, if `workshop record torch` made the trace."""
 
 
 _document = msgspec.json.Decoder(Document)

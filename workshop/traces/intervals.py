@@ -52,7 +52,6 @@ class Meetings(NamedTuple):
     other: Ints
     """The row of the other's interval."""
     start: Ints
-    """When the time that they share begins, in ns."""
     end: Ints
 
 

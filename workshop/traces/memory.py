@@ -19,7 +19,6 @@ from workshop.traces.steps import phase_spans, traced_steps
 from workshop.traces.trace import Mask, Trace
 
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse1"}
-"""The names of devices, by the numbers that torch gives their types."""
 
 BEFORE = "before the recording"
 OUTSIDE = "outside of operators"
@@ -37,7 +36,6 @@ class DeviceMemory(NamedTuple):
     device: str
     events: Allocations
     in_use: Ints
-    """The bytes in use from each event on."""
     phase: Ints
     """The index in `TRACED` of the phase that each event is in."""
     peak: int

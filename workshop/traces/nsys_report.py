@@ -51,7 +51,6 @@ class _Table(NamedTuple):
     """A table of events, and which of its columns are read."""
 
     cat: str
-    """The category of the events."""
     name: str
     """An SQL expression: the name, the number of its string, or of the kind of event."""
     place: str
@@ -85,10 +84,8 @@ _TABLES = {
 _CATS = [table.cat for table in _TABLES.values()]
 _ANNOTATION = _CATS.index("user_annotation")
 _COLUMNS = ("name", "cat", "pid", "tid", "stream", "correlation", "device", "bytes", "ts", "dur")
-"""The columns of `EventColumns` that a report has."""
 _OF_A_PHASE = ("name", "pid", "tid", "ts", "dur")
 _NOT_ON_A_DEVICE = (-1, -1, -1, 0)
-"""The stream, correlation, device and bytes of an annotation."""
 
 
 def is_report(path: Path) -> bool:

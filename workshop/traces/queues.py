@@ -20,7 +20,6 @@ class QueueChanges(NamedTuple):
     device: Ints
     stream: Ints
     ts: Ints
-    """The time in ns."""
     length: Ints
     """The number of launches that have not begun on the device."""
     event: Ints

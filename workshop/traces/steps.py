@@ -28,7 +28,6 @@ class TracedStep(NamedTuple):
     communication: int
     """The time of communication while the training thread ran nothing."""
     device: int
-    """The time in which a device was busy."""
 
 
 def traced_steps(trace: Trace) -> list[TracedStep]:

@@ -53,7 +53,6 @@ TOGETHER = {
     "path": ("path_operators",),
     "allocations": ("peaks", "held"),
 }
-"""The tables that come with another one."""
 
 
 def tables(traces: Traces, names: Iterable[str] | None = None) -> dict[str, list[Row]]:

@@ -40,24 +40,23 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class EventColumns:
-    """Columns of equal length, one row for each event."""
+    """Columns of equal length, one row for each event; times are in ns by the clock of the file, -1 is not known.
+
+    `name` and `cat` are indices in `Trace.names` and `Trace.cats`.
+    """
 
     index: Ints
     """The position among all events of the file, from 0."""
     name: Ints
-    """The index of the name in `Trace.names`."""
     cat: Ints
-    """The index of the category in `Trace.cats`."""
     pid: Ints
     """A number for each process, which is not its PID."""
     tid: Ints
     """A number for each thread, which is not its ID in the system."""
     stream: Ints
-    """The stream, or -1."""
     correlation: Ints
     """A number that a launch shares with the event that it launched, or -1."""
     device: Ints
-    """The device, or -1."""
     bytes: Ints
     """The number of bytes that were copied or set."""
     waits_on: Ints
@@ -67,9 +66,7 @@ class EventColumns:
     bandwidth: NDArray[np.float64]
     """Of a copy or set: GB/s as the profiler wrote it, or -1."""
     ts: Ints
-    """The start in ns, by the clock of the file."""
     dur: Ints
-    """The duration in ns."""
 
     @property
     def end(self) -> Ints:
@@ -101,17 +98,13 @@ class Trace:
     names: list[str]
     cats: list[str]
     rank: int | None = None
-    """The rank that the file names."""
     script: str | None = None
-    """The name of the script, if `workshop record torch` made the trace."""
     whole_us: bool = False
     """Whether all times were written as whole µs, as older versions of torch do."""
     untimed: bool = False
     """Whether the file has events without a time, such as the names of processes in older versions of torch."""
     damage: tuple[str, ...] = ()
-    """One sentence for each kind of damage to the file."""
     allocations: Allocations = field(default_factory=no_allocations)
-    """What was allocated and released; no rows unless memory was recorded."""
 
     def of(self, *cats: str) -> Mask:
         """Return which events belong to one of some categories."""
@@ -214,7 +207,6 @@ class _ColumnBuilder:
         self.count = 0
         self.lost = 0
         self.types: set[type] = set()
-        """The types of the times, as they are written."""
         # Each name, category, process and thread gets the next number when it is first looked up.
         numbers: list[defaultdict[Any, int]] = [defaultdict(count().__next__) for _ in range(4)]
         self.names, self.cats, *_ = self._numbers = numbers

@@ -79,7 +79,6 @@ class RunDifference:
     by_step: bool
     """Whether steps were compared; else the whole recordings were, as one of the two has no steps."""
     step: TimeChange
-    """The duration of a step."""
     seen_ns: float
     """So large a difference of a step would have been seen four times in five; not a number with one step only."""
     tables: dict[str, list[TimeChange]]

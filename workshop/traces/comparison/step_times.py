@@ -27,7 +27,6 @@ NO_OPERATOR = "no operator: "
 """What stands before the name of a phase in which the training thread ran no operator."""
 
 Times = dict[str, Ints]
-"""By a name, the time in ns in each step."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,8 @@ class StepTimes:
     """The steps of a run; all times are in ns, and are sums over the ranks."""
 
     ranks: int
-    """The number of ranks."""
     on_device: bool
-    """Whether something ran on a device."""
     duration: Ints
-    """The duration of each step."""
     tables: dict[str, Times]
     """What each step is made of, by the name of the table in `TABLES`."""
     begins: dict[Rank, int]

@@ -32,11 +32,8 @@ class CPNode(NamedTuple):
     """The start or end of an event."""
 
     idx: int
-    """The number of the node."""
     ev_idx: int
-    """The position of the event in the file."""
     ts: int
-    """The time in µs."""
     is_start: bool
     is_blocking: bool
 

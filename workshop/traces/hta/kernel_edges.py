@@ -32,14 +32,12 @@ class _KernelEdges:
         self.calls = sorted(calls, key=lambda call: call.ts)
         self.queued = _queue_lengths(graph.all, self.calls)
         self.records: dict[int, HtaEvent] = {}
-        """The first call that recorded a CUDA event, by its correlation."""
         for each in graph.all.values():
             if each.name == "cudaEventRecord":
                 self.records.setdefault(each.correlation, each)
         self.last: dict[int, CPNode] = {}
         """The end of what ran last, by stream."""
         self.awaited: dict[int, int] = {}
-        """What a kernel was told to wait for."""
         self.launched: dict[tuple[int, int], list[HtaEvent]] = defaultdict(list)
         """The launching calls by the device and stream that they launch into, in the order of time."""
         self.launched_by: dict[tuple[int, int, int, int], list[HtaEvent]] = defaultdict(list)

@@ -18,7 +18,6 @@ MIN_SHARE = 0.01
 """Shorter communication, as a share of the mean time of a step, makes no rank wait."""
 
 Key = tuple[int, str]
-"""The stream and the name of a kernel."""
 
 
 class LastKernel(NamedTuple):

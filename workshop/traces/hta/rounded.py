@@ -46,7 +46,6 @@ class HtaEvents(NamedTuple):
     name: Ints
     cat: Ints
     ts: Any
-    """In whole µs."""
     dur: Floats
     stream: Ints
     correlation: Ints

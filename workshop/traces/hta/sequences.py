@@ -14,7 +14,6 @@ COLUMNS = (
     *("aten_op_name", "kernel_sequence", "occurrence_count"),
     *("avg_aten_op_launch_delay", "avg_runtime_delay"),
 )
-"""The columns of `kernels_of_operators`."""
 
 
 class Sequence(NamedTuple):
@@ -23,7 +22,6 @@ class Sequence(NamedTuple):
     names: tuple[str, ...]
     """The operator, and then what it launches, in the order of the begin on the device."""
     occurrences: int
-    """How often it occurs."""
     device: int
     """The sum of the time on the device, in ns."""
     cpu: int

@@ -26,7 +26,6 @@ STEP = r"ProfilerStep\s*#\s*\d"
 NO_STEP = -1
 
 Numbers = int | list[int] | None
-"""One number, several, or None for the first there is."""
 
 
 class DeviceType(Enum):

@@ -28,9 +28,7 @@ class OnPath(NamedTuple):
 
     name: str
     launched_by: str | None
-    """Of a kernel: the operator that launched it."""
     runs: int
-    """The number of times that it is on the path."""
     time: int
     """The time on the path that it took itself."""
     without: int
@@ -44,9 +42,7 @@ class CriticalPath:
     window: Window
     graph: Graph
     moments: Ints
-    """The moments on the path, from the first of the window to the last."""
     names: list[str]
-    """The names of events, as in `Trace.names`."""
 
     @property
     def duration(self) -> int:

@@ -54,7 +54,6 @@ class Graph(NamedTuple):
     """
 
     time: Ints
-    """The time in ns, by the clock of the trace."""
     own: Ints
     """The time in ns since `last`."""
     last: Ints
@@ -68,7 +67,6 @@ class Graph(NamedTuple):
     run: Ints
     """The row in `Trace.events` of this run of the operator or kernel, or -1."""
     chain: Ints
-    """A number for each thread and stream."""
     before: Ints
     """The moment before it on the same thread or stream, if it depends on that, or -1."""
     links: Links

@@ -30,9 +30,7 @@ class Links(NamedTuple):
     """Pairs of moments: columns of equal length."""
 
     later: Ints
-    """The moments that waited."""
     earlier: Ints
-    """The moments that they waited for."""
 
 
 class Moments(NamedTuple):
@@ -43,7 +41,6 @@ class Moments(NamedTuple):
     device_start: Ints
     device_end: Ints
     end: int = 1
-    """The end of the window."""
 
 
 def moments(host: HostEvents, device: DeviceEvents) -> Moments:

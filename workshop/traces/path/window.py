@@ -17,7 +17,6 @@ class Window(NamedTuple):
 
     name: str
     start: int
-    """The start in ns, by the clock of the trace."""
     end: int
     thread: int
     """The number in `Trace.thread` of the thread that the window belongs to."""
@@ -29,14 +28,12 @@ class HostEvents(NamedTuple):
     """Operators, calls and waits on the CPU, sorted by thread and start: columns of equal length but for `bounds`."""
 
     row: Ints
-    """The row in `Trace.events`."""
     thread: Ints
     start: Ints
     """The start in ns, cut off at the window."""
     end: Ints
     """The end in ns, cut off at the window, and at the end of the event around it."""
     parent: Ints
-    """The event around it, or -1."""
     bounds: Ints
     """All starts and ends in the order in which each thread passed them: twice the event's number, +1 for an end."""
 
@@ -45,14 +42,12 @@ class DeviceEvents(NamedTuple):
     """Kernels, copies and sets, sorted by stream and start: columns of equal length."""
 
     row: Ints
-    """The row in `Trace.events`."""
     queue: Ints
     """A number for each stream of each device, from 0."""
     start: Ints
     """The start in ns, cut off at the window."""
     end: Ints
     kind: Ints
-    """The index in `breakdown.KINDS`."""
     call: Ints
     """The row in `Trace.events` of the launching call, or -1."""
     launched: Ints
