@@ -42,7 +42,7 @@ def test_a_simulated_step_takes_as_long_as_its_path(chance: random.Random, strea
     path = critical_path(trace, window._replace(end=end, ends_with="anything" if whole else "thread"))
     graph, moments = path.graph, path.moments
     # Every piece begins where the one before ends, and together they are the step.
-    assert np.array_equal(graph.time[moments[1:]] - graph.own[moments[1:]], graph.time[moments[:-1]])
+    assert np.array_equal(graph.time[moments[1:]] - graph.self_time[moments[1:]], graph.time[moments[:-1]])
     assert sum(path.times().values()) == path.duration == end
     # The step without an operator is what the simulation says.
     operators = np.unique(graph.operator[graph.operator >= 0])

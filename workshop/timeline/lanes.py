@@ -85,8 +85,8 @@ def _path(rank: Rank, trace: Trace) -> Iterator[Lanes]:
     if path is None:
         return
     graph = path.graph
-    pieces = path.moments[graph.own[path.moments] > 0]
-    own, kind, event = graph.own[pieces], graph.kind[pieces], graph.event[pieces]
+    pieces = path.moments[graph.self_time[path.moments] > 0]
+    own, kind, event = graph.self_time[pieces], graph.kind[pieces], graph.event[pieces]
     name = np.where(event >= 0, np.append(trace.events.name, 0)[event], len(trace.names) + kind)
     drawn = np.array([KINDS.index(PATH_KINDS[each]) for each in range(len(dependencies.KINDS))])[kind]
     label = f"rank {rank}: critical path, {path.window.name}"

@@ -1,6 +1,6 @@
 """What a trace tells of memory, as columns: each allocation and each release that torch.profiler has recorded."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class Allocations(NamedTuple):
     device_id: Ints
     """The number of the device among those of its type, or -1 for a CPU."""
     ts: Ints
+
+    def rows(self, which: Any) -> "Allocations":
+        """Return some of the rows."""
+        return Allocations(*(column[which] for column in self))
 
     @property
     def end(self) -> Ints:

@@ -6,7 +6,6 @@ is recorded; that of CUDA counts everything.
 
 from collections.abc import Iterator
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from workshop.traces.breakdown import Row
 from workshop.traces.intervals import Ints, sums
 from workshop.traces.nesting import around
 from workshop.traces.steps import phase_spans, traced_steps
-from workshop.traces.trace import Mask, Trace
+from workshop.traces.trace import Mask, Trace, once
 
 DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "privateuse1"}
 
@@ -25,9 +24,6 @@ OUTSIDE = "outside of operators"
 
 AUTOGRAD = "autograd::engine::evaluate_function: "
 """What torch writes before the name of a node of the backward pass."""
-
-
-_known: WeakKeyDictionary[Trace, list["DeviceMemory"]] = WeakKeyDictionary()
 
 
 class DeviceMemory(NamedTuple):
@@ -106,7 +102,7 @@ def held(trace: Trace) -> list[Row]:
     rows: list[Row] = []
     for memory in _in_use(trace):
         alive = memory.alive
-        found = _holders(trace, Allocations(*(column[alive] for column in memory.events)), memory.phase[alive])
+        found = _holders(trace, memory.events.rows(alive), memory.phase[alive])
         before = memory.peak_bytes - sum(row["bytes"] for row in found)
         if before > 0:
             found.append({"name": BEFORE, "allocated_in": None, "phase": None, "count": None, "bytes": before})
@@ -142,23 +138,20 @@ def _in_use(trace: Trace) -> Iterator[DeviceMemory]:
     return (memory for memory in _devices(trace) if memory.peak_bytes > 0)
 
 
+@once
 def _devices(trace: Trace) -> list[DeviceMemory]:
-    """Return the memory of each device; it is computed once for a trace."""
-    if trace not in _known:
-        _known[trace] = [*_memory_of_devices(trace)]
-    return _known[trace]
-
-
-def _memory_of_devices(trace: Trace) -> Iterator[DeviceMemory]:
+    """Return the memory of each device."""
+    memories = []
     events = trace.allocations
     phase = _phase_at(trace, events.ts) if len(events.ts) else events.ts
     for kind, number in sorted({*zip(events.device_type.tolist(), events.device_id.tolist(), strict=True)}):
         here = (events.device_type == kind) & (events.device_id == number)
-        found = Allocations(*(column[here] for column in events))
+        found = events.rows(here)
         in_use = found.allocated if found.allocated.any() else np.cumsum(found.size)
         name = DEVICE_TYPES.get(kind, f"device of type {kind}")
         place = name if number < 0 else f"{name}:{number}"
-        yield DeviceMemory(place, found, in_use, phase[here], int(np.argmax(in_use)))
+        memories.append(DeviceMemory(place, found, in_use, phase[here], int(np.argmax(in_use))))
+    return memories
 
 
 def _phase_at(trace: Trace, ts: Ints) -> Ints:

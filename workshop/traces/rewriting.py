@@ -28,15 +28,9 @@ def rewrite(
 ) -> None:
     """Write a trace anew; the target is compressed if its name ends with .gz, and may be the source.
 
-    Whatever is neither marked nor left out stays as it is written in the source. What cannot be read of a damaged
-    trace is lost.
-
-    Args:
-        source: a trace, which may be gzipped.
-        target: where to write; a file that is already there is replaced.
-        added: events to write behind the others.
-        marked: arguments to add to events, by the position of the event: its `EventColumns.index`.
-        only_marked: whether to leave out events with a duration that are neither marked nor an annotation.
+    Behind the events of the source come the `added` ones. The `marked` ones, by their `EventColumns.index`, get
+    further arguments. `only_marked` leaves out events with a duration that are neither marked nor an annotation. All
+    else stays as it is written in the source. What cannot be read of a damaged trace is lost.
 
     Raises:
         TraceError: the source is not a trace.
@@ -44,8 +38,9 @@ def rewrite(
     """
     unfinished = target.with_name(f"{target.name}.part")
     try:
-        with _opened(unfinished, compressed=target.suffix == ".gz") as file:
-            _write(file, WholeDecoder(source), added, marked, only_marked)
+        compressed = target.suffix == ".gz"
+        with gzip.open(unfinished, "wb", COMPRESSION) if compressed else unfinished.open("wb") as file:
+            _write(cast(BinaryIO, file), WholeDecoder(source), added, marked, only_marked)
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -54,10 +49,6 @@ def rewrite(
 def exact_us(ns: int) -> msgspec.Raw:
     """Return a time in µs for an event to add: a float would lose the nanoseconds of a time since 1970."""
     return msgspec.Raw(str(Decimal(ns) / 1000).encode())
-
-
-def _opened(path: Path, compressed: bool) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "wb", COMPRESSION)) if compressed else path.open("wb")
 
 
 def _write(

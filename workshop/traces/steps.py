@@ -3,18 +3,14 @@
 from collections import defaultdict
 from dataclasses import replace
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from workshop.probe.phases import TRACED, Phase
-from workshop.traces.allocations import Allocations
 from workshop.traces.breakdown import CPU_COMMUNICATION, Row, exposed_communication
 from workshop.traces.intervals import Ints, Spans, shared, union, without
-from workshop.traces.trace import SYNC, Trace
+from workshop.traces.trace import SYNC, Trace, once
 from workshop.traces.trace_files import Rank, number_of
-
-_known: WeakKeyDictionary[Trace, list["TracedStep"]] = WeakKeyDictionary()
 
 
 class TracedStep(NamedTuple):
@@ -30,14 +26,9 @@ class TracedStep(NamedTuple):
     device: int
 
 
+@once
 def traced_steps(trace: Trace) -> list[TracedStep]:
-    """Return every `ProfilerStep`, in the order of time; they are computed once for a trace."""
-    if trace not in _known:
-        _known[trace] = _steps(trace)
-    return _known[trace]
-
-
-def _steps(trace: Trace) -> list[TracedStep]:
+    """Return every `ProfilerStep`, in the order of time."""
     rows = _marked_steps(trace)
     steps = Spans(trace.events.ts[rows], trace.events.end[rows])
     numbers = [_number(trace, row) for row in rows]
@@ -144,8 +135,7 @@ def _until_last_step(trace: Trace, include_last: bool) -> Trace:
     kept = ~on_device & (events.ts < until)
     launched = events.correlation[kept & (events.correlation >= 0)]
     kept |= on_device & np.isin(events.correlation, launched)
-    allocations = Allocations(*(column[trace.allocations.ts < until] for column in trace.allocations))
-    return replace(trace, events=events[kept], allocations=allocations)
+    return replace(trace, events=events[kept], allocations=trace.allocations.rows(trace.allocations.ts < until))
 
 
 def _marked_steps(trace: Trace) -> Ints:

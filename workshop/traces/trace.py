@@ -2,19 +2,21 @@
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import compress, count
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workshop.traces.allocations import Allocations, no_allocations
-from workshop.traces.decoding import Decoder, TraceError, TraceEvent
+from workshop.traces.decoding import Args, Decoder, TraceError, TraceEvent
 from workshop.traces.intervals import Ints, Spans, union
 
 COARSE_US = 2.0**43
@@ -35,7 +37,10 @@ LAUNCH = (
     *("hip_runtime", "privateuse1_runtime", "xpu_runtime", "mtia_runtime"),
 )
 
+NO_ARGS = Args()
+
 Mask = NDArray[np.bool_]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,19 @@ class Trace:
         return calls, np.where(there, first, -1)
 
 
+def once(compute: Callable[[Trace], T]) -> Callable[[Trace], T]:
+    """Return a function that computes something once for each trace."""
+    known: WeakKeyDictionary[Trace, T] = WeakKeyDictionary()
+
+    @wraps(compute)
+    def found(trace: Trace) -> T:
+        if trace not in known:
+            known[trace] = compute(trace)
+        return known[trace]
+
+    return found
+
+
 def matching(names: list[str], pattern: str) -> Mask:
     """Return which names begin with a match of a regular expression; never an empty array."""
     match = re.compile(pattern).match
@@ -207,9 +225,10 @@ class _ColumnBuilder:
         self.count = 0
         self.lost = 0
         self.types: set[type] = set()
+        """The types of the times, as they are written."""
         # Each name, category, process and thread gets the next number when it is first looked up.
-        numbers: list[defaultdict[Any, int]] = [defaultdict(count().__next__) for _ in range(4)]
-        self.names, self.cats, *_ = self._numbers = numbers
+        self._numbers = {each: defaultdict[Any, int](count().__next__) for each in ("name", "cat", "pid", "tid")}
+        self.names, self.cats = self._numbers["name"], self._numbers["cat"]
         self._exact = exact
         self._parts: list[list[Ints]] = []
         self._allocations: list[list[Ints]] = []
@@ -225,8 +244,7 @@ class _ColumnBuilder:
         events = list(compress(events, lasting))
         if not events:
             return
-        ts: Any = np.array([event.ts for event in events], np.float64)
-        dur: Any = np.array([event.dur for event in events], np.float64)
+        ts, dur = (np.array([getattr(event, time) for event in events], np.float64) for time in ("ts", "dur"))
         valid = (np.abs(ts) < BEYOND_US) & (dur >= 0) & (dur < BEYOND_US)
         self.lost += int(np.count_nonzero(~valid))
         columns: list[Any] = self._columns(events)
@@ -237,42 +255,37 @@ class _ColumnBuilder:
         self._parts.append([index, *columns, self._ns(ts, events, "ts"), self._ns(dur, events, "dur")])
 
     def _add_allocations(self, events: list[TraceEvent]) -> None:
-        ts: Any = np.array([event.ts for event in events], np.float64)
+        ts = np.array([event.ts for event in events], np.float64)
         valid = np.abs(ts) < BEYOND_US
         self.lost += int(np.count_nonzero(~valid))
         events = list(compress(events, valid.tolist()))
         if events:
             args = [event.args for event in events]
-            missing = {"address": -1, "size": 0, "allocated": 0, "reserved": 0, "device_type": -1, "device_id": -1}
-            columns = [_integers([*map(attrgetter(name), args)], absent) for name, absent in missing.items()]
-            self._allocations.append([*self._numbered(events, 2), *columns, self._ns(ts[valid], events, "ts")])
+            of_args = (_integers(args, name) for name in Allocations._fields[2:-1])
+            columns = [self._numbered(events, "pid"), self._numbered(events, "tid"), *of_args]
+            self._allocations.append([*columns, self._ns(ts[valid], events, "ts")])
 
     def allocations(self) -> Allocations:
         """Return the columns of all allocations and releases that were added."""
         if not self._allocations:
             return no_allocations()
         found = Allocations(*(np.concatenate(column) for column in zip(*self._allocations, strict=True)))
-        order = np.argsort(found.ts, kind="stable")
-        return Allocations(*(column[order] for column in found))
+        return found.rows(np.argsort(found.ts, kind="stable"))
 
-    def _numbered(self, events: list[TraceEvent], first: int = 0) -> list[Ints]:
-        """Return the columns of the name, category, process and thread, or of the last of these."""
-        return [
-            np.fromiter(map(numbers.__getitem__, map(attrgetter(name), events)), np.int64, len(events))
-            for name, numbers in [*zip(("name", "cat", "pid", "tid"), self._numbers, strict=True)][first:]
-        ]
+    def _numbered(self, events: list[TraceEvent], name: str) -> Ints:
+        return np.fromiter(map(self._numbers[name].__getitem__, map(attrgetter(name), events)), np.int64, len(events))
 
-    def _columns(self, events: list[TraceEvent]) -> list[Ints]:
-        columns = self._numbered(events)
+    def _columns(self, events: list[TraceEvent]) -> list[Any]:
+        columns: list[Any] = [self._numbered(events, name) for name in self._numbers]
         args = [event.args for event in events]
-        columns += [_integers([*map(attrgetter(name), args)], -1) for name in ("stream", "correlation")]
+        columns += [_integers(args, name) for name in ("stream", "correlation")]
         # Only events on a device have the others; these are few.
         few = (*KERNEL, *COPY, *SET, *SYNC)
         on_gpu = np.isin(columns[1], [number for cat, number in self.cats.items() if cat in few])
         args = list(compress(args, on_gpu.tolist()))
-        for name, missing in (("device", -1), ("bytes", 0), ("waits_on", -1), ("waits_on_stream", -1)):
-            column = np.full(len(events), missing)
-            column[on_gpu] = _integers([*map(attrgetter(name), args)], missing)
+        for name in ("device", "bytes", "waits_on", "waits_on_stream"):
+            column = np.full(len(events), getattr(NO_ARGS, name))
+            column[on_gpu] = _integers(args, name)
             columns.append(column)
         bandwidth = np.full(len(events), -1.0)
         bandwidth[on_gpu] = [_float(each.bandwidth) for each in args]
@@ -300,12 +313,13 @@ class _ColumnBuilder:
         return EventColumns(**found)
 
 
-def _integers(values: list[Any], missing: int) -> Ints:
-    """Return the values as integers; one that is not a number counts as missing, as a stream "0x0" does."""
+def _integers(args: list[Args], name: str) -> Ints:
+    """Return an argument of each event; one that is not a number counts as missing, as a stream "0x0" does."""
+    values = [*map(attrgetter(name), args)]
     if set(map(type, values)) <= {int}:
         with suppress(OverflowError):
             return np.array(values, np.int64)
-    return np.array([_integer(value, missing) for value in values], np.int64)
+    return np.array([_integer(value, getattr(NO_ARGS, name)) for value in values], np.int64)
 
 
 def _integer(value: Any, missing: int) -> int:

@@ -46,14 +46,17 @@ OF_PHASES: dict[str, str] = {
 
 def sentences(difference: RunDifference) -> list[str]:
     """Return what changed; the step comes first, then what it is made of, and at last what to know about the two."""
-    found = [_step(difference)]
-    names = difference.tables
-    found += _parts(difference, "Of that" if not difference.step.is_noise else "Inside it", names["phases"], _of_phase)
-    found += _parts(difference, "By operator, on the thread that trains", names["operators"], _of_operator)
-    found += _come_and_gone(difference, "operators on the thread that trains", "operators")
-    found += _parts(difference, "By kernel, on the device", names["kernels"], lambda name: f"in {short(name)}", False)
-    found += _come_and_gone(difference, "kernels", "kernels")
-    return found + _about(difference)
+    begin = "Of that" if not difference.step.is_noise else "Inside it"
+    thread = "on the thread that trains"
+    return [
+        _step(difference),
+        *_parts(difference, begin, "phases", OF_PHASES.__getitem__),
+        *_parts(difference, f"By operator, {thread}", "operators", _of_operator),
+        *_come_and_gone(difference, f"operators {thread}", "operators"),
+        *_parts(difference, "By kernel, on the device", "kernels", lambda name: f"in {short(name)}", sums_up=False),
+        *_come_and_gone(difference, "kernels", "kernels"),
+        *_about(difference),
+    ]
 
 
 def short(name: str) -> str:
@@ -80,10 +83,10 @@ def _step(difference: RunDifference) -> str:
     step = difference.step
     subject = "a step" if difference.by_step else "the whole recording"
     before, after = (milliseconds(ns, step.difference_ns) for ns in (step.before_ns, step.after_ns))
-    if not step.is_noise:
-        says = f"{subject} takes {after} ms instead of {before} ms{_ratio(step)}"
-    else:
+    if step.is_noise:
         says = f"no difference beyond noise: {subject} takes {before} ms before and {after} ms after"
+    else:
+        says = f"{subject} takes {after} ms instead of {before} ms{_ratio(step)}"
     says = says[0].upper() + says[1:]
     if math.isnan(step.margin_ns):
         what = "step" if difference.by_step else "recording"
@@ -91,11 +94,11 @@ def _step(difference: RunDifference) -> str:
     steps = f"{_counted(len(difference.before.duration), 'step')} against {len(difference.after.duration)}"
     low, high = step.difference_ns - step.margin_ns, step.difference_ns + step.margin_ns
     if not step.is_noise:
-        least, most = sorted((abs(low), abs(high)))
-        interval = f"95 % interval {milliseconds(least)} to {milliseconds(most)}"
-        return f"{says} ({_more_or_less(step.difference_ns)}, {interval}, {steps})."
-    interval = f"95 % interval of the difference {_signed(low)} to {_signed(high)} ms"
+        least, most = map(milliseconds, sorted((abs(low), abs(high))))
+        return f"{says} ({_more_or_less(step.difference_ns)}, 95 % interval {least} to {most}, {steps})."
+    low_ms, high_ms = (f"{'-' * (ns < 0)}{milliseconds(ns)}" for ns in (low, high))
     seen = f"{milliseconds(difference.seen_ns)} ms ({100 * difference.seen_ns / (step.before_ns or math.inf):.1f} %)"
+    interval = f"95 % interval of the difference {low_ms} to {high_ms} ms"
     return f"{says} ({interval}, {steps}). A difference of {seen} would have been seen four times in five."
 
 
@@ -115,51 +118,45 @@ def _ratio(change: TimeChange) -> str:
     return f", a {'speedup' if ratio > 1 else 'slowdown'} of {digits}x"
 
 
-def _signed(ns: float) -> str:
-    return f"{'-' * (ns < 0)}{milliseconds(ns)}"
-
-
 def _more_or_less(ns: float) -> str:
     return f"{milliseconds(ns)} ms {'less' if ns < 0 else 'more'}"
 
 
+def _worth_a_word(difference: RunDifference, table: str) -> list[TimeChange]:
+    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
+    return [each for each in difference.tables[table] if not each.is_noise and abs(each.difference_ns) >= least]
+
+
 def _parts(
-    difference: RunDifference, begin: str, changes: list[TimeChange], say: Callable[[str], str], sums_up: bool = True
+    difference: RunDifference, begin: str, table: str, say: Callable[[str], str], sums_up: bool = True
 ) -> list[str]:
     """Return a sentence about the parts that changed by more than noise, and the sum of what it does not name."""
-    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
-    told = [each for each in changes if not each.is_noise and abs(each.difference_ns) >= least][:MAX_NAMED]
+    told = _worth_a_word(difference, table)[:MAX_NAMED]
     if not told:
         return []
     parts = [f"{_more_or_less(each.difference_ns)} {say(each.name)}" for each in told]
     rest = difference.step.difference_ns - sum(each.difference_ns for each in told)
-    if sums_up and abs(rest) >= least:
+    if sums_up and abs(rest) >= MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns):
         parts.append(f"{_more_or_less(rest)} in all the rest")
     return [f"{begin}: {', '.join(parts)}."]
 
 
-def _of_phase(name: str) -> str:
-    return OF_PHASES[name]
-
-
 def _of_operator(name: str) -> str:
     if name.startswith(NO_OPERATOR):
-        return f"without an operator, {_of_phase(name.removeprefix(NO_OPERATOR))}"
+        return f"without an operator, {OF_PHASES[name.removeprefix(NO_OPERATOR)]}"
     return f"in {short(name)} itself"
 
 
 def _come_and_gone(difference: RunDifference, what: str, table: str) -> list[str]:
-    least = MIN_SHARE * max(difference.step.before_ns, difference.step.after_ns)
     found = []
-    for presence, begin in (("new", "New"), ("gone", "Gone")):
+    for presence in ("new", "gone"):
         names = [
             f"{short(each.name)} ({milliseconds(each.difference_ns)} ms)"
-            for each in difference.tables[table]
-            if each.presence == presence and not each.is_noise and abs(each.difference_ns) >= least
-            if not each.name.startswith(NO_OPERATOR)
+            for each in _worth_a_word(difference, table)
+            if each.presence == presence and not each.name.startswith(NO_OPERATOR)
         ]
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-        found += [f"{begin} {what}: {', '.join(names[:MAX_NAMED])}{more}."] if names else []
+        found += [f"{presence.capitalize()} {what}: {', '.join(names[:MAX_NAMED])}{more}."] if names else []
     return found
 
 

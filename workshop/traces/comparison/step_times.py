@@ -5,7 +5,6 @@ The ranks of a run take its steps together, so a step is one sample, however man
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,14 +41,6 @@ class StepTimes:
     """When the first of these steps began, by the clock of each trace that has one of them."""
 
 
-class _Windows(NamedTuple):
-    """Steps of one trace: columns of equal length, in the order of time."""
-
-    spans: Spans
-    step: Ints
-    """The number of the step, from 0, among those of the run."""
-
-
 def has_steps(traces: dict[Rank, Trace]) -> bool:
     """Return whether every rank has steps of the profiler."""
     found: dict[int, int] = defaultdict(int)
@@ -61,8 +52,8 @@ def has_steps(traces: dict[Rank, Trace]) -> bool:
 def step_times(traces: dict[Rank, Trace], by_step: bool) -> StepTimes:
     """Return the times of the steps that all ranks have; or of one step, which is the whole recording."""
     windows = _step_windows(traces) if by_step else {rank: _whole(trace) for rank, trace in traces.items()}
-    windows = {rank: each for rank, each in windows.items() if len(each.step)}
-    steps = 1 + max(int(each.step.max()) for each in windows.values())
+    windows = {rank: each for rank, each in windows.items() if len(each[1])}
+    steps = 1 + max(int(step.max()) for _, step in windows.values())
     duration = np.zeros(steps, np.int64)
     tables: dict[str, Times] = {name: defaultdict(lambda: np.zeros(steps, np.int64)) for name in TABLES}
     for rank, (spans, step) in windows.items():
@@ -75,12 +66,12 @@ def step_times(traces: dict[Rank, Trace], by_step: bool) -> StepTimes:
         any(len(trace.gpu) for trace in traces.values()),
         duration,
         {table: {name: time for name, time in times.items() if time.any()} for table, times in tables.items()},
-        {rank: int(each.spans.start[0]) for rank, each in windows.items()},
+        {rank: int(spans.start[0]) for rank, (spans, _) in windows.items()},
     )
 
 
-def _step_windows(traces: dict[Rank, Trace]) -> dict[Rank, _Windows]:
-    """Return the steps of each trace that all ranks have; the same number is the same step."""
+def _step_windows(traces: dict[Rank, Trace]) -> dict[Rank, tuple[Spans, Ints]]:
+    """Return the steps of each trace that all ranks have, and which step of the run each is, from 0."""
     kept = {}
     numbers: dict[int, set[int]] = defaultdict(set)
     for rank, trace in traces.items():
@@ -89,29 +80,23 @@ def _step_windows(traces: dict[Rank, Trace]) -> dict[Rank, _Windows]:
         first = {step.number: step for step in reversed(steps)}  # a rank takes each step once
         kept[rank] = sorted(first.values(), key=lambda step: step.start)
         known.update(first)
-    common = sorted(set.intersection(*numbers.values()))
-    if not common:  # the ranks count from different numbers: the first steps belong together
-        position = {rank: {n: at for at, n in enumerate(sorted(found))} for rank, found in numbers.items()}
-        common = list(range(min(map(len, position.values()))))
-        kept = {
-            rank: [step._replace(number=position[number_of(rank)][step.number]) for step in steps]
-            for rank, steps in kept.items()
-        }
-    row = {number: at for at, number in enumerate(common)}
-    chosen = {rank: [step for step in steps if step.number in row] for rank, steps in kept.items()}
-    return {
-        rank: _Windows(
-            Spans(np.array([step.start for step in steps]), np.array([step.end for step in steps])),
-            np.array([row[step.number] for step in steps], np.int64),
-        )
-        for rank, steps in chosen.items()
-    }
+    common = set.intersection(*numbers.values())
+    # Where the ranks count from different numbers, the first steps belong together.
+    rows = {rank: {number: at for at, number in enumerate(sorted(common or found))} for rank, found in numbers.items()}
+    count = min(map(len, rows.values()))
+    windows = {}
+    for rank, steps in kept.items():
+        row = rows[number_of(rank)]
+        chosen = [step for step in steps if row.get(step.number, count) < count]
+        spans = Spans(np.array([step.start for step in chosen]), np.array([step.end for step in chosen]))
+        windows[rank] = spans, np.array([row[step.number] for step in chosen], np.int64)
+    return windows
 
 
-def _whole(trace: Trace) -> _Windows:
+def _whole(trace: Trace) -> tuple[Spans, Ints]:
     events = trace.events
     start, end = (int(events.ts.min()), int(events.end.max())) if len(events) else (0, 0)
-    return _Windows(Spans(np.array([start]), np.array([end])), np.zeros(1, np.int64))
+    return Spans(np.array([start]), np.array([end])), np.zeros(1, np.int64)
 
 
 def _tables_of(trace: Trace, windows: Spans) -> dict[str, Times]:

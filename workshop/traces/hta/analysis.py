@@ -90,8 +90,8 @@ class TraceAnalysis:
         if profiler_steps is not None and not {*profiler_steps} & {*known}:
             raise TraceError(f"profiler_steps={profiler_steps}: the traces have the steps {known}")
         if visualize:
-            found = data_frame(compared_kernels(self.traces, profiler_steps), ["step", "rank", "start (us)", "dur"])
-            found["start (us)"] = (found["start (us)"] - self.begin) / 1000
+            found = compared_kernels(self.traces, profiler_steps)
+            found["start (us)"] = (found["ts"] - self.begin) / 1000
             show("bar", found, "When communication begins (µs)", x="rank", y="start (us)", facet_col="step")
         return straggler_identification_impl(self.traces, profiler_steps, max(num_candidates, 1))
 

@@ -53,7 +53,8 @@ def joined(frames: "Iterable[pandas.DataFrame]") -> "pandas.DataFrame":
     """Return the rows of several data frames."""
     import pandas
 
-    return pandas.concat([*frames], ignore_index=True)
+    found = [*frames]
+    return pandas.concat([each for each in found if len(each)] or found[:1], ignore_index=True)
 
 
 def show(chart: str, data: "pandas.DataFrame", title: str, renderer: str | None = None, **options: Any) -> None:

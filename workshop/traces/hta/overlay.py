@@ -19,14 +19,8 @@ SHOWN = (CPEdgeType.DEPENDENCY, CPEdgeType.KERNEL_LAUNCH_DELAY, CPEdgeType.SYNC_
 def overlay(graph: CPGraph, target: Path, only_critical: bool, all_edges: bool) -> None:
     """Write a trace with a critical path.
 
-    Args:
-        graph: the graph, and the path through it.
-        target: where to write.
-        only_critical: whether to leave out other events than those of the path and annotations.
-        all_edges: whether every edge of the graph is an arrow, instead of those of the path.
-
-    Raises:
-        OSError: a file cannot be read or written.
+    `only_critical` leaves out other events than those of the path and annotations; with `all_edges`, every edge of the
+    graph is an arrow, and not only those of the path.
     """
     if all_edges:
         delay = CPEdgeType.KERNEL_LAUNCH_DELAY

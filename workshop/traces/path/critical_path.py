@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,12 +14,10 @@ from workshop.traces.intervals import Ints, sums
 from workshop.traces.path.dependencies import KINDS, Graph, dependencies, operator_names
 from workshop.traces.path.window import Window
 from workshop.traces.steps import traced_steps
-from workshop.traces.trace import Mask, Trace
+from workshop.traces.trace import Mask, Trace, once
 
 MAX_OPERATORS = 10
 """The number of operators for which it is computed how long the step would be without them."""
-
-_known: WeakKeyDictionary[Trace, "CriticalPath | None"] = WeakKeyDictionary()
 
 
 class OnPath(NamedTuple):
@@ -52,15 +49,15 @@ class CriticalPath:
     def times(self) -> dict[str, int]:
         """Return the time on the path by its kind in `KINDS`, in ns; the sum is the duration."""
         kinds = self.graph.kind[self.moments]
-        own = self.graph.own[self.moments]
-        return {name: int(own[kinds == number].sum()) for number, name in enumerate(KINDS)}
+        self_times = self.graph.self_time[self.moments]
+        return {name: int(self_times[kinds == number].sum()) for number, name in enumerate(KINDS)}
 
     @cached_property
     def operators(self) -> list[OnPath]:
         """The `MAX_OPERATORS` operators and kernels with most time on the path, in descending order of it."""
-        on_path = self.moments[(self.graph.operator[self.moments] >= 0) & (self.graph.own[self.moments] > 0)]
+        on_path = self.moments[(self.graph.operator[self.moments] >= 0) & (self.graph.self_time[self.moments] > 0)]
         operators, number = np.unique(self.graph.operator[on_path], return_inverse=True)
-        times = sums(number, self.graph.own[on_path], len(operators))
+        times = sums(number, self.graph.self_time[on_path], len(operators))
         longest = np.argsort(-times, kind="stable")[:MAX_OPERATORS]
         found = []
         for one, without in zip(longest.tolist(), durations_without(self.graph, operators[longest]), strict=True):
@@ -73,25 +70,25 @@ class CriticalPath:
 def durations_without(graph: Graph, operators: Ints) -> Ints:
     """Return how long the window would be without each of some operators: whatever else then decides is counted.
 
-    Only moments with several dependencies are computed one by one; between these, own times add up along a thread.
+    Only moments with several dependencies are computed one by one; between these, self times add up along a thread.
     """
-    own = np.where(graph.operator[:, None] == operators, 0, graph.own[:, None])
+    self_times = np.where(graph.operator[:, None] == operators, 0, graph.self_time[:, None])
     by_chain = np.argsort(graph.chain, kind="stable")
     is_join = _joins(graph, by_chain)
-    along = np.empty_like(own)
-    along[by_chain] = np.cumsum(own[by_chain], axis=0)
-    base = np.empty(len(own), np.int64)  # the last join at or before each moment on its thread or stream
-    base[by_chain] = by_chain[np.maximum.accumulate(np.where(is_join[by_chain], np.arange(len(own)), 0))]
+    along = np.empty_like(self_times)
+    along[by_chain] = np.cumsum(self_times[by_chain], axis=0)
+    base = np.empty(len(self_times), np.int64)  # the last join at or before each moment on its thread or stream
+    base[by_chain] = by_chain[np.maximum.accumulate(np.where(is_join[by_chain], np.arange(len(self_times)), 0))]
     linked = np.flatnonzero(is_join & (graph.before >= 0))
     later = np.concatenate([graph.links.later, linked])
     earlier = np.concatenate([graph.links.earlier, graph.before[linked]])
     order = np.argsort(later, kind="stable")
     sources, since = base[earlier[order]], along[earlier[order]] - along[base[earlier[order]]]
     joins, counts = np.unique(later, return_counts=True)
-    times = np.zeros_like(own)
+    times = np.zeros_like(self_times)
     begin = 0
     for join, end in zip(joins.tolist(), np.cumsum(counts).tolist(), strict=True):
-        times[join] = own[join] + (times[sources[begin:end]] + since[begin:end]).max(axis=0)
+        times[join] = self_times[join] + (times[sources[begin:end]] + since[begin:end]).max(axis=0)
         begin = end
     return times[-1]
 
@@ -115,12 +112,11 @@ def critical_path(trace: Trace, window: Window) -> CriticalPath:
     return CriticalPath(window, graph, np.array(moments[::-1], np.int64), trace.names)
 
 
+@once
 def of_typical_step(trace: Trace) -> CriticalPath | None:
-    """Return the critical path of `typical_step`, computed once for a trace; None for a trace without events."""
-    if trace not in _known:
-        window = typical_step(trace)
-        _known[trace] = critical_path(trace, window) if window else None
-    return _known[trace]
+    """Return the critical path of `typical_step`; None for a trace without events."""
+    window = typical_step(trace)
+    return critical_path(trace, window) if window else None
 
 
 def typical_step(trace: Trace) -> Window | None:

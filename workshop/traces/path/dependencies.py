@@ -1,7 +1,7 @@
 """What waited for what in a part of a trace: a graph of the starts and ends of its events.
 
-Each of these moments comes a certain time after the last of those that it depends on. That time is its own: the time of
-an operator, of a kernel, or a delay. So every moment follows from the others, and where an own time is set to zero, the
+Each of these moments comes a certain time after the last of those that it depends on. This is its self time: that of an
+operator, of a kernel, or a delay. So every moment follows from the others, and where a self time is set to zero, the
 moments behind it come earlier.
 
 - On a thread, a moment depends on the one before it. The time between belongs to the innermost operator, or to Python.
@@ -54,16 +54,16 @@ class Graph(NamedTuple):
     """
 
     time: Ints
-    own: Ints
+    self_time: Ints
     """The time in ns since `last`."""
     last: Ints
     """The last of the moments that this one depends on; -1 for the first moment."""
     kind: Ints
-    """What the own time was spent on, as an index in `KINDS`."""
+    """What the self time was spent on, as an index in `KINDS`."""
     event: Ints
-    """The row in `Trace.events` of the event that took the own time, or -1."""
+    """The row in `Trace.events` of the event that took the self time, or -1."""
     operator: Ints
-    """The operator or kernel that took the own time, as `operator_names` numbers them, or -1."""
+    """The operator or kernel that took the self time, as `operator_names` numbers them, or -1."""
     run: Ints
     """The row in `Trace.events` of this run of the operator or kernel, or -1."""
     chain: Ints
@@ -98,29 +98,18 @@ def _ends(window: Window, host: HostEvents, device: DeviceEvents, at: Moments) -
     return Links(np.full_like(earlier, at.end), earlier)
 
 
-class _Columns(NamedTuple):
-    """What is known of moments before it is known what they depend on: columns of equal length."""
+def _columns(trace: Trace, window: Window, host: HostEvents, device: DeviceEvents) -> Ints:
+    """Return what is known of all moments before it is known what they depend on, in the order of their numbers.
 
-    time: Ints
-    rank: Ints
-    """The order of moments at the same time: ends on a device, ends on a CPU, starts there, and starts on a device."""
-    kind: Ints
-    event: Ints
-    operator: Ints
-    run: Ints
-    chain: Ints
+    The rows are the time; the order of moments at the same time, which is ends on a device, ends on a CPU, starts
+    there, and starts on a device; and the kind, event, operator, run and chain of `Graph`.
+    """
+    start, end = ([*each, PYTHON, -1, -1, -1] for each in ((window.start, -1), (window.end, 9)))
+    of_window = np.array([[*start, -1], [*end, -2]]).T
+    return np.concatenate([of_window, _host_columns(trace, window, host), _device_columns(trace, host, device)], axis=1)
 
 
-def _columns(trace: Trace, window: Window, host: HostEvents, device: DeviceEvents) -> _Columns:
-    """Return the columns of all moments, in the order of their numbers."""
-    both = np.array([window.start, window.end]), np.array([-1, 9]), np.array([PYTHON] * 2)
-    none = np.full(2, -1)
-    of_window = _Columns(*both, none, none, none, np.array([-1, -2]))
-    parts = (of_window, _host_columns(trace, window, host), _device_columns(trace, host, device))
-    return _Columns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _host_columns(trace: Trace, window: Window, host: HostEvents) -> _Columns:
+def _host_columns(trace: Trace, window: Window, host: HostEvents) -> Ints:
     number, is_end = host.bounds // 2, host.bounds % 2 == 1
     owner = np.where(is_end, number, host.parent[number])
     lasting = host.end > host.start
@@ -130,34 +119,22 @@ def _host_columns(trace: Trace, window: Window, host: HostEvents) -> _Columns:
     kinds[:-1][_under(host, waits_for_data(trace, window)[host.row])] = DATA
     kinds[-1] = PYTHON
     runs = _runs(trace, host)
-    return _Columns(
-        np.where(is_end, host.end[number], host.start[number]),
-        np.where(is_end & lasting[number], 1, 2),
-        kinds[owner],
-        np.append(host.row, -1)[owner],
-        np.append(_operators(trace, runs), -1)[owner],
-        np.append(runs, -1)[owner],
-        host.thread[number],
-    )
+    time = np.where(is_end, host.end[number], host.start[number])
+    order = np.where(is_end & lasting[number], 1, 2)
+    of_owner = (np.append(each, -1)[owner] for each in (host.row, _operators(trace, runs), runs))
+    return np.stack([time, order, kinds[owner], *of_owner, host.thread[number]])
 
 
-def _device_columns(trace: Trace, host: HostEvents, device: DeviceEvents) -> _Columns:
-    count = len(device.row)
-    number_of = np.full(len(trace.events) + 1, -1)
-    number_of[host.row] = np.arange(len(host.row))
-    launcher = np.append(_operators(trace, _runs(trace, host)), 0)[number_of[device.call]]
+def _device_columns(trace: Trace, host: HostEvents, device: DeviceEvents) -> Ints:
+    launcher = np.append(_operators(trace, _runs(trace, host)), 0)[waits.calls(trace, host, device)]
     operator = (trace.events.name[device.row] + 1) * _base(trace.names) + launcher // _base(trace.names)
-    none = np.full(count, -1)
-    pairs = (
-        (device.start, device.end),
-        (np.full(count, 3), np.where(device.end > device.start, 0, 3)),
-        (np.full(count, GAP), np.array([KERNEL, COMMUNICATION, COPY])[device.kind]),
-        (none, device.row),
-        (none, operator),
-        (none, device.row),
-        (device.queue + int(trace.thread.max(initial=0)) + 1,) * 2,
-    )
-    return _Columns(*(np.stack(pair, axis=1).reshape(-1) for pair in pairs))
+    chain = device.queue + int(trace.thread.max(initial=0)) + 1
+    none = np.full(len(device.row), -1)
+    starts = [device.start, np.full_like(none, 3), np.full_like(none, GAP), none, none, none, chain]
+    order = np.where(device.end > device.start, 0, 3)
+    kind = np.array([KERNEL, COMMUNICATION, COPY])[device.kind]
+    ends = [device.end, order, kind, device.row, operator, device.row, chain]
+    return np.stack([starts, ends], axis=2).reshape(len(ends), -1)
 
 
 def _under(host: HostEvents, chosen: Mask) -> Mask:
@@ -192,13 +169,13 @@ def _base(names: list[str]) -> int:
     return len(names) + 1
 
 
-def _in_order(columns: _Columns, links: Links, at: Moments) -> Graph:
+def _in_order(columns: Ints, links: Links, at: Moments) -> Graph:
     """Return the graph: the moments by time, with every dependency that the times do not contradict."""
-    order = np.lexsort((columns.rank, columns.time))
+    order = np.lexsort((columns[1], columns[0]))
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    time, rank, kind, event, operator, run, chain = (column[order] for column in columns)
-    before = np.where(np.diff(columns.chain, prepend=-3) == 0, place[np.arange(len(place)) - 1], -1)[order]
+    time, rank, kind, event, operator, run, chain = columns[:, order]
+    before = np.where(np.diff(columns[-1], prepend=-3) == 0, place[np.arange(len(place)) - 1], -1)[order]
     before[before >= np.arange(len(before))] = -1
     later, earlier = place[links.later], place[links.earlier]
     valid = earlier < later
@@ -212,10 +189,10 @@ def _in_order(columns: _Columns, links: Links, at: Moments) -> Graph:
     links = Links(later[by_later], earlier[by_later])
     last = before.copy()
     np.maximum.at(last, links.later, links.earlier)
-    own = time - np.where(last >= 0, time[last], time)
+    self_time = time - np.where(last >= 0, time[last], time)
     on_device = np.isin(rank, (0, 3))
     kind[(kind == GAP) & (last != before)] = LAUNCH_DELAY
     kind[(kind == LAUNCH_DELAY) & on_device[last]] = SYNCHRONISATION
     # No launch takes that long: the stream waited for something, and the trace does not say for what.
-    kind[np.isin(kind, (GAP, LAUNCH_DELAY)) & (own >= KERNEL_WAIT_NS)] = UNKNOWN
-    return Graph(time, own, last, kind, event, operator, run, chain, before, links)
+    kind[np.isin(kind, (GAP, LAUNCH_DELAY)) & (self_time >= KERNEL_WAIT_NS)] = UNKNOWN
+    return Graph(time, self_time, last, kind, event, operator, run, chain, before, links)

@@ -71,14 +71,14 @@ class _Launches(NamedTuple):
 
 def launches(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
     """Return that what runs on a device cannot start before its launching call does."""
-    call = _calls(trace, host, device)
+    call = calls(trace, host, device)
     known = call >= 0
     return Links(at.device_start[known], at.host_start[call[known]])
 
 
 def blocking_copies(trace: Trace, host: HostEvents, device: DeviceEvents, at: Moments) -> Links:
     """Return that the call of a blocking copy lasts until the copy is done."""
-    call = _calls(trace, host, device)
+    call = calls(trace, host, device)
     blocks = trace.named(BLOCKING_COPY)[device.row] | trace.named(BLOCKING)[device.call]
     known = (call >= 0) & blocks
     return Links(at.host_end[call[known]], at.device_end[known])
@@ -128,7 +128,7 @@ def joined(links: list[Links]) -> Links:
     return Links(*(np.concatenate([none, *columns]) for columns in (zip(*links, strict=True) if links else ((), ()))))
 
 
-def _calls(trace: Trace, host: HostEvents, device: DeviceEvents) -> Ints:
+def calls(trace: Trace, host: HostEvents, device: DeviceEvents) -> Ints:
     """Return for each event on a device the number of its launching call in `host`, or -1."""
     number_of = np.full(len(trace.events) + 1, -1)
     number_of[host.row] = np.arange(len(host.row))
