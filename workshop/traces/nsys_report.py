@@ -114,7 +114,6 @@ def read(path: Path) -> Trace:
     columns = reader.columns()
     rows = len(columns["ts"])
     waits_on, waits_on_stream = reader.waits(columns)
-    columns["correlation"], waits_on = _of_all_processes(columns["pid"], columns["correlation"], waits_on)
     waits = {"waits_on": waits_on, "waits_on_stream": waits_on_stream}
     events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **waits, **columns)
     damage = (f"{reader.lost} event{'s' * (reader.lost != 1)} of {path} could not be read",) if reader.lost else ()
@@ -157,8 +156,15 @@ class _Reader:
                 self._read_table(cat, database.execute(_query(name, table)))
         if {_SYNCHRONISATIONS, _RECORDED_EVENTS} <= there:
             on_events = f"SELECT {_OF_AN_EVENT} FROM {_SYNCHRONISATIONS} WHERE syncType IN {ON_EVENTS}"
-            self._syncs = _rows(database.execute(on_events))
-            self._records = _rows(database.execute(f"SELECT {_OF_AN_EVENT} FROM {_RECORDED_EVENTS}"))
+            self._syncs = self._rows(database.execute(on_events))
+            self._records = self._rows(database.execute(f"SELECT {_OF_AN_EVENT} FROM {_RECORDED_EVENTS}"))
+
+    def _rows(self, cursor: sqlite3.Cursor) -> Ints:
+        """Return rows of five integers; the first is the process, and the fourth the correlation."""
+        blocks = iter(lambda: cursor.fetchmany(BLOCK_ROWS), [])
+        rows = np.concatenate([np.empty((0, 5), np.int64), *(np.array(block, np.int64) for block in blocks)])
+        rows[:, 3] = _of_process(_numbered(self._processes, rows[:, 0] >> 24), rows[:, 3])
+        return rows
 
     def _read_table(self, cat: int, cursor: sqlite3.Cursor) -> None:
         known: dict[Any, int] = {}
@@ -166,13 +172,13 @@ class _Reader:
             keys, *others = zip(*rows, strict=True)
             known |= {key: self.names[self._words(_CATS[cat], key)] for key in dict.fromkeys(keys) if key not in known}
             name = np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
-            start, end, place, stream, *rest = np.array(others, np.int64)
+            start, end, place, stream, correlation, *rest = np.array(others, np.int64)
             stream[stream == NO_STREAM] = -1
             process, thread = _numbered(self._processes, place >> 24), _numbered(self._threads, place)
             valid = (np.abs(start) < BEYOND_NS) & (np.abs(end) < BEYOND_NS)
             self.lost += int(np.count_nonzero(~valid))
-            times = start, np.maximum(end - start, 0)
-            columns = (name, np.full(len(name), cat), process, thread, stream, *rest, *times)
+            rest = [_of_process(process, correlation), *rest, start, np.maximum(end - start, 0)]
+            columns = (name, np.full(len(name), cat), process, thread, stream, *rest)
             self.add(*(column[valid] for column in columns))
 
     def _words(self, cat: str, key: Any) -> str:
@@ -193,12 +199,11 @@ class _Reader:
         none = np.broadcast_to(np.int64(-1), len(columns["ts"]))
         if not len(self._syncs) or not len(self._records):
             return none, none
-        keys = _key(_numbered(self._processes, self._syncs[:, 0] >> 24), self._syncs[:, 3])
-        by_key = np.argsort(keys, kind="stable")
-        rows = np.flatnonzero(columns["cat"] == _CATS.index("cuda_sync"))
-        key = _key(columns["pid"][rows], columns["correlation"][rows])
-        place = np.searchsorted(keys[by_key], key)
-        there = np.append(keys[by_key], -1)[place] == key
+        by_key = np.argsort(self._syncs[:, 3], kind="stable")
+        keys = self._syncs[by_key, 3]
+        rows = np.flatnonzero((columns["cat"] == _CATS.index("cuda_sync")) & (columns["correlation"] >= 0))
+        place = np.searchsorted(keys, columns["correlation"][rows])
+        there = np.append(keys, -1)[place] == columns["correlation"][rows]
         waits_on, waits_on_stream = np.full(len(none), -1), np.full(len(none), -1)
         found = _recorded(self._syncs, self._records)[by_key[place[there]]]
         waits_on[rows[there]], waits_on_stream[rows[there]] = found.T
@@ -228,12 +233,6 @@ class _Reader:
         return steps
 
 
-def _rows(cursor: sqlite3.Cursor) -> Ints:
-    """Return rows of five integers."""
-    blocks = iter(lambda: cursor.fetchmany(BLOCK_ROWS), [])
-    return np.concatenate([np.empty((0, 5), np.int64), *(np.array(block, np.int64) for block in blocks)])
-
-
 def _recorded(syncs: Ints, records: Ints) -> Ints:
     """Return for each synchronisation the correlation and stream of the last record of its event before it, or -1."""
     both = np.concatenate([records, syncs])
@@ -246,21 +245,15 @@ def _recorded(syncs: Ints, records: Ints) -> Ints:
     return found[len(records) :]
 
 
-def _of_all_processes(process: Ints, *correlations: Ints) -> tuple[Ints, ...]:
-    """Return correlations so that no two processes have one in common: each process numbers its own from the same."""
-    beyond = max(int(each.max(initial=0)) for each in correlations) + 1
-    return tuple(np.where(each < 0, -1, each + process * beyond) for each in correlations)
-
-
-def _key(process: Ints, correlation: Ints) -> Ints:
-    """Return a number for each pair of a process and a correlation."""
-    return process << 32 | correlation & (1 << 32) - 1
+def _of_process(process: Ints, correlation: Ints) -> Ints:
+    """Return correlations so that no two processes have one in common: each process numbers them from the same."""
+    return np.where(correlation < 0, -1, process << 32 | correlation & (1 << 32) - 1)
 
 
 def _numbered(numbers: defaultdict[int, int], values: Ints) -> Ints:
     """Return the number of each value."""
     distinct, position = np.unique(values, return_inverse=True)
-    return np.array([numbers[value] for value in distinct.tolist()])[position.reshape(-1)]
+    return np.array([numbers[value] for value in distinct.tolist()], np.int64)[position.reshape(-1)]
 
 
 def _query(name: str, table: _Table) -> str:
