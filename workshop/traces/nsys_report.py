@@ -7,7 +7,6 @@ are depends on what was recorded.
 """
 
 import sqlite3
-from array import array
 from collections import defaultdict
 from contextlib import closing
 from itertools import count
@@ -107,10 +106,9 @@ def read(path: Path) -> Trace:
             reader.read(path, database)
     except (sqlite3.Error, UnicodeDecodeError) as error:  # a message of SQLite may quote damaged text
         raise TraceError(f"{path} is no report of nsys, or is damaged: {' '.join(str(error).split())}") from None
-    if not len(reader):
+    if not len(reader.columns()["ts"]):
         raise TraceError(f"{path} has neither NVTX ranges nor anything of a GPU: what was recorded?")
-    for step in reader.steps():
-        reader.add(*step)
+    reader.add_steps()
     columns = reader.columns()
     rows = len(columns["ts"])
     waits_on, waits_on_stream = reader.waits(columns)
@@ -121,7 +119,7 @@ def read(path: Path) -> Trace:
 
 
 class _Reader:
-    """Reads the tables of a database into columns, which grow in place."""
+    """Reads the tables of a database into columns."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -129,21 +127,14 @@ class _Reader:
         self.names: defaultdict[str, int] = defaultdict(count().__next__)
         self._processes: defaultdict[int, int] = defaultdict(count().__next__)
         self._threads: defaultdict[int, int] = defaultdict(count().__next__)
-        self._columns = [array("q") for _ in _COLUMNS]
+        self._blocks = [np.empty((len(_COLUMNS), 0), np.int64)]
         self._strings: dict[Any, Any] = {}
         self._syncs = self._records = np.empty((0, 5), np.int64)
 
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
     def columns(self) -> dict[str, Ints]:
-        """Return the columns by name; as long as somebody has them, none can grow."""
-        return {name: np.frombuffer(found, np.int64) for name, found in zip(_COLUMNS, self._columns, strict=True)}
-
-    def add(self, *columns: Ints) -> None:
-        """Append events, given by their columns."""
-        for column, values in zip(self._columns, columns, strict=True):
-            column.frombytes(values.tobytes())
+        """Return the columns of all events by name."""
+        self._blocks = [np.concatenate(self._blocks, axis=1)]
+        return dict(zip(_COLUMNS, self._blocks[0], strict=True))
 
     def read(self, path: Path, database: sqlite3.Connection) -> None:
         """Append the events of all tables."""
@@ -179,7 +170,7 @@ class _Reader:
             self.lost += int(np.count_nonzero(~valid))
             rest = [_of_process(process, correlation), *rest, start, np.maximum(end - start, 0)]
             columns = (name, np.full(len(name), cat), process, thread, stream, *rest)
-            self.add(*(column[valid] for column in columns))
+            self._blocks.append(np.stack(columns)[:, valid])
 
     def _words(self, cat: str, key: Any) -> str:
         """Return the name of an event as torch.profiler writes it."""
@@ -209,8 +200,8 @@ class _Reader:
         waits_on[rows[there]], waits_on_stream[rows[there]] = found.T
         return waits_on, waits_on_stream
 
-    def steps(self) -> list[Any]:
-        """Return the columns of each step, which ends as torch.profiler marks it: with the optimizer, after a backward.
+    def add_steps(self) -> None:
+        """Add the steps, which end as torch.profiler marks them: with the optimizer, after a backward.
 
         There are none where the phases are not marked.
         """
@@ -219,7 +210,7 @@ class _Reader:
         rows = np.flatnonzero(found["cat"] == _ANNOTATION)
         rows = rows[np.isin(found["name"][rows], [*marked])]
         rows = rows[np.lexsort((found["ts"][rows], found["tid"][rows]))]
-        steps, begin, backward, number, thread = [], None, False, 0, None
+        begin, backward, number, thread = None, False, 0, None
         for name, pid, tid, ts, dur in np.stack([found[each][rows] for each in _OF_A_PHASE]).T.tolist():
             if tid != thread:
                 begin, backward, number, thread = None, False, 0, tid
@@ -228,9 +219,8 @@ class _Reader:
             if backward and marked[name] == Phase.OPTIMIZER:
                 name_of_step = self.names[f"ProfilerStep#{number}"]
                 step = (name_of_step, _ANNOTATION, pid, tid, *_NOT_ON_A_DEVICE, begin, ts + dur - begin)
-                steps.append(np.array([step]).T)
+                self._blocks.append(np.array([step]).T)
                 begin, backward, number = ts + dur, False, number + 1
-        return steps
 
 
 def _recorded(syncs: Ints, records: Ints) -> Ints:
