@@ -29,7 +29,7 @@ BLOCKING = {
 
 
 class CPNode(NamedTuple):
-    """The start or end of an event."""
+    """The start or end of an event, which is named by its position in the file; `ts` is in µs."""
 
     idx: int
     ev_idx: int
@@ -92,13 +92,9 @@ def events_of(trace: Trace) -> dict[int, HtaEvent]:
 
 
 class HtaGraph:
-    """The graph of some events of a trace.
+    """The graph of the events of a trace from a start to an end in µs.
 
-    Args:
-        trace: the whole trace.
-        start: the start of the window in µs.
-        end: the end of the window in µs.
-        data_load_events: regular expressions of the names of further events that are waits for data.
+    `data_load_events` are regular expressions of the names of further events that are waits for data.
     """
 
     def __init__(self, trace: Trace, start: int, end: int, data_load_events: list[str] | None) -> None:

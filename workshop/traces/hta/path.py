@@ -1,6 +1,8 @@
 """The critical path as HolisticTraceAnalysis finds it, in an object with the names that notebooks use of its own."""
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,18 @@ if TYPE_CHECKING:
     import pandas
 
 
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep Python from looking for garbage: there is none among many objects that all remain, and it takes long."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 class CPGraph(HtaGraph):
     """A graph of dependencies and the longest path through it. Events are named by their position in the file.
 
@@ -27,8 +41,9 @@ class CPGraph(HtaGraph):
     """
 
     def __init__(self, trace: Trace, rank: int, window: tuple[int, int], data_load_events: list[str] | None) -> None:
-        super().__init__(trace, *window, data_load_events)
-        add_kernel_edges(self)
+        with _no_collections():
+            super().__init__(trace, *window, data_load_events)
+            add_kernel_edges(self)
         self.rank = rank
         self.trace = trace
         self.critical_path_nodes: list[int] = []
@@ -40,6 +55,7 @@ class CPGraph(HtaGraph):
         for edges in self.after.values():
             yield from edges.values()
 
+    @_no_collections()
     def critical_path(self) -> bool:
         """Find the longest path, and return whether there is one: there is none through a graph with a cycle."""
         order = self._topological_order()

@@ -7,7 +7,7 @@ Equal values are sorted as pandas sorts them: by numpy's quicksort.
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,8 +66,8 @@ def analyses(traces: dict[int, Trace]) -> dict[str, Any]:
     events = {rank: each._replace(ts=each.ts - begin) for rank, each in events.items()}
     ranks = {rank: _Rank(trace, events[rank], several_steps) for rank, trace in traces.items()}
     return {
-        "temporal_breakdown": _flat_or_none({rank: each.temporal() for rank, each in ranks.items()}),
-        "idle_time_breakdown": _flat_or_none({rank: each.idle() for rank, each in ranks.items()}),
+        "temporal_breakdown": _of_all(ranks, _Rank.temporal),
+        "idle_time_breakdown": _of_all(ranks, _Rank.idle),
         "comm_comp_overlap": [{"rank": rank, "comp_comm_overlap_pctg": each.overlap()} for rank, each in ranks.items()],
         "cuda_kernel_launch_stats": {str(rank): each.launches() for rank, each in ranks.items()},
         "gpu_kernel_breakdown": {"kernel_type": _kernel_types(ranks), "kernels": _kernels(ranks)},
@@ -87,12 +87,6 @@ def by_rank(traces: Traces) -> dict[int, Trace]:
             traces.notes += [note] * (note not in traces.notes)
         found[rank] = trace
     return dict(sorted(found.items()))
-
-
-def _flat_or_none(tables: dict[int, list[Row] | None]) -> list[Row] | None:
-    if None in tables.values():
-        return None
-    return [{"rank": rank} | row for rank, rows in tables.items() for row in rows or []]
 
 
 class _Rank:
@@ -197,6 +191,14 @@ class _Rank:
             for name, time, is_small in zip(names, times.tolist(), small, strict=True):
                 sums["others" if is_small else name] += time
         return sums
+
+
+def _of_all(ranks: dict[int, _Rank], analysis: Callable[[_Rank], list[Row] | None]) -> list[Row] | None:
+    """Return the rows of all ranks; None if the original stops with an error at one of them."""
+    tables = {rank: analysis(each) for rank, each in ranks.items()}
+    if None in tables.values():
+        return None
+    return [{"rank": rank} | row for rank, rows in tables.items() for row in rows or []]
 
 
 def _kernel_types(ranks: dict[int, _Rank]) -> list[Row]:
