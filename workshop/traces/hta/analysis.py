@@ -39,7 +39,9 @@ class TraceAnalysis:
     """Some traces and their analyses, by the names and with the arguments of HolisticTraceAnalysis.
 
     Times are in µs, and exact to the ns. `visualize` asks for a chart beside the data frame. Where `ranks` is None,
-    it is rank 0, or the first one if there is no rank 0.
+    it is rank 0, or the first one if there is no rank 0. Kernels and annotations beyond the quantile `duration_ratio`
+    of the time are summed up as "others", if there are more than `num_kernels`. Cutoffs and delays are in µs. A rank,
+    step or annotation that is not there is a TraceError.
 
     Args:
         trace_files: the paths of the traces, or these by rank.
@@ -47,9 +49,6 @@ class TraceAnalysis:
         include_last_profiler_step: whether to analyse the last of several steps, too, which is often recorded in part.
 
     What of the traces cannot be read is told in a warning.
-
-    Raises:
-        TraceError: there is no trace.
     """
 
     def __init__(
@@ -63,7 +62,8 @@ class TraceAnalysis:
         self.traces = _read(trace_files or [""], Path(trace_dir or "").expanduser())
         for note in self.traces.notes:
             warnings.warn(note, stacklevel=2)
-        self.begin = frames.events_begin(self.traces.values())
+        begins = (int(trace.events.ts.min()) for trace in self.traces.values() if len(trace.events))
+        self.begin = min(begins, default=0)
         """When the first event of all ranks begins, in ns: times in data frames are counted from there."""
         self.traces.update(steps.without_last_step(self.traces, bool(include_last_profiler_step)))
 
@@ -191,7 +191,8 @@ class TraceAnalysis:
             raise TraceError(f"name an operator, and a folder that is there: not {operator_name!r} and {output_dir!r}")
         trace = self._trace(rank)
         found = sequences.frequent(trace, operator_name, min_pattern_len)
-        table = frames.sequence_frame(found)
+        rows = [("|".join(each.names), each.occurrences, each.device / 1000, each.cpu / 1000) for each in found]
+        table = data_frame(rows, ["pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)"])
         if found:
             marked = {
                 index: {"Patterns": {"|".join(each.names): each.occurrences}}

@@ -14,7 +14,6 @@ from workshop.traces.annotations import of_kernels
 from workshop.traces.breakdown import KINDS, kinds, launches
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta.rounded import MEMORY
-from workshop.traces.hta.sequences import Sequence
 from workshop.traces.rewriting import exact_us
 from workshop.traces.trace import EventColumns, Trace
 
@@ -33,15 +32,10 @@ IDLE = ("rank", "stream", "idle_category", "idle_time", "idle_time_ratio", "devi
 GAPS = ("idle_category", "rank", "stream", "count", "mean", "std", "min", "25%", "50%", "75%", "max", "device")
 OVERLAP = ("rank", "comp_comm_overlap_pctg", "communication_time(us)")
 BRACKETS = {">": "<", ")": "("}
-SEQUENCES = ("pattern", "count", "GPU kernel duration (us)", "CPU op duration (us)")
 
 
 def data_frame(data: Any, columns: Iterable[str] | None = None) -> "pandas.DataFrame":
-    """Return a data frame; of some columns only, if they are named.
-
-    Raises:
-        TraceError: pandas is missing.
-    """
+    """Return a data frame; of some columns only, if they are named. A TraceError says if pandas is missing."""
     try:
         import pandas
     except ImportError:
@@ -58,22 +52,13 @@ def joined(frames: "Iterable[pandas.DataFrame]") -> "pandas.DataFrame":
 
 
 def show(chart: str, data: "pandas.DataFrame", title: str, renderer: str | None = None, **options: Any) -> None:
-    """Show one of the charts of plotly.express, unless there is nothing to draw.
-
-    Raises:
-        TraceError: plotly is missing.
-    """
-    if not len(data):
-        return
-    getattr(plotly_express(), chart)(data, title=title, **options).show(renderer=renderer or None)
+    """Show one of the charts of plotly.express, unless there is nothing to draw."""
+    if len(data):
+        getattr(plotly_express(), chart)(data, title=title, **options).show(renderer=renderer or None)
 
 
 def plotly_express() -> Any:
-    """Return the module that draws charts.
-
-    Raises:
-        TraceError: plotly is missing.
-    """
+    """Return the module that draws charts; a TraceError says if it is missing."""
     try:
         import plotly.express
     except ImportError:
@@ -187,12 +172,6 @@ def short_name(name: str) -> str:
     return kept.split(" ")[-1]
 
 
-def sequence_frame(sequences: list[Sequence]) -> "pandas.DataFrame":
-    """Return sequences of kernels with their number and their times."""
-    rows = [("|".join(each.names), each.occurrences, each.device / 1000, each.cpu / 1000) for each in sequences]
-    return data_frame(rows, SEQUENCES)
-
-
 def counter_events(frame: "pandas.DataFrame", name: str, column: str, begin: int) -> list[dict[str, Any]]:
     """Return events that show a column over time in a viewer of traces: a counter for each stream, or for each name.
 
@@ -207,9 +186,3 @@ def counter_events(frame: "pandas.DataFrame", name: str, column: str, begin: int
         {"ph": "C", "pid": pid, "ts": exact_us(time), **key, "args": {name: value}}
         for pid, time, key, value in zip(frame["pid"].tolist(), ts.tolist(), keys, frame[column].tolist(), strict=True)
     ]
-
-
-def events_begin(traces: Iterable[Trace]) -> int:
-    """Return when the first event of all traces begins, in ns."""
-    columns: list[EventColumns] = [trace.events for trace in traces]
-    return min((int(events.ts.min()) for events in columns if len(events)), default=0)

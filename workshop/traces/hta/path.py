@@ -155,11 +155,7 @@ class CPGraph(HtaGraph):
 
 
 def window_of(trace: Trace, annotation: str, instance_id: int | tuple[int, int] | None) -> tuple[int, int]:
-    """Return the start and end in µs of an instance of the annotations with a word in their name; "" is everything.
-
-    Raises:
-        TraceError: there is no such annotation, or no such instance.
-    """
+    """Return the start and end in µs of an instance of the annotations with a word in their name; "" is everything."""
     events = hta_events(trace)
     first, last = instance_id if isinstance(instance_id, tuple) else (instance_id or 0, instance_id or 0)
     named = np.array([annotation in name for name in trace.names] or [False])[events.name]

@@ -37,15 +37,9 @@ class DeviceType(Enum):
 
 
 class LabeledTrace:
-    """The traces of a run, with a name for it.
+    """The traces of a run, with a name for it: by default that of their folder.
 
-    Args:
-        label: the name, which is that of columns; by default that of the folder.
-        t: the traces, as `load` returns them.
-        trace_dir: the folder of the traces, if they are not read yet.
-
-    Raises:
-        TraceError: there is no trace.
+    `t` are the traces, as `load` returns them; `trace_dir` is their folder, if they are not read yet.
     """
 
     def __init__(self, label: str | None = None, t: Traces | None = None, trace_dir: str | Path | None = None) -> None:
@@ -68,11 +62,7 @@ class LabeledTrace:
     def extract_ops(
         self, rank: Numbers = None, iteration: Numbers = None, device_type: DeviceType = DeviceType.ALL
     ) -> "pandas.DataFrame":
-        """Return the events of some ranks and steps on one kind of device: name, category, and duration in µs.
-
-        Raises:
-            TraceError: there is no such rank or step, or kind of device.
-        """
+        """Return the events of some ranks and steps on one kind of device: name, category, and duration in µs."""
         if not isinstance(device_type, DeviceType):
             raise TraceError(f"device_type is a DeviceType, such as DeviceType.CPU, and not {device_type!r}")
         steps = _chosen(iteration, self.iterations(), f"step in {self.label}")
@@ -120,9 +110,6 @@ class TraceDiff:
 
         By default, the first rank and the first step are compared. A short name is one without arguments, types of
         templates, and returned types.
-
-        Raises:
-            TraceError: there is no such trace, rank or step.
         """
         by = "short_name" if use_short_name else "name"
         runs = _labeled(control, test)

@@ -152,11 +152,7 @@ def _step_windows(trace: Trace) -> Iterator[Window]:
 
 
 def annotated(trace: Trace, annotation: str, instance: int = 0) -> Window:
-    """Return an instance of the annotations with a word in their name; they are counted from 0 in the order of time.
-
-    Raises:
-        TraceError: there is no such annotation, or no such instance.
-    """
+    """Return an instance of the annotations with a word in their name; they are counted from 0 in the order of time."""
     rows = np.flatnonzero(trace.of("user_annotation") & trace.named(rf".*{re.escape(annotation)}"))
     rows = rows[np.argsort(trace.events.ts[rows], kind="stable")]
     if not 0 <= instance < len(rows):
