@@ -50,7 +50,7 @@ def test_in_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for rank in range(3):
         write(tmp_path / f"rank{rank}.json", made_up(rank) | {"distributedInfo": None})
     alone = [trace.events.ts.tolist() for trace in load([tmp_path]).values()]
-    monkeypatch.setattr("workshop.traces.trace_files.WORTH_A_PROCESS", 0)
+    monkeypatch.setattr("workshop.traces.trace_files.MIN_BYTES_FOR_PROCESSES", 0)
     read_bytes: list[int] = []
     together = load([tmp_path], read_bytes.append)
     assert sum(read_bytes) == sum(path.stat().st_size for path in tmp_path.iterdir())

@@ -50,10 +50,7 @@ def _table(title: str, changes: Sequence[TimeChange], width: int | None) -> str:
 
 
 def _figures(change: TimeChange) -> list[str]:
-    times = [f"{ns / 1e6:.3f}" for ns in (change.before_ns, change.after_ns)]
-    if math.isnan(change.margin_ns):
-        interval = ""
-    else:
-        low, high = change.difference_ns - change.margin_ns, change.difference_ns + change.margin_ns
-        interval = f"{low / 1e6:+.3f} to {high / 1e6:+.3f}"
-    return [*times, f"{change.difference_ns / 1e6:+.3f}", interval, change.remark]
+    low, high = change.difference_ns - change.margin_ns, change.difference_ns + change.margin_ns
+    interval = "" if math.isnan(change.margin_ns) else f"{low / 1e6:+.3f} to {high / 1e6:+.3f}"
+    times = f"{change.before_ns / 1e6:.3f}", f"{change.after_ns / 1e6:.3f}", f"{change.difference_ns / 1e6:+.3f}"
+    return [*times, interval, change.remark]

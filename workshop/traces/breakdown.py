@@ -241,10 +241,10 @@ def _cpu_idle(trace: Trace) -> list[Row]:
     window = events.spans(steps if steps.any() else here)
     waits = without(window, events.spans(here & trace.of("cpu_op")))
     data = events.spans(here & trace.named(r"enumerate\(DataLoader\)"))
-    talking = trace.named(CPU_COMMUNICATION)
+    communication = trace.named(CPU_COMMUNICATION)
     times = {"data_wait": overlap(waits, data).length}
-    if talking.any():
-        times["communication"] = overlap(waits, without(events.spans(talking), data)).length
+    if communication.any():
+        times["communication"] = overlap(waits, without(events.spans(communication), data)).length
     times["other"] = waits.length - sum(times.values())
     return _idle_rows({"device": "cpu", "stream": "main thread"}, times)
 

@@ -25,7 +25,7 @@ HEADER = b"SQLite format 3\0"
 BLOCK_ROWS = 1 << 15
 """The number of rows that are fetched at once: the objects of a row take much memory."""
 
-BEYOND_NS = 2**62
+MAX_NS = 2**62
 """No valid time is that late: nearly 150 years."""
 
 NO_STREAM = 2**32 - 1
@@ -166,7 +166,7 @@ class _Reader:
             start, end, place, stream, correlation, *rest = np.array(others, np.int64)
             stream[stream == NO_STREAM] = -1
             process, thread = _numbered(self._processes, place >> 24), _numbered(self._threads, place)
-            valid = (np.abs(start) < BEYOND_NS) & (np.abs(end) < BEYOND_NS)
+            valid = (np.abs(start) < MAX_NS) & (np.abs(end) < MAX_NS)
             self.lost += int(np.count_nonzero(~valid))
             rest = [_of_process(process, correlation), *rest, start, np.maximum(end - start, 0)]
             columns = (name, np.full(len(name), cat), process, thread, stream, *rest)

@@ -36,8 +36,8 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
     phases[Phase.OTHER] = steps.end - steps.start - sum(phases.values())
     columns = (phases[phase].tolist() for phase in TRACED)
     times = [dict(zip(TRACED, step, strict=True)) for step in zip(*columns, strict=True)]
-    talking, busy = shared(_communication(trace), steps), shared(trace.gpu.spans(), steps)
-    fields = (numbers, steps.start.tolist(), steps.end.tolist(), times, talking.tolist(), busy.tolist())
+    communicating, busy = shared(_communication(trace), steps), shared(trace.gpu.spans(), steps)
+    fields = (numbers, steps.start.tolist(), steps.end.tolist(), times, communicating.tolist(), busy.tolist())
     return [TracedStep(*step) for step in zip(*fields, strict=True)]
 
 
@@ -152,6 +152,6 @@ def _communication(trace: Trace) -> Spans:
     """Return the communication while a device computes nothing, or the training thread runs no operator."""
     if len(trace.gpu):
         return union(*map(np.concatenate, zip(*exposed_communication(trace), strict=True)))
-    talking = trace.named(CPU_COMMUNICATION)
-    operators = trace.on_main_thread & trace.of("cpu_op") & ~talking
-    return without(trace.events.spans(talking), trace.events.spans(operators))
+    communication = trace.named(CPU_COMMUNICATION)
+    operators = trace.on_main_thread & trace.of("cpu_op") & ~communication
+    return without(trace.events.spans(communication), trace.events.spans(operators))

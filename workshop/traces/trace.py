@@ -19,10 +19,10 @@ from workshop.traces.allocations import Allocations, no_allocations
 from workshop.traces.decoding import Args, Decoder, TraceError, TraceEvent
 from workshop.traces.intervals import Ints, Spans, union
 
-COARSE_US = 2.0**43
+MAX_EXACT_US = 2.0**43
 """From this time on, a float of µs is no longer exact to the ns."""
 
-BEYOND_US = 2.0**53
+MAX_US = 2.0**53
 """No valid time is that late: nearly 300 years."""
 
 ALLOCATION = "[memory]"
@@ -245,7 +245,7 @@ class _ColumnBuilder:
         if not events:
             return
         ts, dur = (np.array([getattr(event, time) for event in events], np.float64) for time in ("ts", "dur"))
-        valid = (np.abs(ts) < BEYOND_US) & (dur >= 0) & (dur < BEYOND_US)
+        valid = (np.abs(ts) < MAX_US) & (dur >= 0) & (dur < MAX_US)
         self.lost += int(np.count_nonzero(~valid))
         columns: list[Any] = self._columns(events)
         kept = valid & ~np.isin(columns[1], [self.cats[cat] for cat in (None, "Trace") if cat in self.cats])
@@ -256,7 +256,7 @@ class _ColumnBuilder:
 
     def _add_allocations(self, events: list[TraceEvent]) -> None:
         ts = np.array([event.ts for event in events], np.float64)
-        valid = np.abs(ts) < BEYOND_US
+        valid = np.abs(ts) < MAX_US
         self.lost += int(np.count_nonzero(~valid))
         events = list(compress(events, valid.tolist()))
         if events:
@@ -294,7 +294,7 @@ class _ColumnBuilder:
     def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:
         if self._exact:
             return np.array([round(getattr(event, name) * 1000) for event in events], np.int64)
-        if float in self.types and np.abs(microseconds).max(initial=0) >= COARSE_US:
+        if float in self.types and np.abs(microseconds).max(initial=0) >= MAX_EXACT_US:
             raise _CoarseError
         whole = np.floor(microseconds)
         return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)

@@ -14,7 +14,7 @@ from workshop.traces.decoding import TraceError
 from workshop.traces.trace import Trace, read
 
 SUFFIXES = (".json", ".gz", ".sqlite")
-WORTH_A_PROCESS = 8_000_000
+MIN_BYTES_FOR_PROCESSES = 8_000_000
 """The number of bytes in all files from which on it takes less time to start processes than to read in this one."""
 
 Rank = int | str
@@ -77,7 +77,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
-    if len(paths) < 2 or sum(path.stat().st_size for path in paths) < WORTH_A_PROCESS:
+    if len(paths) < 2 or sum(path.stat().st_size for path in paths) < MIN_BYTES_FOR_PROCESSES:
         yield from map(_try_to_read, paths)
         return
     # Nothing but numpy is at work here, and no thread: a copy of this process is soon made, and safe.

@@ -18,10 +18,10 @@ MAX_NAME = 60
 
 SIGNIFICANT_DIGITS = 3
 
-HARDLY = 1.1
+MIN_RATIO = 1.1
 """Below this ratio, a change is told in percent."""
 
-ALL_DIGITS = 6
+MAX_DECIMALS = 6
 """The digits behind the point of a time in ms that is exact to the ns."""
 
 NO_NOISE_KNOWN = "Whether that is more than noise cannot be told from one {}: record several steps of both runs."
@@ -70,7 +70,7 @@ def milliseconds(ns: float, difference_ns: float = 0) -> str:
     If it is given together with another time, it has so many digits that their difference has two.
     """
     decimals = max(_decimals(ns, SIGNIFICANT_DIGITS), _decimals(difference_ns, 2), 0)
-    return f"{abs(ns) / 1e6:,.{min(decimals, ALL_DIGITS)}f}"
+    return f"{abs(ns) / 1e6:,.{min(decimals, MAX_DECIMALS)}f}"
 
 
 def _decimals(ns: float, digits: int) -> int:
@@ -111,7 +111,7 @@ def _ratio(change: TimeChange) -> str:
         return ""
     ratio = change.before_ns / change.after_ns
     times = max(ratio, 1 / ratio)
-    if times < HARDLY:
+    if times < MIN_RATIO:
         share = 100 * abs(change.difference_ns) / change.before_ns
         return f", {share:.2g} % {'less' if ratio > 1 else 'more'}"
     digits = f"{times:.2f}" if times < 100 else f"{times:,.0f}"

@@ -18,7 +18,7 @@ from workshop.traces.trace_files import Rank, number_of
 TABLES = ("phases", "operators", "kernels", "annotations", "streams")
 """What a step is broken down by. Phases sum up to it, and so do operators; what runs at the same time does not."""
 
-ALL_KEPT = 3
+MAX_STEPS_ALL_KEPT = 3
 """Of a trace with more steps, the first one is left out: it pays for what happens once, such as the start of workers,
 memory that is allocated, and the choice of kernels, and one such outlier would hide all smaller differences."""
 
@@ -76,7 +76,7 @@ def _step_windows(traces: dict[Rank, Trace]) -> dict[Rank, tuple[Spans, Ints]]:
     numbers: dict[int, set[int]] = defaultdict(set)
     for rank, trace in traces.items():
         steps, known = traced_steps(trace), numbers[number_of(rank)]
-        steps = [step for step in steps[len(steps) > ALL_KEPT :] if step.number not in known]
+        steps = [step for step in steps[len(steps) > MAX_STEPS_ALL_KEPT :] if step.number not in known]
         first = {step.number: step for step in reversed(steps)}  # a rank takes each step once
         kept[rank] = sorted(first.values(), key=lambda step: step.start)
         known.update(first)

@@ -10,10 +10,7 @@ from workshop.traces.intervals import Ints
 from workshop.traces.nesting import innermost, inside, outermost
 from workshop.traces.trace import KERNEL, Trace
 
-COLUMNS = (
-    *("aten_op_name", "kernel_sequence", "occurrence_count"),
-    *("avg_aten_op_launch_delay", "avg_runtime_delay"),
-)
+COLUMNS = "aten_op_name kernel_sequence occurrence_count avg_aten_op_launch_delay avg_runtime_delay".split()
 
 
 class Sequence(NamedTuple):
@@ -87,15 +84,14 @@ def kernels_of_operators(trace: Trace) -> list[Row]:
     rows: list[Row] = []
     for (name, *kernels), each in occurrences.items():
         row, first = np.array(each).T
-        rows.append(
-            {
-                "aten_op_name": trace.names[name],
-                "kernel_sequence": " -> ".join(trace.names[kernel] for kernel in kernels),
-                "occurrence_count": len(each),
-                "avg_aten_op_launch_delay": float((calls.ts[first] - ops.ts[row]).mean()) / 1000,
-                "avg_runtime_delay": float((gpu.ts[first] - calls.ts[first]).mean()) / 1000,
-            }
+        values = (
+            trace.names[name],
+            " -> ".join(trace.names[kernel] for kernel in kernels),
+            len(each),
+            float((calls.ts[first] - ops.ts[row]).mean()) / 1000,
+            float((gpu.ts[first] - calls.ts[first]).mean()) / 1000,
         )
+        rows.append(dict(zip(COLUMNS, values, strict=True)))
     return sorted(rows, key=lambda row: (-row["occurrence_count"], row["aten_op_name"], row["kernel_sequence"]))
 
 

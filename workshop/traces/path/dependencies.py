@@ -27,7 +27,7 @@ from workshop.traces.path.window import (
     Window,
     device_events,
     host_events,
-    talking,
+    is_communication,
     waits_for_data,
 )
 from workshop.traces.trace import LAUNCH, Mask, Trace
@@ -114,7 +114,7 @@ def _host_columns(trace: Trace, window: Window, host: HostEvents) -> Ints:
     owner = np.where(is_end, number, host.parent[number])
     lasting = host.end > host.start
     kinds = np.full(len(host.row) + 1, OPERATOR)
-    kinds[:-1][talking(trace)[host.row]] = COMMUNICATION
+    kinds[:-1][is_communication(trace)[host.row]] = COMMUNICATION
     kinds[:-1][trace.named(waits.BLOCKING)[host.row]] = SYNCHRONISATION
     kinds[:-1][_under(host, waits_for_data(trace, window)[host.row])] = DATA
     kinds[-1] = PYTHON

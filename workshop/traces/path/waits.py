@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workshop.traces.intervals import Ints
-from workshop.traces.path.window import DeviceEvents, HostEvents, Window, talking
+from workshop.traces.path.window import DeviceEvents, HostEvents, Window, is_communication
 from workshop.traces.trace import LAUNCH, SYNC, Trace
 
 AUTOGRAD = r"autograd::engine::evaluate_function|torch::autograd::"
@@ -138,7 +138,7 @@ def calls(trace: Trace, host: HostEvents, device: DeviceEvents) -> Ints:
 def _awaited(trace: Trace, host: HostEvents, other: Ints) -> Ints:
     """Return which of the outermost events of a thread may be waited for: all, if the backward pass runs there."""
     rows = host.row[other]
-    return other if trace.named(AUTOGRAD)[rows].any() else other[talking(trace)[rows]]
+    return other if trace.named(AUTOGRAD)[rows].any() else other[is_communication(trace)[rows]]
 
 
 def _woken(window: Window, host: HostEvents, other: Ints, at: Moments) -> Links:

@@ -60,7 +60,9 @@ def host_events(trace: Trace, window: Window) -> HostEvents:
     start, end = np.maximum(events.ts, window.start), np.minimum(events.end, window.end)
     zero = trace.of(*LAUNCH) & (events.dur == 0)  # by a clock of whole µs
     inside = (start < end) | (zero & (start <= end) & (start == events.ts))
-    row = np.flatnonzero(inside & (trace.of("cpu_op", *LAUNCH) | waits_for_data(trace, window) | talking(trace)))
+    row = np.flatnonzero(
+        inside & (trace.of("cpu_op", *LAUNCH) | waits_for_data(trace, window) | is_communication(trace))
+    )
     row = row[np.lexsort((-events.dur[row], events.ts[row], trace.thread[row]))]
     thread, start, end = trace.thread[row], start[row], end[row]
     end, parent, bounds = (np.array(each, np.int64) for each in _nested(thread, start, end))
@@ -72,7 +74,7 @@ def waits_for_data(trace: Trace, window: Window) -> Mask:
     return (trace.thread == window.thread) & trace.of("user_annotation") & trace.named(DATA_WAIT)
 
 
-def talking(trace: Trace) -> Mask:
+def is_communication(trace: Trace) -> Mask:
     """Return which events are communication that a CPU does itself."""
     if len(trace.gpu):
         return np.zeros(len(trace.events), bool)
