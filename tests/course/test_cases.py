@@ -120,6 +120,7 @@ def test_the_commands(workshop: Run, tmp_path: Path) -> None:
     assert said("diff", "part11", "--yes").startswith("--- tide_levels.py\n+++ tide_levels.py fixed\n")
     shown = said("solution", "part11", "--yes")
     assert shown.startswith("--- tide_levels.py as it came\n+++ tide_levels.py fixed\n")
+    assert "The whole script" not in shown, "it is a temporary file"
     assert "Yours is kept as tide_levels-" in said("solution", "part11", "--write", "--yes")
     assert script.read_bytes() == case.solution.read_bytes()
     assert "the original again" in said("reset", "part11")

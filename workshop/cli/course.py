@@ -110,7 +110,7 @@ def solution(
         _replace(script or Path(found.script), source, f"now the solution of {found.name}")
         return
     print_diff(progress.difference(found.beginning, source, found))
-    print(f"\nThe whole script is {source}")
+    print("" if isinstance(found, Case) else f"\nThe whole script is {source}")  # that of a case is a temporary file
     print(f"To put it in the place of yours, which is kept:\n\n{commands(f'workshop solution {found.name} --write')}")
 
 

@@ -1,17 +1,18 @@
 """A case: one of the many scripts of a part in which each participant gets another one.
 
     part11/cases/whale_calls/whale_calls.py   the script as it is handed out, with one fault
-    part11/cases/whale_calls/fixed.py        the same work without the fault
-    part11/cases/whale_calls/case.toml        the fault, the hints and what is said in the end: see `Case`
+    part11/cases/whale_calls/case.toml        the fault, its fix, the hints and what is said in the end: see `Case`
 
 Nothing else knows of a case: a new one is a new folder.
 """
 
 import random
 import runpy
+import tempfile
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,29 @@ class Case(Part):
     explanation: str = ""
     """What the fault was, how one sees it, and where one meets it; shown in the end."""
 
+    fix: tuple[tuple[str, str], ...] = ()
+    """Pieces of the script, each of which it has once, and what stands in their place without the fault."""
+
     @property
     def home(self) -> Path:
         """The folder of this case."""
         return self.cases / self.case
 
-    @property
+    @cached_property
     def solution(self) -> Path:
-        """The script without the fault."""
-        return self.home / "fixed.py"
+        """The script without the fault, in a temporary folder.
+
+        Raises:
+            WorkshopError: a piece that the fix replaces is not in the script, or more than once.
+        """
+        source = self.untouched.read_text(encoding="utf-8")
+        for old, new in self.fix:
+            if source.count(old) != 1:
+                raise WorkshopError(f"{self.script} has this {source.count(old)} times, and not once:\n{old}")
+            source = source.replace(old, new)
+        path = Path(_temporary_folder().name, f"{self.case}_fixed.py")
+        path.write_text(source, encoding="utf-8")
+        return path
 
     @property
     def solution_name(self) -> str:
@@ -114,7 +129,14 @@ def find_case(part: Part, name: str) -> Case:
     values["hints"] = tuple(hint.strip() for hint in values["hints"])
     for each in ("lines", "prints", "writes"):
         values[each] = tuple(values.get(each, ()))
+    values["fix"] = tuple((each["old"], each["new"]) for each in values["fix"])
     return Case(**values)
+
+
+@cache
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that is deleted when this process ends."""
+    return tempfile.TemporaryDirectory(prefix="workshop-fixed-")
 
 
 def in_order_of(seed: int, of: Sequence[str]) -> list[str]:
