@@ -78,7 +78,7 @@ def main() -> None:
     for trial in all_trials(args.only or names(PART), args.side):
         trials.append(trial)
         of_asked = MARGIN if trial.side == "above" else 1 / MARGIN
-        measured = "" if trial.ratio is None else f"{trial.ratio / PART.target:.2f}"
+        measured = "" if trial.ratio is None else f"{trial.ratio / PART.change.target:.2f}"
         cells = (trial.case, f"{of_asked:.2f}", trial.outcome, measured, trial.pairs, f"{trial.seconds:.0f}")
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
         if args.json:

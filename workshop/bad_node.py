@@ -11,7 +11,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 def strike(seconds: float) -> None:
     """Make one rank of this run wait that long before each optimizer step; a run of one process is not changed."""
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    if ranks > 1 and int(os.environ.get("RANK", "0")) == struck_rank(ranks):
+    if ranks > 1 and int(os.environ.get("RANK", "0")) == slow_rank(ranks):
 
         def stall(*_: object) -> None:  # the name by which py-spy shows it
             time.sleep(seconds)
@@ -19,7 +19,7 @@ def strike(seconds: float) -> None:
         register_optimizer_step_pre_hook(stall)
 
 
-def struck_rank(ranks: int, folder: Path | None = None) -> int:
+def slow_rank(ranks: int, folder: Path | None = None) -> int:
     """Return the slow rank of a run in a folder, by default the current one.
 
     It is the same for all runs with as many ranks in that folder, also on other nodes that share the folder.

@@ -57,7 +57,7 @@ def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path,
     # What needs Colab is left out. So are the checks of scripts, which take minutes and which test_selftest.py and
     # test_path.py prove, and the cells that draw what those checks measured.
     cells.cells = [cell for cell in cells.cells if not {"colab", "measured"} & set(cell.metadata.get("tags", []))]
-    checks = "|".join(part.name for part in all_parts() if part.changes or names(part))
+    checks = "|".join(part.name for part in all_parts() if part.change or names(part))
     for cell in cells.cells:
         cell.source = re.sub(rf"^!workshop check ({checks})\b.*$", "", cell.source, flags=re.M)
         cell.source = cell.source.replace("TOUR = False", "TOUR = True").replace("time.sleep(30)", "time.sleep(5)")
@@ -69,7 +69,7 @@ def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path,
     )
     state = State(tmp_path)
     for part in all_parts():
-        assert part.changes or names(part) or state.get("parts", part.name, "last") == "done", said
+        assert part.change or names(part) or state.get("parts", part.name, "last") == "done", said
     assert "Traceback" not in said
     assert "Usage: " not in said
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from workshop.bad_node import struck_rank
+from workshop.bad_node import slow_rank
 from workshop.course import checks
 from workshop.course.progress import EDITED
 from workshop.course.state import State
@@ -175,14 +175,14 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     found = words("workshop trace")
     assert "reading prof-2, the newest recording here" in found
     assert "prof-2 is a newer recording than prof: workshop trace prof-2" in words("workshop trace prof")
-    struck = struck_rank(2, clone)
-    assert f"rank {struck} is the slowest" in found
+    slow = slow_rank(2, clone)
+    assert f"rank {slow} is the slowest" in found
     assert "processes in" in words(f"workshop record py-spy --idle -- {ranks}")
     report = words("workshop py-spy-report --file py-spy-outputs --by rank --own --num-rows all")
     of_ranks = dict(re.findall(r"rank (\d): (.*?)(?=rank \d:|$)", report))
-    assert [rank for rank, lines in of_ranks.items() if re.search(r"\bstall\b", lines)] == [str(struck)], report
-    assert "another one works more" in words(f"workshop check part10 --answer {1 - struck} {check}", exit_code=1)
-    assert "part10 is finished. " in words(f"workshop check part10 --answer {struck} {check}")
+    assert [rank for rank, lines in of_ranks.items() if re.search(r"\bstall\b", lines)] == [str(slow)], report
+    assert "another one works more" in words(f"workshop check part10 --answer {1 - slow} {check}", exit_code=1)
+    assert "part10 is finished. " in words(f"workshop check part10 --answer {slow} {check}")
 
     listed = type_in("workshop list")
     assert states(listed) == ["done", "done", EDITED, "done", EDITED, EDITED, *["done"] * 4, "open"]

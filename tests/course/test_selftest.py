@@ -34,11 +34,13 @@ def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     tried = dict(re.findall(r"^ok    ([^:]*): (.*)$", done.stdout, re.M))
     expected = (
         {"the untouched script", "the script with nothing gained", "its solution"}
-        if part.changes
+        if part.change
         else {"no answer", "the right answer"}
     )
     if part.question:
-        expected |= {"a wrong answer"} | ({"without a profile"} if part.profiled or part.recorded else set())
+        expected |= {"a wrong answer"} | (
+            {"without a profile"} if part.question.profiled or part.question.recorded else set()
+        )
     assert tried.keys() >= {f"{part.name}, {what}" for what in expected}
     for what in tried.keys() & SAID.keys():
         assert re.search(SAID[what], tried[what])

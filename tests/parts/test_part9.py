@@ -20,9 +20,9 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Unseen
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
-from workshop.parts.part9.check import links_are_haar
 from workshop.parts.part9.draws import too_few, words_between
 from workshop.parts.part9.haar import complaints
+from workshop.parts.part9.links_check import links_are_haar
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.messages import Proceed
 from workshop.probe.signature import encode

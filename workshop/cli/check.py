@@ -173,11 +173,13 @@ def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: St
         if answer is not None:
             raise typer.BadParameter(f"{part.name} asks no question", param_hint="--answer")
         return None
-    known = state.get("parts", part.name, "answer") if every and not part.changes else answer
+    known = state.get("parts", part.name, "answer") if every and not part.change else answer
     if known is not None:
         return given(str(known))
-    if part.changes:
+    if part.change:
         return None  # what was changed is judged without an answer, too
     if as_json or not sys.stdin.isatty():
-        raise WorkshopError(f"{part.name} asks: {part.question} Say it: workshop check {part.name} --answer ANSWER")
+        raise WorkshopError(
+            f"{part.name} asks: {part.question.text} Say it: workshop check {part.name} --answer ANSWER"
+        )
     return ask

@@ -66,7 +66,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     found = progress.named_or_next(part, state)
     number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
-    if number == len(found.hints) and found.changes:
+    if number == len(found.hints) and found.change:
         print(f"\nThat was the last hint. The solution:\n\n{commands(f'workshop solution {found.name}')}")
 
 

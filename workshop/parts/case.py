@@ -11,7 +11,7 @@ import runpy
 import tempfile
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ class Case(Part):
     """The folder's name, and that of the script without ".py"."""
 
     cause: str = ""
-    """The right one of the part's `causes`."""
+    """The right one of the question's `causes`."""
 
     lines: tuple[str, ...] = ()
     """Pieces of text; a line of the script that has one of them is a right answer."""
@@ -103,7 +103,8 @@ class Case(Part):
 
     def check(self, bench: Any) -> Verdict:
         """Judge the change on a bench that has the participant's script and the fixed one ready."""
-        verdict: Verdict = runpy.run_path(str(self.folder / "check.py"))["check"](bench, self)
+        assert self.change
+        verdict: Verdict = runpy.run_path(str(self.folder / self.change.judged_by))["check"](bench, self)
         return verdict
 
 
@@ -122,10 +123,12 @@ def find_case(part: Part, name: str) -> Case:
     if not path.is_file():
         raise WorkshopError(f"{part.name} has no script {name!r}; there are {', '.join(names(part))}")
     if isinstance(part, Case):
-        part = find_part(part.name, part.folder.parent, part.solutions)
+        part = find_part(part.name, part.folder.parent)
     values: dict[str, Any] = {field.name: getattr(part, field.name) for field in fields(part)}
     values |= {"case": name, "script": f"{name}.py"} | tomllib.loads(path.read_text(encoding="utf-8"))
-    values["question"] = f"{part.question} The causes are {', '.join(part.causes)}."
+    assert part.question
+    text = f"{part.question.text} The causes are {', '.join(part.question.causes)}."
+    values["question"] = replace(part.question, text=text)
     values["hints"] = tuple(hint.strip() for hint in values["hints"])
     for each in ("lines", "prints", "writes"):
         values[each] = tuple(values.get(each, ()))

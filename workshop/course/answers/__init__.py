@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from workshop.course.answers import hot_line, planted, traces, usage
-from workshop.course.answers.question import Question
+from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.verdict import Verdict
 
-JUDGES: dict[str, Callable[[Question], Verdict]] = {
+JUDGES: dict[str, Callable[[AnswerCheck], Verdict]] = {
     "machine usage": usage.judge_busiest,
     "line profile": hot_line.judge_profiled,
     "py-spy recording": hot_line.judge_recorded,
