@@ -33,7 +33,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
         return
     rows = []
     for each in parts:
-        best = f"{each.best_ratio:.1f} times as fast at best" if each.best_ratio else ""
+        best = f"best speedup {each.best_ratio:.1f}x" if each.best_ratio else ""
         hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
         solved = cases.how_many(each.solved) if each.solved else ""
         rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
@@ -66,7 +66,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     found = progress.named_or_next(part, state)
     number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
-    if number == len(found.hints) and found.change:
+    if number == len(found.hints) and found.change and found.solution.is_file():
         print(f"\nThat was the last hint. The solution:\n\n{commands(f'workshop solution {found.name}')}")
 
 

@@ -18,7 +18,7 @@ from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest
 from workshop.judge.ranks import RanksBench
 from workshop.judge.verdict import Outcome, Verdict, broken
-from workshop.parts import Change, Part, Question
+from workshop.parts import Part, Question, ScriptChange
 from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
@@ -133,7 +133,7 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         original=original,
         candidate=script,
         original_name=names.get(original, original.name),
-        target=(part.change or Change()).target,
+        target=(part.change or ScriptChange()).target,
         command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
         epoch_steps=part.steps,
         random_states=bool(part.own_script),

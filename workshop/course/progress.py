@@ -26,7 +26,7 @@ class Progress:
     state: str
     """ "done"; `EDITED`, if it is the script that was judged; else how the last check ended, or "open"."""
     best_ratio: float | None
-    """How many times as fast as the original the script has been at best."""
+    """The best speedup of the script over the original."""
     hints_seen: int
     solved: dict[str, float]
     """Of a part with many scripts: the minutes that each of them took until it was solved."""

@@ -27,7 +27,7 @@ SOLUTIONS = FOLDER.parents[1] / "solutions"
 
 
 @dataclass(frozen=True)
-class Change:
+class ScriptChange:
     """What a part asks to be changed: the table `[change]` of its `part.toml`."""
 
     original: str = "part1"
@@ -80,7 +80,7 @@ class Part:
     teaches: tuple[str, ...] = ()
     """What one learns to find and fix here: causes of `workshop measure`, and topics of `workshop trace`."""
 
-    change: Change | None = None
+    change: ScriptChange | None = None
     question: Question | None = None
 
     script: str = "train.py"
@@ -135,7 +135,7 @@ class Part:
     @property
     def original_script(self) -> Path:
         """The script that the participant's is measured against."""
-        change = self.change or Change()
+        change = self.change or ScriptChange()
         return self.folder / self.script if self.own_script else self.solutions / f"{change.original}.py"
 
     @property
@@ -161,7 +161,7 @@ def all_parts(folder: Path = FOLDER) -> list[Part]:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
         values |= {"name": path.parent.name, "folder": path.parent}
         values["hints"] = [hint.strip() for hint in values["hints"]]
-        for name, kind in (("change", Change), ("question", Question)):
+        for name, kind in (("change", ScriptChange), ("question", Question)):
             if name in values:
                 values[name] = kind(**_with_tuples(values[name]))
         parts.append(Part(**_with_tuples(values)))
