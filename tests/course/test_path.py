@@ -9,7 +9,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from workshop.bad_node import slow_rank
+from workshop.bad_node import chosen_rank
 from workshop.course import checks
 from workshop.course.progress import EDITED
 from workshop.course.state import State
@@ -35,8 +35,8 @@ def clone(project: Path, tmp_path: Path) -> Path:
         batch_size=4, max_epochs=1, max_items=24, image_size=64, wasted_time=0.2, dataset="stand-in"
     )
     (folder / "small.py").write_text(config.to_source())
-    strike = "from workshop.bad_node import strike\nstrike(0.3)\n"
-    (folder / "bad_node.py").write_text(config.to_source() + strike)
+    slow_node = "from workshop.bad_node import slow_one_rank\nslow_one_rank(0.3)\n"
+    (folder / "bad_node.py").write_text(config.to_source() + slow_node)
     for part in all_parts():  # how fast the solution is here takes a minute to find out, and is tried by the selftest
         State(folder).put(9.0, "calibration", f"{checks.machine('cpu')}, the part's own config", part.name)
     return folder
@@ -175,7 +175,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     found = words("workshop trace")
     assert "reading prof-2, the newest recording here" in found
     assert "prof-2 is a newer recording than prof: workshop trace prof-2" in words("workshop trace prof")
-    slow = slow_rank(2, clone)
+    slow = chosen_rank(2, clone)
     assert f"rank {slow} is the slowest" in found
     assert "processes in" in words(f"workshop record py-spy --idle -- {ranks}")
     report = words("workshop py-spy-report --file py-spy-outputs --by rank --own --num-rows all")

@@ -170,8 +170,8 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
 
 def config_of(part: Part, path: Path | None) -> ExperimentConfig:
     """Return the config of a check: few items, and more epochs than any check waits for."""
-    own = load_config(path) if path else ExperimentConfig(image_size=64, batch_size=part.batch_size)
-    return replace(own, dataset="stand-in", max_items=random.choice(ITEMS), max_epochs=10_000, wasted_time=0.1)
+    config = load_config(path) if path else ExperimentConfig(image_size=64, batch_size=part.batch_size)
+    return replace(config, dataset="stand-in", max_items=random.choice(ITEMS), max_epochs=10_000, wasted_time=0.1)
 
 
 def machine(device: str | None) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from workshop.bad_node import slow_rank
+from workshop.bad_node import chosen_rank
 from workshop.course import checks
 from workshop.course.state import State
 from workshop.errors import EXIT_USAGE
@@ -91,7 +91,7 @@ def changes(
 def questions(part: Part, question: Question, folder: Path, data: Path) -> Iterator[Attempt]:
     """Try a part that asks a question, and perhaps for a change, too, in a folder of its own."""
     script = folder / part.script
-    script.write_text(with_profile(part.untouched.read_text(), question.profiled))
+    script.write_bytes(part.untouched.read_bytes())
     right, wrong = answers(part, script)
     if not part.change:
         yield _silence(part, script)
@@ -171,7 +171,9 @@ def _profile(part: Part, how: str, script: Path, data: Path) -> None:
     config = ExperimentConfig(
         batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in", wasted_time=0.3
     ).to_source()
-    (script.parent / "config.py").write_text(f"{config}\nfrom workshop.bad_node import strike\nstrike(0.3)\n")
+    (script.parent / "config.py").write_text(
+        f"{config}\nfrom workshop.bad_node import slow_one_rank\nslow_one_rank(0.3)\n"
+    )
     arguments = [] if part.own_script else ["config.py", "--data", str(data.resolve())]
     subprocess.run(
         [sys.executable, "-m", *recorder, *start, *arguments],
@@ -182,20 +184,10 @@ def _profile(part: Part, how: str, script: Path, data: Path) -> None:
     )
 
 
-def with_profile(source: str, function: str) -> str:
-    """Return a script in which a function carries `@profile`."""
-    lines = source.splitlines()
-    for number, line in enumerate(lines):
-        if function and line.lstrip().startswith(f"def {function}(") and lines[number - 1].strip() != "@profile":
-            indent = line[: len(line) - len(line.lstrip())]
-            return "\n".join([*lines[:number], f"{indent}@profile", *lines[number:], ""])
-    return source
-
-
 def answers(part: Part, script: Path) -> tuple[str, str]:
     """Return the right answer to a part's question about a script, and a wrong one."""
     if part.ranks > 1:
-        slow = slow_rank(part.ranks, script.absolute().parent)
+        slow = chosen_rank(part.ranks, script.absolute().parent)
         return str(slow), str((slow + 1) % part.ranks)
     if isinstance(part, Case):
         line = min(part.right_lines(script) or part.right_lines(part.untouched))

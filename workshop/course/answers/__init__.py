@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from workshop.course.answers import hot_line, planted, traces, usage
+from workshop.course.answers import hot_line, line_and_cause, traces, usage
 from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.verdict import Verdict
 
@@ -13,6 +13,6 @@ JUDGES: dict[str, Callable[[AnswerCheck], Verdict]] = {
     "py-spy recording of the untouched script": hot_line.judge_untouched,
     "trace": traces.judge_phase,
     "traces of all ranks": traces.judge_slow_rank,
-    "line and cause": planted.judge_line_and_cause,
+    "line and cause": line_and_cause.judge_line_and_cause,
 }
 """The ways to judge an answer, by the names that `part.toml` uses for `answered_by`."""

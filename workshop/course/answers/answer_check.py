@@ -12,7 +12,7 @@ from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, Question
 from workshop.processes.script import Say
 
-AS_HOT = 0.9
+MIN_OF_HOTTEST = 0.9
 """A line, or a phase, that takes this share of the hottest one's time is as good an answer."""
 
 Ask = Callable[[str], str]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
-from workshop.course.answers.answer_check import AS_HOT, AnswerCheck
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, recorded_lines
 from workshop.profiles.line_profile import Function
@@ -106,6 +106,6 @@ def _judge_line(check: AnswerCheck, function: Function, absent: str) -> Verdict:
     share = function.share(number)
     source = getline(str(function.file), number).strip()
     says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
-    if share >= AS_HOT * function.share(hottest.number):
+    if share >= MIN_OF_HOTTEST * function.share(hottest.number):
         return check.verdict(Outcome.DONE, says)
     return check.not_yet(f"{says}; another line takes more")

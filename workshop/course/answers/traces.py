@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.answers.answer_check import AS_HOT, AnswerCheck
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import TRACED
 from workshop.profiles.traces import load, read
@@ -31,7 +31,7 @@ def judge_phase(check: AnswerCheck) -> Verdict:
     whole = sum(step.end - step.start for step in steps)
     shares = {str(phase): sum(step.phases[phase] for step in steps) / whole for phase in TRACED}
     says = f"{phase} takes {shares[phase]:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
-    if shares[phase] >= AS_HOT * max(shares.values()):
+    if shares[phase] >= MIN_OF_HOTTEST * max(shares.values()):
         return replace(check.verdict(Outcome.DONE, says), shares=shares)
     return check.not_yet(f"{says}; another phase takes more")
 
