@@ -158,14 +158,18 @@ def all_parts(folder: Path = FOLDER) -> list[Part]:
     """Return every part in a folder, in the order of their names' numbers."""
     parts = []
     for path in folder.glob("*/part.toml"):
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-        values |= {"name": path.parent.name, "folder": path.parent}
-        values["hints"] = [hint.strip() for hint in values["hints"]]
+        values = read_toml(path)
         for name, kind in (("change", ScriptChange), ("question", Question)):
             if name in values:
                 values[name] = kind(**_with_tuples(values[name]))
-        parts.append(Part(**_with_tuples(values)))
+        parts.append(Part(name=path.parent.name, folder=path.parent, **values))
     return sorted(parts, key=lambda part: (len(part.name), part.name))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what describes a part or a case, with tuples for lists."""
+    values = _with_tuples(tomllib.loads(path.read_text(encoding="utf-8")))
+    return values | {"hints": tuple(hint.strip() for hint in values["hints"])}
 
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:

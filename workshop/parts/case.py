@@ -6,19 +6,16 @@
 Nothing else knows of a case: a new one is a new folder.
 """
 
-import random
 import runpy
 import tempfile
-import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Verdict
-from workshop.parts import Part, find_part
+from workshop.parts import Part, find_part, read_toml
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,6 @@ class Case(Part):
     fix: tuple[tuple[str, str], ...] = ()
     """Pieces of the script, each of which it has once, and what stands in their place without the fault."""
 
-    @property
-    def home(self) -> Path:
-        """The folder of this case."""
-        return self.cases / self.case
-
     @cached_property
     def solution(self) -> Path:
         """The script without the fault, in a temporary folder.
@@ -84,7 +76,7 @@ class Case(Part):
     @property
     def untouched(self) -> Path:
         """The script as it is handed out."""
-        return self.home / self.script
+        return self.cases / self.case / self.script
 
     @property
     def beginning(self) -> Path:
@@ -124,14 +116,10 @@ def find_case(part: Part, name: str) -> Case:
         raise WorkshopError(f"{part.name} has no script {name!r}; there are {', '.join(names(part))}")
     if isinstance(part, Case):
         part = find_part(part.name, part.folder.parent)
-    values: dict[str, Any] = {field.name: getattr(part, field.name) for field in fields(part)}
-    values |= {"case": name, "script": f"{name}.py"} | tomllib.loads(path.read_text(encoding="utf-8"))
     assert part.question
     text = f"{part.question.text} The causes are {', '.join(part.question.causes)}."
+    values = vars(part) | read_toml(path) | {"case": name, "script": f"{name}.py"}
     values["question"] = replace(part.question, text=text)
-    values["hints"] = tuple(hint.strip() for hint in values["hints"])
-    for each in ("lines", "prints", "writes"):
-        values[each] = tuple(values.get(each, ()))
     values["fix"] = tuple((each["old"], each["new"]) for each in values["fix"])
     return Case(**values)
 
@@ -140,11 +128,3 @@ def find_case(part: Part, name: str) -> Case:
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     """Make a folder that is deleted when this process ends."""
     return tempfile.TemporaryDirectory(prefix="workshop-fixed-")
-
-
-def in_order_of(seed: int, of: Sequence[str]) -> list[str]:
-    """Return names in the order that belongs to a seed: seed 1 begins with the first, seed 2 with the second."""
-    first = of[(seed - 1) % len(of)]
-    others = [name for name in of if name != first]
-    random.Random(seed).shuffle(others)
-    return [first, *others]
