@@ -12,10 +12,10 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.parts import find_part
-from workshop.parts.case import Case, find_case, names
+from workshop.parts.case import Case, case_names, find_case
 
 PART = find_part("part11")
-NAMES = names(PART)
+NAMES = case_names(PART)
 
 
 def solve(state: State, case: Case) -> None:

@@ -15,7 +15,7 @@ from workshop.course.progress import EDITED
 from workshop.course.state import State
 from workshop.experiment import ExperimentConfig
 from workshop.parts import all_parts, find_part
-from workshop.parts.case import names
+from workshop.parts.case import case_names
 
 pytestmark = pytest.mark.slow
 
@@ -196,7 +196,7 @@ def test_a_script_that_nobody_has_seen(type_in: Type) -> None:
     def words(*typed: str, exit_code: int = 0) -> str:
         return " ".join(type_in(*typed, exit_code=exit_code).split())
 
-    seed = names(find_part("part11")).index("tide_levels") + 1
+    seed = case_names(find_part("part11")).index("tide_levels") + 1
     assert "tide_levels.py is here" in words(f"workshop start part11 --seed {seed}")
     assert "tiny-operators tide_levels.py:20" in words("workshop measure tide_levels.py --seconds 5")
     assert "the cause is not own-work" in words("workshop check part11 --answer 20:own-work", exit_code=1)

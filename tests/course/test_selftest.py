@@ -10,7 +10,7 @@ from judge.recorded_evidence import SCRIPTS
 
 from workshop.course import selftest
 from workshop.parts import Part, all_parts
-from workshop.parts.case import names
+from workshop.parts.case import case_names
 
 PROVEN_ELSEWHERE = SCRIPTS.keys()
 """The parts whose cheats are tried from end to end by judge/test_proof.py."""
@@ -26,7 +26,7 @@ SAID = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", [part for part in all_parts() if not names(part)], ids=attrgetter("name"))
+@pytest.mark.parametrize("part", [part for part in all_parts() if not case_names(part)], ids=attrgetter("name"))
 def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     without_cheats = ["--no-cheats"] * (part.name in PROVEN_ELSEWHERE)
     done = workshop("dev", "selftest", part.name, "--data", data, *without_cheats)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from workshop.parts import find_part
-from workshop.parts.case import find_case, names
+from workshop.parts.case import case_names, find_case
 
 SLOW = Path(__file__).parents[2] / "benchmarks" / "slow"
 PLANTED = tomllib.loads((SLOW / "planted.toml").read_text())
-CASES = {name: find_case(find_part("part11"), name) for name in names(find_part("part11"))}
+CASES = {name: find_case(find_part("part11"), name) for name in case_names(find_part("part11"))}
 
 MAX_CHANGED = 24
 """A twin differs in no more lines: it does the same work."""

@@ -16,7 +16,7 @@ from workshop.course.scripts import changes, existing
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.parts import Part, all_parts
-from workshop.parts.case import Case, names
+from workshop.parts.case import Case, case_names
 from workshop.pets.layout import DEFAULT_DATA
 
 app = typer.Typer()
@@ -69,7 +69,7 @@ def check(
     state = state_beside(script)
     for each in [cases.given(part, state) for part in all_parts()] if every else [named_or_next(part, state)]:
         own = script or Path(each.script)
-        if every and (each.own_script or names(each)):
+        if every and (each.own_script or case_names(each)):
             own = own.with_name(each.script)
             if not own.is_file() or not each.own_script:
                 say(f"{each.name} is left out: its script is not here; workshop start {each.name} puts it here")

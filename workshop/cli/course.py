@@ -12,7 +12,7 @@ from workshop.course import cases, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
 from workshop.parts import Part, all_parts
-from workshop.parts.case import Case, names
+from workshop.parts.case import Case, case_names
 
 app = typer.Typer()
 
@@ -132,9 +132,9 @@ def start(
     """
     state = state_beside(script)
     found = progress.named_or_next(part, state)
-    if seed is not None and not names(found):
+    if seed is not None and not case_names(found):
         raise typer.BadParameter(f"{found.name} has the same script for everybody", param_hint="--seed")
-    given = cases.give(found, state, seed) if names(found) else found
+    given = cases.give(found, state, seed) if case_names(found) else found
     if given is None:
         print(f"You have solved all the scripts of {found.name}. Now measure a script of your own:")
         print(f"\n{commands('workshop measure SCRIPT')}")

@@ -12,7 +12,7 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, all_parts, find_part
-from workshop.parts.case import Case, names
+from workshop.parts.case import Case, case_names
 
 EDITED = "done (script edited since)"
 
@@ -88,7 +88,7 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
             again = "Change something" if part.change else "Look again"
             return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
         return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
-    if known.get("read") and names(part) and not isinstance(cases.given(part, state), Case):
+    if known.get("read") and case_names(part) and not isinstance(cases.given(part, state), Case):
         return f"{named}: get the script that it is about.", f"workshop start {part.name}"
     if known.get("read"):
         return f"{named}: once you have done what it asks, have it checked.", f"workshop check {part.name}"

@@ -20,7 +20,7 @@ from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
 from workshop.judge.verdict import Outcome
 from workshop.parts import FOLDER, Part, Question, all_parts, find_part
-from workshop.parts.case import Case, find_case, names
+from workshop.parts.case import Case, case_names, find_case
 from workshop.pets.download import OFFLINE_VARIABLE
 
 CHEATS = FOLDER.parents[1] / "tests" / "cheats"
@@ -60,9 +60,9 @@ def run(data: Path, name: str | None = None, cheats: bool = True, script: str | 
         for part in [find_part(name)] if name else all_parts():
             hints = len(part.hints)
             yield Attempt(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
-            for each in names(part) if script is None else [script]:
+            for each in case_names(part) if script is None else [script]:
                 yield from of_case(find_case(part, each), Path(temporary, each), data, cheats)
-            if names(part):
+            if case_names(part):
                 continue
             folder = Path(temporary, part.name)
             folder.mkdir()

@@ -100,7 +100,7 @@ class Case(Part):
         return verdict
 
 
-def names(part: Part) -> list[str]:
+def case_names(part: Part) -> list[str]:
     """Return the names of a part's cases, sorted; none for a part in which all get the same script."""
     return sorted(path.parent.name for path in part.cases.glob("*/case.toml"))
 
@@ -113,7 +113,7 @@ def find_case(part: Part, name: str) -> Case:
     """
     path = part.cases / name / "case.toml"
     if not path.is_file():
-        raise WorkshopError(f"{part.name} has no script {name!r}; there are {', '.join(names(part))}")
+        raise WorkshopError(f"{part.name} has no script {name!r}; there are {', '.join(case_names(part))}")
     if isinstance(part, Case):
         part = find_part(part.name, part.folder.parent)
     assert part.question
