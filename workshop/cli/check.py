@@ -150,7 +150,7 @@ def selftest(
     for result in run(data, part, cheats, script):
         failed |= result.passed is False
         mark = {True: "ok  ", False: "FAIL", None: "-   "}[result.passed]
-        print(f"{mark}  {result.what}: {result.found}", flush=True)
+        print(f"{mark}  {result.tried}: {result.found}", flush=True)
     raise typer.Exit(int(failed))
 
 

@@ -36,7 +36,7 @@ WORKSHOP = [sys.executable, "-m", "workshop"]
 class Attempt:
     """The result of one thing that was tried."""
 
-    what: str
+    tried: str
     found: str
     passed: bool | None
     """None for what cannot be tried here."""
