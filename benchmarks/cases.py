@@ -22,7 +22,7 @@ from workshop.course.selftest import answers
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome
 from workshop.parts import find_part
-from workshop.parts.case import Case, find_case, names
+from workshop.parts.case import Case, case_names, find_case
 
 PART = find_part("part11")
 MARGIN = 1.25
@@ -75,10 +75,10 @@ def main() -> None:
     print(f"{machine()}\n\n| script | true ratio to what is asked | verdict | measured | pairs | seconds |")
     print("|---|---|---|---|---|---|")
     trials = []
-    for trial in all_trials(args.only or names(PART), args.side):
+    for trial in all_trials(args.only or case_names(PART), args.side):
         trials.append(trial)
         of_asked = MARGIN if trial.side == "above" else 1 / MARGIN
-        measured = "" if trial.ratio is None else f"{trial.ratio / PART.target:.2f}"
+        measured = "" if trial.ratio is None else f"{trial.ratio / PART.change.target:.2f}"
         cells = (trial.case, f"{of_asked:.2f}", trial.outcome, measured, trial.pairs, f"{trial.seconds:.0f}")
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
         if args.json:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workshop.parts import find_part
-from workshop.parts.case import find_case, names
+from workshop.parts.case import case_names, find_case
 
 SLOW = Path(__file__).parent / "slow"
 
@@ -48,6 +48,6 @@ def in_folder(folder: Path) -> Iterator[Planted]:
 def of_part11() -> Iterator[Planted]:
     """Yield the cases of part 11."""
     part = find_part("part11")
-    for name in names(part):
+    for name in case_names(part):
         case = find_case(part, name)
         yield Planted(name, case.cause, case.lines, case.untouched, case.solution)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from workshop.bad_node import strike
+from workshop.bad_node import slow_one_rank
 from workshop.experiment import ExperimentConfig
 
-strike(seconds=0.3)  # at each step
+slow_one_rank(seconds=0.3)  # at each step
 
 config = ExperimentConfig(
     batch_size=16,

@@ -1,4 +1,4 @@
-"""A node that is slower than the others, to practise on: a config that calls `strike` makes one of the ranks slow."""
+"""A slow node to practise on: a config that calls `slow_one_rank` makes one of the ranks wait before each step."""
 
 import hashlib
 import os
@@ -8,10 +8,10 @@ from pathlib import Path
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 
-def strike(seconds: float) -> None:
+def slow_one_rank(seconds: float) -> None:
     """Make one rank of this run wait that long before each optimizer step; a run of one process is not changed."""
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    if ranks > 1 and int(os.environ.get("RANK", "0")) == struck_rank(ranks):
+    if ranks > 1 and int(os.environ.get("RANK", "0")) == chosen_rank(ranks):
 
         def stall(*_: object) -> None:  # the name by which py-spy shows it
             time.sleep(seconds)
@@ -19,8 +19,8 @@ def strike(seconds: float) -> None:
         register_optimizer_step_pre_hook(stall)
 
 
-def struck_rank(ranks: int, folder: Path | None = None) -> int:
-    """Return the slow rank of a run in a folder, by default the current one.
+def chosen_rank(ranks: int, folder: Path | None = None) -> int:
+    """Return the rank that is made slow in a run in a folder, by default the current one.
 
     It is the same for all runs with as many ranks in that folder, also on other nodes that share the folder.
     """

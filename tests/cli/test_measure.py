@@ -272,6 +272,7 @@ def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser:
 
     found = json.loads(before.read_text())["findings"][0]
     assert (found["cause"], found["line"], found["function"]) == ("slow-item", line, "__getitem__")
+    assert found["words"].endswith(" See part 5.")
     assert (found["phase"], found["process"], found["file"]) == ("data wait", "training", str(script))
     assert 0.9 * 6 * 4 < found["ms_a_step"] < 100, "six items sleep for 4 ms each"
     assert found["gain"] > 5

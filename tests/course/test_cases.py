@@ -12,10 +12,10 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.parts import find_part
-from workshop.parts.case import Case, find_case, in_order_of, names
+from workshop.parts.case import Case, case_names, find_case
 
 PART = find_part("part11")
-NAMES = names(PART)
+NAMES = case_names(PART)
 
 
 def solve(state: State, case: Case) -> None:
@@ -24,11 +24,11 @@ def solve(state: State, case: Case) -> None:
 
 
 def test_a_seed_gives_everybody_the_same_order_and_begins_with_the_script_of_its_number() -> None:
-    orders = [in_order_of(seed, NAMES) for seed in range(1, 2 * len(NAMES) + 1)]
+    orders = [cases.in_order_of(seed, NAMES) for seed in range(1, 2 * len(NAMES) + 1)]
     assert [order[0] for order in orders] == NAMES * 2
     assert all(sorted(order) == NAMES for order in orders)
     assert len({tuple(order[1:5]) for order in orders}) == len(orders)
-    assert orders[6] == in_order_of(7, NAMES)
+    assert orders[6] == cases.in_order_of(7, NAMES)
 
 
 def test_without_a_seed_neighbours_get_different_scripts(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_each_script_is_given_once_and_the_next_when_it_is_solved(tmp_path: Path
         state.put(2, "parts", "part11", "hints")
         solve(state, case)
         seen.append(case.case)
-    assert seen == in_order_of(5, NAMES)
+    assert seen == cases.in_order_of(5, NAMES)
     assert cases.solved(PART, state).keys() == set(NAMES)
     assert progress.next_part(state, after=PART) == find_part("part1")
 
@@ -120,6 +120,7 @@ def test_the_commands(workshop: Run, tmp_path: Path) -> None:
     assert said("diff", "part11", "--yes").startswith("--- tide_levels.py\n+++ tide_levels.py fixed\n")
     shown = said("solution", "part11", "--yes")
     assert shown.startswith("--- tide_levels.py as it came\n+++ tide_levels.py fixed\n")
+    assert "The whole script" not in shown, "it is a temporary file"
     assert "Yours is kept as tide_levels-" in said("solution", "part11", "--write", "--yes")
     assert script.read_bytes() == case.solution.read_bytes()
     assert "the original again" in said("reset", "part11")
@@ -129,6 +130,6 @@ def test_the_commands(workshop: Run, tmp_path: Path) -> None:
     assert listed["title"] == "A script you have never seen"
     assert (listed["state"], listed["best_ratio"], listed["solved"]) == ("done", None, {"tide_levels": 0.0})
     assert "1 script solved, in 0 minutes" in " ".join(said("list").split())
-    following = in_order_of(number, NAMES)[1]
+    following = cases.in_order_of(number, NAMES)[1]
     assert f"{following}.py is here" in said("start", "part11")
     assert f"A script you have never seen: {following}.py is open; 1 script solved" in " ".join(said("list").split())

@@ -15,9 +15,12 @@ title = "A part of the test's own"
 script = "own.py"
 steps = 1
 hints = ["a nudge", "more", "nearly the answer"]
+[change]
+judged_by = "own_check.py"
 """
 QUESTION = """
-question = "Which line?"
+[question]
+text = "Which line?"
 answered_by = "line profile"
 profiled = "main"
 """
@@ -33,16 +36,21 @@ Check = Callable[..., Verdict]
 
 @pytest.fixture
 def check(tmp_path: Path) -> Check:
-    """Check a script by a part whose `check.py` has some lines, and perhaps a question."""
-    folder = tmp_path / "parts" / "part99"
+    """Check a script by a part whose check has some lines, and perhaps a question."""
+    folder, solutions = tmp_path / "workshop" / "parts" / "part99", tmp_path / "solutions"
     folder.mkdir(parents=True)
-    for path, script in (("parts/part99/own.py", "slow = True"), ("part99.py", "slow = 0"), ("own.py", "slow = False")):
-        (tmp_path / path).write_text(script)
+    solutions.mkdir()
+    for path, script in (
+        (folder / "own.py", "slow = True"),
+        (solutions / "part99.py", "slow = 0"),
+        (tmp_path / "own.py", "slow = False"),
+    ):
+        path.write_text(script)
 
     def run(lines: str, question: str = "") -> Verdict:
         (folder / "part.toml").write_text(PART + question)
-        (folder / "check.py").write_text(CHECK + lines)
-        part = find_part("99", tmp_path / "parts", tmp_path)
+        (folder / "own_check.py").write_text(CHECK + lines)
+        part = find_part("99", folder.parent)
         return checks.check(part, tmp_path / "own.py", tmp_path, say=lambda _: None)
 
     return run

@@ -17,7 +17,6 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.parts import all_parts, find_part
-from workshop.parts.case import names
 
 NAME = "profiling_experiment.ipynb"
 TAGS = {"colab", "parameters", "measured"}
@@ -57,7 +56,7 @@ def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path,
     # What needs Colab is left out. So are the checks of scripts, which take minutes and which test_selftest.py and
     # test_path.py prove, and the cells that draw what those checks measured.
     cells.cells = [cell for cell in cells.cells if not {"colab", "measured"} & set(cell.metadata.get("tags", []))]
-    checks = "|".join(part.name for part in all_parts() if part.changes or names(part))
+    checks = "|".join(part.name for part in all_parts() if part.change)
     for cell in cells.cells:
         cell.source = re.sub(rf"^!workshop check ({checks})\b.*$", "", cell.source, flags=re.M)
         cell.source = cell.source.replace("TOUR = False", "TOUR = True").replace("time.sleep(30)", "time.sleep(5)")
@@ -69,7 +68,7 @@ def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path,
     )
     state = State(tmp_path)
     for part in all_parts():
-        assert part.changes or names(part) or state.get("parts", part.name, "last") == "done", said
+        assert part.change or state.get("parts", part.name, "last") == "done", said
     assert "Traceback" not in said
     assert "Usage: " not in said
 
@@ -90,7 +89,7 @@ def test_pictures_of_what_was_measured(here: Path) -> None:
     remember(State(here), find_part("part3"), verdict, b"mine")
     drawn = notebook.phases("part3")._repr_html_()
     assert drawn.count("<tr>") == 1 + 2 * len(phases)
-    assert "2.00 times as fast" in drawn
+    assert "speedup 2.00x" in drawn
     assert "width:180px" in drawn, "the longest one"
     assert "width:60px" in drawn, "a third of it"
     assert "2.0x" in notebook.speed_ups()._repr_html_()

@@ -9,13 +9,13 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from workshop.bad_node import struck_rank
+from workshop.bad_node import chosen_rank
 from workshop.course import checks
 from workshop.course.progress import EDITED
 from workshop.course.state import State
 from workshop.experiment import ExperimentConfig
 from workshop.parts import all_parts, find_part
-from workshop.parts.case import names
+from workshop.parts.case import case_names
 
 pytestmark = pytest.mark.slow
 
@@ -35,8 +35,8 @@ def clone(project: Path, tmp_path: Path) -> Path:
         batch_size=4, max_epochs=1, max_items=24, image_size=64, wasted_time=0.2, dataset="stand-in"
     )
     (folder / "small.py").write_text(config.to_source())
-    strike = "from workshop.bad_node import strike\nstrike(0.3)\n"
-    (folder / "bad_node.py").write_text(config.to_source() + strike)
+    slow_node = "from workshop.bad_node import slow_one_rank\nslow_one_rank(0.3)\n"
+    (folder / "bad_node.py").write_text(config.to_source() + slow_node)
     for part in all_parts():  # how fast the solution is here takes a minute to find out, and is tried by the selftest
         State(folder).put(9.0, "calibration", f"{checks.machine('cpu')}, the part's own config", part.name)
     return folder
@@ -175,14 +175,14 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     found = words("workshop trace")
     assert "reading prof-2, the newest recording here" in found
     assert "prof-2 is a newer recording than prof: workshop trace prof-2" in words("workshop trace prof")
-    struck = struck_rank(2, clone)
-    assert f"rank {struck} is the slowest" in found
+    slow = chosen_rank(2, clone)
+    assert f"rank {slow} is the slowest" in found
     assert "processes in" in words(f"workshop record py-spy --idle -- {ranks}")
     report = words("workshop py-spy-report --file py-spy-outputs --by rank --own --num-rows all")
     of_ranks = dict(re.findall(r"rank (\d): (.*?)(?=rank \d:|$)", report))
-    assert [rank for rank, lines in of_ranks.items() if re.search(r"\bstall\b", lines)] == [str(struck)], report
-    assert "another one works more" in words(f"workshop check part10 --answer {1 - struck} {check}", exit_code=1)
-    assert "part10 is finished. " in words(f"workshop check part10 --answer {struck} {check}")
+    assert [rank for rank, lines in of_ranks.items() if re.search(r"\bstall\b", lines)] == [str(slow)], report
+    assert "another one works more" in words(f"workshop check part10 --answer {1 - slow} {check}", exit_code=1)
+    assert "part10 is finished. " in words(f"workshop check part10 --answer {slow} {check}")
 
     listed = type_in("workshop list")
     assert states(listed) == ["done", "done", EDITED, "done", EDITED, EDITED, *["done"] * 4, "open"]
@@ -196,13 +196,13 @@ def test_a_script_that_nobody_has_seen(type_in: Type) -> None:
     def words(*typed: str, exit_code: int = 0) -> str:
         return " ".join(type_in(*typed, exit_code=exit_code).split())
 
-    seed = names(find_part("part11")).index("tide_levels") + 1
+    seed = case_names(find_part("part11")).index("tide_levels") + 1
     assert "tide_levels.py is here" in words(f"workshop start part11 --seed {seed}")
     assert "tiny-operators tide_levels.py:20" in words("workshop measure tide_levels.py --seconds 5")
     assert "the cause is not own-work" in words("workshop check part11 --answer 20:own-work", exit_code=1)
     words("workshop solution part11 --write --yes")
     said = words("workshop check part11 --answer 20:tiny-operators")
-    assert "times as fast as it came: 20 steps took" in said
+    assert "x over the script as it came: 20 steps took" in said
     assert "tide_levels.py is finished; 1 script solved, in" in said
     assert "workshop start part11" in said
     assert states(type_in("workshop list"))[-1] == "done"

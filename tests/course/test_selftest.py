@@ -10,10 +10,10 @@ from judge.recorded_evidence import SCRIPTS
 
 from workshop.course import selftest
 from workshop.parts import Part, all_parts
-from workshop.parts.case import names
+from workshop.parts.case import case_names
 
-PROVEN_ELSEWHERE = SCRIPTS.keys()
-"""The parts whose cheats are tried from end to end by judge/test_proof.py."""
+PROVEN_ELSEWHERE = {*SCRIPTS, "part9"}
+"""The parts whose cheats are tried by judge/test_proof.py and parts/test_part9.py."""
 
 SAID = {
     "part5, the script with nothing gained": r"nothing is kept: \d+ of \d+ photos were read slowly again in the second",
@@ -26,7 +26,7 @@ SAID = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", [part for part in all_parts() if not names(part)], ids=attrgetter("name"))
+@pytest.mark.parametrize("part", [part for part in all_parts() if not case_names(part)], ids=attrgetter("name"))
 def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     without_cheats = ["--no-cheats"] * (part.name in PROVEN_ELSEWHERE)
     done = workshop("dev", "selftest", part.name, "--data", data, *without_cheats)
@@ -34,11 +34,13 @@ def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     tried = dict(re.findall(r"^ok    ([^:]*): (.*)$", done.stdout, re.M))
     expected = (
         {"the untouched script", "the script with nothing gained", "its solution"}
-        if part.changes
+        if part.change
         else {"no answer", "the right answer"}
     )
     if part.question:
-        expected |= {"a wrong answer"} | ({"without a profile"} if part.profiled or part.recorded else set())
+        expected |= {"a wrong answer"} | (
+            {"without a profile"} if part.question.profiled or part.question.recorded else set()
+        )
     assert tried.keys() >= {f"{part.name}, {what}" for what in expected}
     for what in tried.keys() & SAID.keys():
         assert re.search(SAID[what], tried[what])

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from workshop.parts import find_part
-from workshop.parts.case import find_case, names
+from workshop.parts.case import case_names, find_case
 
 SLOW = Path(__file__).parents[2] / "benchmarks" / "slow"
 PLANTED = tomllib.loads((SLOW / "planted.toml").read_text())
-CASES = {name: find_case(find_part("part11"), name) for name in names(find_part("part11"))}
+CASES = {name: find_case(find_part("part11"), name) for name in case_names(find_part("part11"))}
 
 MAX_CHANGED = 24
 """A twin differs in no more lines: it does the same work."""
@@ -47,7 +47,8 @@ def test_a_case_has_all_it_needs(name: str) -> None:
     assert len(case.hints) == 3
     assert all(len(hint) > 40 for hint in case.hints)
     assert len(case.explanation) > 200
-    assert case.cause in case.causes
+    assert case.question
+    assert case.cause in case.question.causes
     assert case.steps
     assert all(piece in source for piece in case.lines)
     assert 1 not in case.right_lines(case.untouched)
@@ -57,7 +58,9 @@ def test_a_case_has_all_it_needs(name: str) -> None:
 
 def test_the_cases_are_many_and_of_all_causes() -> None:
     assert len(CASES) >= 24
-    assert {case.cause for case in CASES.values()} == set(find_part("part11").causes)
+    question = find_part("part11").question
+    assert question
+    assert {case.cause for case in CASES.values()} == set(question.causes)
 
 
 def test_the_page_for_instructors_has_every_script_with_its_seed_cause_and_lines() -> None:

@@ -20,9 +20,9 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Unseen
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
-from workshop.parts.part9.check import links_are_haar
-from workshop.parts.part9.draws import too_few, words_between
+from workshop.parts.part9.draws import too_few_draws, words_between
 from workshop.parts.part9.haar import complaints
+from workshop.parts.part9.links_check import wrong_links
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.messages import Proceed
 from workshop.probe.signature import encode
@@ -121,7 +121,7 @@ def test_of_steps_that_were_not_seen_nothing_is_said(tmp_path: Path) -> None:
     """The bench reports a script whose loss or training it cannot see."""
     assert list(complaints([])) == []
     unseen = SimpleNamespace(folder=tmp_path)
-    assert list(links_are_haar(SimpleNamespace(original=unseen, candidate=unseen), [])) == []  # type: ignore[arg-type]
+    assert list(wrong_links(SimpleNamespace(original=unseen, candidate=unseen), [])) == []  # type: ignore[arg-type]
 
 
 def test_of_the_moments_the_third_alone_tells_su3_from_u3() -> None:
@@ -153,7 +153,7 @@ def test_links_are_judged_as_they_enter_the_model() -> None:
     command = [str(CHEATS / "links_reused_in_turn.py"), *PART.arguments, "--batch-size", "8", "--device", "cpu"]
     with run_folder() as folder, JudgedScript(command, folder, epoch_steps=PART.steps) as script:
         samples = [sample for sample in (script.epoch(Proceed(step)).sample for step in (0, 2)) if sample]
-        found = list(links_are_haar(SimpleNamespace(original=script, candidate=script), samples))  # type: ignore[arg-type]
+        found = list(wrong_links(SimpleNamespace(original=script, candidate=script), samples))  # type: ignore[arg-type]
     assert len(samples) == 2
     assert found[-1].startswith("16 of 48 fields had come before")
 
@@ -184,12 +184,12 @@ def drawn(draw: Callable[[int], object]) -> Ledger:
 def test_links_that_are_not_drawn_for_their_step() -> None:
     own = torch.Generator()
     for draw in (lambda _: torch.randn(64, 9), lambda number: number % 2 or torch.randn(2 * 64, 12)):
-        assert list(too_few(drawn(draw))) == []
-    [says] = too_few(drawn(lambda _: torch.randn(64)))
+        assert list(too_few_draws(drawn(draw))) == []
+    [says] = too_few_draws(drawn(lambda _: torch.randn(64)))
     assert says == "9 steps drew 576 random numbers, and their links need at least 3,584"
-    [says] = too_few(drawn(lambda number: torch.randn(64, 9 * 10 if number == 1 else 0)))
+    [says] = too_few_draws(drawn(lambda number: torch.randn(64, 9 * 10 if number == 1 else 0)))
     assert says == "9 steps drew 2,048 random numbers, and their links need at least 3,584", (
         "of a step, at most 32 a link count"
     )
-    [says] = too_few(drawn(lambda _: torch.randn(64, 9, generator=own)))
+    [says] = too_few_draws(drawn(lambda _: torch.randn(64, 9, generator=own)))
     assert isinstance(says, Unseen)

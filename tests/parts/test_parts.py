@@ -10,19 +10,23 @@ from workshop.course import checks
 from workshop.course.answers import JUDGES
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome
-from workshop.parts import FOLDER, Part, all_parts, find_part
+from workshop.parts import FOLDER, Part, all_parts, find_part, taught_in
 
 
 def test_the_parts_in_their_order() -> None:
     assert [int(part.number) for part in all_parts()][:10] == list(range(1, 11))
 
 
+def test_which_parts_teach_what() -> None:
+    assert [taught_in(each) for each in ("slow-item", "data wait", "float64")] == ["part 5", "parts 3 to 5", ""]
+
+
 @pytest.mark.parametrize("part", all_parts(), ids=lambda part: part.name)
 def test_a_part_has_all_it_needs(part: Part) -> None:
     assert len(part.hints) == 3
     assert all(len(hint) > 40 for hint in part.hints)
-    assert part.question or part.changes
-    assert not part.question or part.answered_by in JUDGES
+    assert part.question or part.change
+    assert not part.question or part.question.answered_by in JUDGES
     assert part.original_script.is_file()
     assert part.untouched.name in ("part1.py", part.script)
     lesson = part.lesson.read_text(encoding="utf-8")
@@ -33,11 +37,11 @@ def test_a_part_has_all_it_needs(part: Part) -> None:
 
 
 def test_a_new_part_is_a_folder_and_a_solution(project: Path, data: Path, tmp_path: Path) -> None:
-    parts, solutions = tmp_path / "parts", tmp_path / "solutions"
+    parts, solutions = tmp_path / "workshop" / "parts", tmp_path / "solutions"
     shutil.copytree(FOLDER, parts)
     shutil.copytree(project / "solutions", solutions)
     shutil.copytree(parts / "part6", parts / "part99")
-    (parts / "part99" / "check.py").write_text(
+    (parts / "part99" / "copies_check.py").write_text(
         """
 from workshop.judge.verdict import Outcome, Verdict
 
@@ -48,7 +52,7 @@ def check(bench):
     )
     shutil.copy(project / "solutions" / "part3.py", solutions / "part99.py")
 
-    part = find_part("99", parts, solutions)
+    part = find_part("99", parts)
     state = State(tmp_path)
     solved = checks.check(part, part.solution, data, state=state)
     assert (solved.subject, solved.outcome, solved.reasons) == ("part99", Outcome.DONE, ("workers: True",))

@@ -16,7 +16,7 @@ from workshop.course.scripts import changes, existing
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.parts import Part, all_parts
-from workshop.parts.case import Case, names
+from workshop.parts.case import Case, case_names
 from workshop.pets.layout import DEFAULT_DATA
 
 app = typer.Typer()
@@ -69,7 +69,7 @@ def check(
     state = state_beside(script)
     for each in [cases.given(part, state) for part in all_parts()] if every else [named_or_next(part, state)]:
         own = script or Path(each.script)
-        if every and (each.own_script or names(each)):
+        if every and (each.own_script or case_names(each)):
             own = own.with_name(each.script)
             if not own.is_file() or not each.own_script:
                 say(f"{each.name} is left out: its script is not here; workshop start {each.name} puts it here")
@@ -150,7 +150,7 @@ def selftest(
     for result in run(data, part, cheats, script):
         failed |= result.passed is False
         mark = {True: "ok  ", False: "FAIL", None: "-   "}[result.passed]
-        print(f"{mark}  {result.what}: {result.found}", flush=True)
+        print(f"{mark}  {result.tried}: {result.found}", flush=True)
     raise typer.Exit(int(failed))
 
 
@@ -173,11 +173,13 @@ def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: St
         if answer is not None:
             raise typer.BadParameter(f"{part.name} asks no question", param_hint="--answer")
         return None
-    known = state.get("parts", part.name, "answer") if every and not part.changes else answer
+    known = state.get("parts", part.name, "answer") if every and not part.change else answer
     if known is not None:
         return given(str(known))
-    if part.changes:
+    if part.change:
         return None  # what was changed is judged without an answer, too
     if as_json or not sys.stdin.isatty():
-        raise WorkshopError(f"{part.name} asks: {part.question} Say it: workshop check {part.name} --answer ANSWER")
+        raise WorkshopError(
+            f"{part.name} asks: {part.question.text} Say it: workshop check {part.name} --answer ANSWER"
+        )
     return ask

@@ -12,7 +12,7 @@ from workshop.course import cases, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
 from workshop.parts import Part, all_parts
-from workshop.parts.case import Case, names
+from workshop.parts.case import Case, case_names
 
 app = typer.Typer()
 
@@ -33,7 +33,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
         return
     rows = []
     for each in parts:
-        best = f"{each.best_ratio:.1f} times as fast at best" if each.best_ratio else ""
+        best = f"best speedup {each.best_ratio:.1f}x" if each.best_ratio else ""
         hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
         solved = cases.how_many(each.solved) if each.solved else ""
         rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
@@ -66,7 +66,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     found = progress.named_or_next(part, state)
     number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
-    if number == len(found.hints) and found.changes:
+    if number == len(found.hints) and found.change and found.solution.is_file():
         print(f"\nThat was the last hint. The solution:\n\n{commands(f'workshop solution {found.name}')}")
 
 
@@ -110,7 +110,7 @@ def solution(
         _replace(script or Path(found.script), source, f"now the solution of {found.name}")
         return
     print_diff(progress.difference(found.beginning, source, found))
-    print(f"\nThe whole script is {source}")
+    print("" if isinstance(found, Case) else f"\nThe whole script is {source}")  # that of a case is a temporary file
     print(f"To put it in the place of yours, which is kept:\n\n{commands(f'workshop solution {found.name} --write')}")
 
 
@@ -132,9 +132,9 @@ def start(
     """
     state = state_beside(script)
     found = progress.named_or_next(part, state)
-    if seed is not None and not names(found):
+    if seed is not None and not case_names(found):
         raise typer.BadParameter(f"{found.name} has the same script for everybody", param_hint="--seed")
-    given = cases.give(found, state, seed) if names(found) else found
+    given = cases.give(found, state, seed) if case_names(found) else found
     if given is None:
         print(f"You have solved all the scripts of {found.name}. Now measure a script of your own:")
         print(f"\n{commands('workshop measure SCRIPT')}")

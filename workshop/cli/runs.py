@@ -1,14 +1,19 @@
 """The instruments that run or watch training scripts: `workshop measure`, `workshop compare` and `workshop monitor`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, JsonOption
 from workshop.cli.output import print_json, progress_line, say, write_file
 from workshop.errors import WorkshopError
+from workshop.parts import taught_in
+
+if TYPE_CHECKING:
+    from workshop.diagnosis.findings import Finding
 
 app = typer.Typer()
 
@@ -66,6 +71,7 @@ def measure(
         verdict = broken(script, error)
         print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
         raise typer.Exit(Outcome.BROKEN.exit_code) from None
+    found = replace(found, findings=[_with_part(each) for each in found.findings])
     name, values = _name(script, arguments or [], is_module), found.as_dict()
     if html:
         write_file(html, page(name, values, found.sources()))
@@ -77,6 +83,12 @@ def measure(
     else:
         print_diagnosis(name, found)
         print_changes(changed)
+
+
+def _with_part(finding: "Finding") -> "Finding":
+    """Name the part that teaches how to find and fix it, if there is one."""
+    part = taught_in(finding.cause)
+    return replace(finding, words=f"{finding.words} See {part}.") if part else finding
 
 
 def _name(script: str, arguments: list[str], is_module: bool) -> str:

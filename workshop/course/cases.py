@@ -5,13 +5,14 @@ given last, and since when (`began`); and, for each one that was `solved`, the m
 """
 
 import random
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.parts import Part
-from workshop.parts.case import Case, find_case, in_order_of, names
+from workshop.parts.case import Case, case_names, find_case
 
 MAX_SEEDS = 10_000
 
@@ -19,7 +20,7 @@ MAX_SEEDS = 10_000
 def given(part: Part, state: State) -> Part:
     """Return a part as the participant has it: with the script that they were given, if it is a part with many."""
     name = state.get("parts", part.name, "case")
-    return find_case(part, name) if name in names(part) else part
+    return find_case(part, name) if name in case_names(part) else part
 
 
 def give(part: Part, state: State, seed: int | None = None) -> Case | None:
@@ -37,15 +38,23 @@ def give(part: Part, state: State, seed: int | None = None) -> Case | None:
     seed = seed or known.get("seed") or random.randint(1, MAX_SEEDS)
     solved = known.get("solved") or {}
     current = known.get("case")
-    if current in names(part) and current not in solved and seed == known.get("seed"):
+    if current in case_names(part) and current not in solved and seed == known.get("seed"):
         return find_case(part, current)
-    left = [name for name in in_order_of(seed, names(part)) if name not in solved]
+    left = [name for name in in_order_of(seed, case_names(part)) if name not in solved]
     if not left:
         return None
     kept = {key: known[key] for key in ("done", "read", "solved") if key in known}
     began = datetime.now().isoformat(timespec="seconds")
     state.put(kept | {"seed": seed, "case": left[0], "began": began}, "parts", part.name)
     return find_case(part, left[0])
+
+
+def in_order_of(seed: int, of: Sequence[str]) -> list[str]:
+    """Return names in the order that belongs to a seed: seed 1 begins with the first, seed 2 with the second."""
+    first = of[(seed - 1) % len(of)]
+    others = [name for name in of if name != first]
+    random.Random(seed).shuffle(others)
+    return [first, *others]
 
 
 def solve(known: dict[str, Any], case: Case) -> None:
@@ -68,5 +77,5 @@ def how_many(minutes: dict[str, float]) -> str:
 
 def require_script(part: Part) -> None:
     """Raise a WorkshopError for a part with many scripts of which none was given yet."""
-    if names(part) and not isinstance(part, Case):
+    if case_names(part) and not isinstance(part, Case):
         raise WorkshopError(f"{part.name} gives everybody another script; get yours with workshop start {part.name}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workshop.course import progress
 from workshop.course.answers import JUDGES
-from workshop.course.answers.question import Ask, Question
+from workshop.course.answers.answer_check import AnswerCheck, Ask
 from workshop.course.scripts import existing, is_same_code
 from workshop.course.state import State
 from workshop.errors import WorkshopError
@@ -18,7 +18,7 @@ from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest
 from workshop.judge.ranks import RanksBench
 from workshop.judge.verdict import Outcome, Verdict, broken
-from workshop.parts import Part
+from workshop.parts import Part, Question, ScriptChange
 from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
@@ -28,8 +28,8 @@ from workshop.processes.script import Say, ScriptError
 BUDGET_S = 50.0
 """The time for a check, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
 
-MORE_ITEMS = (0, 2, 4)
-"""An epoch of a check has so many items more than the part says; a script cannot know how many."""
+ITEMS = (39, 41, 43)
+"""The number of items in an epoch of a check is one of these; a script cannot know which. The data have 37 classes."""
 
 
 def check(
@@ -49,7 +49,7 @@ def check(
         part: what is asked.
         script: the participant's.
         data: the data folder; the stand-in is drawn there if need be.
-        config: a config file whose sizes and settings are to be used; the part says how many items there are.
+        config: a config file whose sizes and settings are to be used; but not how many items there are.
         device: the value for `--device`; None leaves the choice to the script.
         say: told of the progress.
         ask: puts a part's question to the participant; only a part that has one needs it.
@@ -78,28 +78,31 @@ def check(
         keep_solution_ratio=lambda ratio: state.put(ratio, "calibration", circumstances, part.name),
     )
     try:
-        verdict = _judge(Question(part, script, ask, contest.script, say, recording), contest, state, device == "cpu")
+        verdict = _judge(part, contest, ask, say, recording, state, device == "cpu")
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
     return verdict
 
 
-def _judge(question: Question, contest: Contest, state: State, on_cpu: bool) -> Verdict:
+def _judge(
+    part: Part, contest: Contest, ask: Ask | None, say: Say, recording: Path | None, state: State, on_cpu: bool
+) -> Verdict:
     """Judge the answer to a part's question, if it has one, and then the change that it asks for, if it does."""
-    part, verdict = question.part, None
     answered: tuple[str, ...] = ()
     # Where there is something to change as well, an answer is judged if there is one: it takes no time.
-    if part.question and (question.ask or not part.changes):
-        verdict = JUDGES[part.answered_by](question)
-        if verdict.outcome is Outcome.DONE:
-            state.put(question.answered, "parts", part.name, "answer")
-            answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
-    if part.changes and (verdict is None or verdict.outcome is Outcome.DONE):
-        verdict = _judge_change(part, contest, question.say, on_cpu, answered)
-        if part.question and state.get("parts", part.name, "answer") is None:
-            verdict = _with_open_question(verdict, part)
-    assert verdict  # a part asks a question, or for a change
+    if part.question and (ask or not part.change):
+        asked = AnswerCheck(part, part.question, contest.candidate, ask, contest.script, say, recording)
+        verdict = JUDGES[part.question.answered_by](asked)
+        if verdict.outcome is not Outcome.DONE:
+            return verdict
+        state.put(asked.answered, "parts", part.name, "answer")
+        if not part.change:
+            return verdict
+        answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
+    verdict = _judge_change(part, contest, say, on_cpu, answered)
+    if part.question and state.get("parts", part.name, "answer") is None:
+        return _with_open_question(verdict, part, part.question)
     return verdict
 
 
@@ -130,7 +133,7 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         original=original,
         candidate=script,
         original_name=names.get(original, original.name),
-        target=part.target,
+        target=(part.change or ScriptChange()).target,
         command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
         epoch_steps=part.steps,
         random_states=bool(part.own_script),
@@ -167,9 +170,8 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
 
 def config_of(part: Part, path: Path | None) -> ExperimentConfig:
     """Return the config of a check: few items, and more epochs than any check waits for."""
-    own = load_config(path) if path else ExperimentConfig(image_size=64, batch_size=part.batch_size)
-    items = part.items + random.choice(MORE_ITEMS)
-    return replace(own, dataset="stand-in", max_items=items, max_epochs=10_000, wasted_time=0.1)
+    config = load_config(path) if path else ExperimentConfig(image_size=64, batch_size=part.batch_size)
+    return replace(config, dataset="stand-in", max_items=random.choice(ITEMS), max_epochs=10_000, wasted_time=0.1)
 
 
 def machine(device: str | None) -> str:
@@ -178,9 +180,9 @@ def machine(device: str | None) -> str:
     return f"{platform.node()}, {os.cpu_count()} cores, {device or 'any device'}, {versions}"
 
 
-def _with_open_question(verdict: Verdict, part: Part) -> Verdict:
+def _with_open_question(verdict: Verdict, part: Part, question: Question) -> Verdict:
     """Return the verdict on a change while the part's question is not answered; then the part is not done yet."""
-    verdict = replace(verdict, reasons=(*verdict.reasons, f"a question is open: {part.question}"))
+    verdict = replace(verdict, reasons=(*verdict.reasons, f"a question is open: {question.text}"))
     nothing_changed = verdict.outcome is Outcome.NOT_YET and verdict.speed is None
     if verdict.outcome is not Outcome.DONE and not nothing_changed:
         return verdict

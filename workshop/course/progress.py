@@ -12,7 +12,7 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, all_parts, find_part
-from workshop.parts.case import Case, names
+from workshop.parts.case import Case, case_names
 
 EDITED = "done (script edited since)"
 
@@ -26,7 +26,7 @@ class Progress:
     state: str
     """ "done"; `EDITED`, if it is the script that was judged; else how the last check ended, or "open"."""
     best_ratio: float | None
-    """How many times as fast as the original the script has been at best."""
+    """The best speedup of the script over the original."""
     hints_seen: int
     solved: dict[str, float]
     """Of a part with many scripts: the minutes that each of them took until it was solved."""
@@ -36,7 +36,7 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
     """Keep how a check ended, whether the part was ever done and with which script, and the best speed."""
     known: dict[str, Any] = state.get("parts", part.name) or {}
     known |= {"last": verdict.outcome.value, "at": datetime.now().isoformat(timespec="seconds")}
-    if not part.changes or source != part.beginning.read_bytes():
+    if not part.change or source != part.beginning.read_bytes():
         known["tried"] = True
     if verdict.speed:
         known["speed"] = asdict(verdict.speed)
@@ -58,7 +58,7 @@ def progress(state: State, script: Path) -> list[Progress]:
         known = state.get("parts", part.name) or {}
         text = known.get("last", "open").replace(Outcome.BROKEN.value, "crashed")
         if known.get("done"):
-            text = "done" if known.get("script") == now or not part.changes or known.get("solved") else EDITED
+            text = "done" if known.get("script") == now or not part.change or known.get("solved") else EDITED
         hints, solved = known.get("hints", 0), cases.solved(part, state)
         is_open = isinstance(part, Case) and part.case not in solved
         title = f"{part.title}: {part.script} is open" if is_open else part.title
@@ -85,10 +85,10 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
     known, named = state.get("parts", part.name) or {}, f"{part.name}, {part.title}"
     if "last" in known:
         if known.get("hints") or known["last"] == Outcome.UNDECIDED.value:
-            again = "Change something" if part.changes else "Look again"
+            again = "Change something" if part.change else "Look again"
             return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
         return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
-    if known.get("read") and names(part) and not isinstance(cases.given(part, state), Case):
+    if known.get("read") and case_names(part) and not isinstance(cases.given(part, state), Case):
         return f"{named}: get the script that it is about.", f"workshop start {part.name}"
     if known.get("read"):
         return f"{named}: once you have done what it asks, have it checked.", f"workshop check {part.name}"
@@ -114,7 +114,7 @@ def solution(state: State, part: Part, yes: bool) -> Path:
         WorkshopError: the part was not tried, or it asks a question and has no script to show.
     """
     cases.require_script(part)
-    if not part.changes:
+    if not part.change:
         raise WorkshopError(f"{part.name} asks a question, there is no script to show; try workshop hint {part.name}")
     if not (yes or state.get("parts", part.name, "tried")):
         raise WorkshopError(

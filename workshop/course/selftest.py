@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from workshop.bad_node import struck_rank
+from workshop.bad_node import chosen_rank
 from workshop.course import checks
 from workshop.course.state import State
 from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
 from workshop.judge.verdict import Outcome
-from workshop.parts import FOLDER, Part, all_parts, find_part
-from workshop.parts.case import Case, find_case, names
+from workshop.parts import FOLDER, Part, Question, all_parts, find_part
+from workshop.parts.case import Case, case_names, find_case
 from workshop.pets.download import OFFLINE_VARIABLE
 
 CHEATS = FOLDER.parents[1] / "tests" / "cheats"
@@ -33,16 +33,16 @@ WORKSHOP = [sys.executable, "-m", "workshop"]
 
 
 @dataclass(frozen=True)
-class Trial:
+class Attempt:
     """The result of one thing that was tried."""
 
-    what: str
+    tried: str
     found: str
     passed: bool | None
     """None for what cannot be tried here."""
 
 
-def run(data: Path, name: str | None = None, cheats: bool = True, script: str | None = None) -> Iterator[Trial]:
+def run(data: Path, name: str | None = None, cheats: bool = True, script: str | None = None) -> Iterator[Attempt]:
     """Try everything, one after the other, and yield each result.
 
     Args:
@@ -55,18 +55,18 @@ def run(data: Path, name: str | None = None, cheats: bool = True, script: str | 
         WorkshopError: there is no such part, or no such script.
     """
     if cheats and not CHEATS.is_dir():
-        yield Trial("cheats", f"not tried: they come with a checkout of the workshop, there is no {CHEATS}", None)
+        yield Attempt("cheats", f"not tried: they come with a checkout of the workshop, there is no {CHEATS}", None)
     with tempfile.TemporaryDirectory() as temporary:
         for part in [find_part(name)] if name else all_parts():
             hints = len(part.hints)
-            yield Trial(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
-            for each in names(part) if script is None else [script]:
+            yield Attempt(f"{part.name} has a lesson and {HINTS} hints", f"{hints} hints", hints == HINTS)
+            for each in case_names(part) if script is None else [script]:
                 yield from of_case(find_case(part, each), Path(temporary, each), data, cheats)
-            if names(part):
+            if case_names(part):
                 continue
             folder = Path(temporary, part.name)
             folder.mkdir()
-            yield from questions(part, folder, data) if part.question else changes(part, folder, data)
+            yield from questions(part, part.question, folder, data) if part.question else changes(part, folder, data)
             for cheat in sorted((CHEATS / part.name).glob("*.py")) if cheats else []:
                 if cheat.stem != "variation":
                     yield _try(part, cheat, f"cheat {cheat.stem}", Outcome.OTHER_WORK, data, folder)
@@ -74,7 +74,7 @@ def run(data: Path, name: str | None = None, cheats: bool = True, script: str | 
 
 def changes(
     part: Part, folder: Path, data: Path, answer: str = "", unchanged: Outcome = Outcome.NOT_YET
-) -> Iterator[Trial]:
+) -> Iterator[Attempt]:
     """Try a part's change, with the right answer to its question, if it has one.
 
     `unchanged` is how the check of a script with nothing gained ends.
@@ -88,38 +88,39 @@ def changes(
     yield _try(part, script, "its solution", Outcome.DONE, data, folder, answer)
 
 
-def questions(part: Part, folder: Path, data: Path) -> Iterator[Trial]:
+def questions(part: Part, question: Question, folder: Path, data: Path) -> Iterator[Attempt]:
     """Try a part that asks a question, and perhaps for a change, too, in a folder of its own."""
     script = folder / part.script
-    script.write_text(with_profile(part.untouched.read_text(), part.profiled))
+    script.write_bytes(part.untouched.read_bytes())
     right, wrong = answers(part, script)
-    if not part.changes:
+    if not part.change:
         yield _silence(part, script)
-    if part.profiled or part.recorded:
+    if question.profiled or question.recorded:
         yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
-        if part.recorded == "py-spy --idle":
+        if question.recorded == "py-spy --idle":
             _profile(part, "py-spy", script, data)
             yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, "without --idle")
-        _profile(part, part.recorded, script, data)
+        _profile(part, question.recorded, script, data)
     yield _try(part, script, "a wrong answer", Outcome.NOT_YET, data, folder, wrong)
-    if part.changes:
+    if part.change:
         yield from changes(part, folder, data, right)
         return
     yield _try(part, script, "the right answer", Outcome.DONE, data, folder, right)
-    if part.profiled or part.recorded:
+    if question.profiled or question.recorded:
         script.write_text("\n" + script.read_text())
         yield _try(part, script, "a stale profile", Outcome.NOT_YET, data, folder, right, " is stale: ")
 
 
-def of_case(case: Case, folder: Path, data: Path, cheats: bool) -> Iterator[Trial]:
+def of_case(case: Case, folder: Path, data: Path, cheats: bool) -> Iterator[Attempt]:
     """Try one script of a part with many, in a folder of its own."""
     hints = len(case.hints)
-    yield Trial(f"{_name(case)} has {HINTS} hints", f"{hints} hints", hints == HINTS)
+    yield Attempt(f"{_name(case)} has {HINTS} hints", f"{hints} hints", hints == HINTS)
     folder.mkdir()
     script = folder / case.script
     script.write_bytes(case.untouched.read_bytes())
     right, wrong_line = answers(case, script)
-    other = next(cause for cause in case.causes if cause != case.cause)
+    assert case.question
+    other = next(cause for cause in case.question.causes if cause != case.cause)
     wrong_cause = right.replace(case.cause, other)
     yield _try(case, script, "a wrong line", Outcome.NOT_YET, data, folder, wrong_line, "line 1 is not the one")
     yield _try(case, script, "a wrong cause", Outcome.NOT_YET, data, folder, wrong_cause, f"is not {other}")
@@ -137,20 +138,20 @@ def _name(part: Part) -> str:
 
 def _try(
     part: Part, script: Path, name: str, expected: Outcome, data: Path, folder: Path, answer: str = "", says: str = ""
-) -> Trial:
-    ask = None if part.changes and not answer else lambda _: answer
+) -> Attempt:
+    ask = None if part.change and not answer else lambda _: answer
     verdict = checks.check(part, script, data, say=lambda _: None, ask=ask, state=State(folder))
     found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
     too_noisy = expected is Outcome.NOT_YET and verdict.outcome is Outcome.UNDECIDED and verdict.speed is not None
     passed = (verdict.outcome is expected or too_noisy) and any(says in reason for reason in verdict.reasons)
-    return Trial(f"{_name(part)}, {name}", found, passed)
+    return Attempt(f"{_name(part)}, {name}", found, passed)
 
 
-def _silence(part: Part, script: Path) -> Trial:
+def _silence(part: Part, script: Path) -> Attempt:
     """Check a part that asks a question without an answer, and without a terminal to ask at."""
     command = [*WORKSHOP, "check", part.name, "--script", str(script)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return Trial(f"{part.name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
+    return Attempt(f"{part.name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
 
 
 def _profile(part: Part, how: str, script: Path, data: Path) -> None:
@@ -170,7 +171,9 @@ def _profile(part: Part, how: str, script: Path, data: Path) -> None:
     config = ExperimentConfig(
         batch_size=4, max_epochs=1, image_size=64, max_items=12, dataset="stand-in", wasted_time=0.3
     ).to_source()
-    (script.parent / "config.py").write_text(f"{config}\nfrom workshop.bad_node import strike\nstrike(0.3)\n")
+    (script.parent / "config.py").write_text(
+        f"{config}\nfrom workshop.bad_node import slow_one_rank\nslow_one_rank(0.3)\n"
+    )
     arguments = [] if part.own_script else ["config.py", "--data", str(data.resolve())]
     subprocess.run(
         [sys.executable, "-m", *recorder, *start, *arguments],
@@ -181,25 +184,17 @@ def _profile(part: Part, how: str, script: Path, data: Path) -> None:
     )
 
 
-def with_profile(source: str, function: str) -> str:
-    """Return a script in which a function carries `@profile`."""
-    lines = source.splitlines()
-    for number, line in enumerate(lines):
-        if function and line.lstrip().startswith(f"def {function}(") and lines[number - 1].strip() != "@profile":
-            indent = line[: len(line) - len(line.lstrip())]
-            return "\n".join([*lines[:number], f"{indent}@profile", *lines[number:], ""])
-    return source
-
-
 def answers(part: Part, script: Path) -> tuple[str, str]:
     """Return the right answer to a part's question about a script, and a wrong one."""
     if part.ranks > 1:
-        struck = struck_rank(part.ranks, script.absolute().parent)
-        return str(struck), str((struck + 1) % part.ranks)
+        slow = chosen_rank(part.ranks, script.absolute().parent)
+        return str(slow), str((slow + 1) % part.ranks)
     if isinstance(part, Case):
         line = min(part.right_lines(script) or part.right_lines(part.untouched))
         return f"{line}:{part.cause}", f"1:{part.cause}"
     lines = [line.strip() for line in script.read_text().splitlines()]
+    assert part.question
     # An answer that is the source of a line stands for the number of that line.
-    right, wrong = (str(lines.index(each) + 1) if each in lines else each for each in (part.right, part.wrong))
+    right, wrong = part.question.right, part.question.wrong
+    right, wrong = (str(lines.index(each) + 1) if each in lines else each for each in (right, wrong))
     return right, wrong

@@ -23,21 +23,6 @@ FIRST = ("growing-steps", "slow-rank")
 OF_WORKERS = ("few-workers", "worker-contention", "worker-restarts", "large-batches")
 """The causes that a trial with another number of workers has shown."""
 
-TAUGHT_IN = {
-    "own-work": 2,
-    "few-workers": 3,
-    "worker-contention": 3,
-    "worker-restarts": 3,
-    "large-batches": 3,
-    "slow-collate": 4,
-    "slow-item": 5,
-    "pageable-copy": 6,
-    "device-sync": 8,
-    "tiny-operators": 9,
-    "slow-rank": 10,
-}
-"""The part of the workshop that teaches how to find and fix it."""
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -92,8 +77,6 @@ def finding(
     function = functions[-1] if functions else frame.name
     besides = besides or (1.0 if measured else BESIDES)
     gain = min(1.0 + besides * (gain - 1.0), max_gain, MAX_GAIN)
-    if part := TAUGHT_IN.get(cause):
-        words = f"{words} See part {part}."
     return Finding(
         cause, phase, frame.path, frame.line, function, process, ms_a_step, min(share, 1.0), gain, measured, words
     )

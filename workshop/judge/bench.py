@@ -1,6 +1,6 @@
 """The bench where scripts are judged: two of them run in turn, what they do is compared, and which is faster.
 
-A part's `check.py` says which steps are taken on a bench, and in which order.
+The check of a part says which steps are taken on a bench, and in which order.
 """
 
 import math

@@ -1,10 +1,10 @@
 """The parts of the workshop, a folder each: what a part teaches, its hints, and how it is checked.
 
-    part3/README.md     the lesson
-    part3/part.toml     the title, the hints, and what the check needs to know: see `Part`
-    part5/check.py      check(bench), for a part that asks for more than the same work in less time
-    part9/lattice.py    a script of the part's own, in the place of train.py
-    part11/cases/       many scripts, of which each participant gets another one: see `workshop.parts.case`
+    part3/README.md         the lesson
+    part3/part.toml         the title, the hints, and what the check needs to know: see `Part`
+    part5/cache_check.py    check(bench), for a part that asks for more than the same work in less time
+    part9/lattice.py        a script of the part's own, in the place of train.py
+    part11/cases/           many scripts, of which each participant gets another one: see `workshop.parts.case`
 
 Some parts ask for a change to the script; the solution is `solutions/<part>.py`. Others ask a question about it, and
 some do both. Nothing else knows of a part: a new one is a new folder, and a solution if there is something to change.
@@ -27,25 +27,29 @@ SOLUTIONS = FOLDER.parents[1] / "solutions"
 
 
 @dataclass(frozen=True)
-class Part:
-    """One part, as its `part.toml` describes it."""
+class ScriptChange:
+    """What a part asks to be changed: the table `[change]` of its `part.toml`."""
 
-    name: str
-    """The folder's name: "part3"."""
+    original: str = "part1"
+    """The script in `solutions/` that the part starts from and is measured against, without ".py"."""
 
-    folder: Path
-    title: str
-    hints: tuple[str, ...]
-    """The hints, from a nudge to nearly the answer."""
+    target: float = 1.0
+    """The speedup that is asked for; 1 where that is not the point."""
 
-    question: str = ""
-    """What the participant is asked; empty where there is only something to change."""
+    judged_by: str = ""
+    """A file in the part's folder whose `check(bench)` judges the change; empty for the same work in less time."""
 
-    answered_by: str = ""
+
+@dataclass(frozen=True)
+class Question:
+    """What a part asks to be found out: the table `[question]` of its `part.toml`."""
+
+    text: str
+    answered_by: str
     """How the answer is judged: a key of `course.answers.JUDGES`."""
 
     causes: tuple[str, ...] = ()
-    """The causes that an answer may name, for a part that asks for one."""
+    """The causes that an answer may name, if it names one."""
 
     profiled: str = ""
     """The function in whose line profile the answer is looked up."""
@@ -60,6 +64,25 @@ class Part:
     wrong: str = ""
     """A wrong answer."""
 
+
+@dataclass(frozen=True)
+class Part:
+    """One part, as its `part.toml` describes it; it has a change, a question or both."""
+
+    name: str
+    """The folder's name: "part3"."""
+
+    folder: Path
+    title: str
+    hints: tuple[str, ...]
+    """The hints, from a nudge to nearly the answer."""
+
+    teaches: tuple[str, ...] = ()
+    """What one learns to find and fix here: causes of `workshop measure`, and topics of `workshop trace`."""
+
+    change: ScriptChange | None = None
+    question: Question | None = None
+
     script: str = "train.py"
     """The file that is edited. One that is called otherwise lies in the part's folder."""
 
@@ -72,18 +95,7 @@ class Part:
     ranks: int = 1
     """The number of processes that the script is to train with, as torchrun starts them."""
 
-    original: str = "part1"
-    """The script in `solutions/` that this part starts from and is measured against, without ".py"."""
-
-    items: int = 39
-    """The least number of items in an epoch of the check. Of some of the 37 classes there are two, then."""
-
     batch_size: int = 4
-
-    target: float = 1.0
-    """How many times as fast as the original the participant's script must be; 1 where that is not the point."""
-
-    solutions: Path = SOLUTIONS
 
     @property
     def lesson(self) -> Path:
@@ -96,6 +108,11 @@ class Part:
         return self.name.removeprefix("part")
 
     @property
+    def solutions(self) -> Path:
+        """The folder of the solutions."""
+        return self.folder.parents[2] / SOLUTIONS.name
+
+    @property
     def solution(self) -> Path:
         """The script that passes the check; there is no such file for a part that only asks a question."""
         return self.solutions / f"{self.name}.py"
@@ -104,11 +121,6 @@ class Part:
     def solution_name(self) -> str:
         """What the solution is called in the text of a comparison."""
         return f"solutions/{self.name}.py"
-
-    @property
-    def changes(self) -> bool:
-        """Whether the part asks for a change to the script."""
-        return self.solution.is_file() and self.solution != self.untouched
 
     @property
     def own_script(self) -> bool:
@@ -123,7 +135,8 @@ class Part:
     @property
     def original_script(self) -> Path:
         """The script that the participant's is measured against."""
-        return self.folder / self.script if self.own_script else self.solutions / f"{self.original}.py"
+        change = self.change or ScriptChange()
+        return self.folder / self.script if self.own_script else self.solutions / f"{change.original}.py"
 
     @property
     def beginning(self) -> Path:
@@ -136,30 +149,40 @@ class Part:
         return self.folder / self.script if self.own_script else self.solutions / "part1.py"
 
     def check(self, bench: Any) -> "Verdict":
-        """Judge the change on a bench that has both scripts ready, by the part's check.py if there is one."""
-        own = self.folder / "check.py"
-        return runpy.run_path(str(own))["check"](bench) if own.is_file() else bench.judge()
+        """Judge the change, on a bench that has both scripts ready."""
+        judged_by = self.change and self.change.judged_by
+        return runpy.run_path(str(self.folder / judged_by))["check"](bench) if judged_by else bench.judge()
 
 
-def all_parts(folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> list[Part]:
+def all_parts(folder: Path = FOLDER) -> list[Part]:
     """Return every part in a folder, in the order of their names' numbers."""
     parts = []
     for path in folder.glob("*/part.toml"):
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-        values["hints"] = tuple(hint.strip() for hint in values["hints"])
-        for name in ("arguments", "causes"):
-            values[name] = tuple(values.get(name, ()))
-        parts.append(Part(name=path.parent.name, folder=path.parent, solutions=solutions, **values))
+        values = read_toml(path)
+        for name, kind in (("change", ScriptChange), ("question", Question)):
+            if name in values:
+                values[name] = kind(**_with_tuples(values[name]))
+        parts.append(Part(name=path.parent.name, folder=path.parent, **values))
     return sorted(parts, key=lambda part: (len(part.name), part.name))
 
 
-def find_part(name: str, folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> Part:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what describes a part or a case, with tuples for lists."""
+    values = _with_tuples(tomllib.loads(path.read_text(encoding="utf-8")))
+    return values | {"hints": tuple(hint.strip() for hint in values["hints"])}
+
+
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def find_part(name: str, folder: Path = FOLDER) -> Part:
     """Return the part of that name, or of that number.
 
     Raises:
         WorkshopError: there is no such part.
     """
-    parts = all_parts(folder, solutions)
+    parts = all_parts(folder)
     for part in parts:
         if name in (part.name, part.number):
             return part
@@ -167,3 +190,11 @@ def find_part(name: str, folder: Path = FOLDER, solutions: Path = SOLUTIONS) -> 
     close = difflib.get_close_matches(name, names, n=1)
     says = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
     raise WorkshopError(f"there is no part {name!r}; {says}")
+
+
+def taught_in(topic: str) -> str:
+    """Return the parts that teach a cause or a topic, such as "part 3" or "parts 3 to 5"; "" if none does."""
+    numbers = [part.number for part in all_parts() if topic in part.teaches]
+    if len(numbers) < 2:
+        return f"part {numbers[0]}" if numbers else ""
+    return f"parts {numbers[0]} to {numbers[-1]}"

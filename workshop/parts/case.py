@@ -1,23 +1,21 @@
 """A case: one of the many scripts of a part in which each participant gets another one.
 
     part11/cases/whale_calls/whale_calls.py   the script as it is handed out, with one fault
-    part11/cases/whale_calls/fixed.py        the same work without the fault
-    part11/cases/whale_calls/case.toml        the fault, the hints and what is said in the end: see `Case`
+    part11/cases/whale_calls/case.toml        the fault, its fix, the hints and what is said in the end: see `Case`
 
 Nothing else knows of a case: a new one is a new folder.
 """
 
-import random
 import runpy
-import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+import tempfile
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Verdict
-from workshop.parts import Part, find_part
+from workshop.parts import Part, find_part, read_toml
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Case(Part):
     """The folder's name, and that of the script without ".py"."""
 
     cause: str = ""
-    """The right one of the part's `causes`."""
+    """The right one of the question's `causes`."""
 
     lines: tuple[str, ...] = ()
     """Pieces of text; a line of the script that has one of them is a right answer."""
@@ -51,15 +49,24 @@ class Case(Part):
     explanation: str = ""
     """What the fault was, how one sees it, and where one meets it; shown in the end."""
 
-    @property
-    def home(self) -> Path:
-        """The folder of this case."""
-        return self.cases / self.case
+    fix: tuple[tuple[str, str], ...] = ()
+    """Pieces of the script, each of which it has once, and what stands in their place without the fault."""
 
-    @property
+    @cached_property
     def solution(self) -> Path:
-        """The script without the fault."""
-        return self.home / "fixed.py"
+        """The script without the fault, in a temporary folder.
+
+        Raises:
+            WorkshopError: a piece that the fix replaces is not in the script, or more than once.
+        """
+        source = self.untouched.read_text(encoding="utf-8")
+        for old, new in self.fix:
+            if source.count(old) != 1:
+                raise WorkshopError(f"{self.script} has this {source.count(old)} times, and not once:\n{old}")
+            source = source.replace(old, new)
+        path = Path(_temporary_folder().name, f"{self.case}_fixed.py")
+        path.write_text(source, encoding="utf-8")
+        return path
 
     @property
     def solution_name(self) -> str:
@@ -69,7 +76,7 @@ class Case(Part):
     @property
     def untouched(self) -> Path:
         """The script as it is handed out."""
-        return self.home / self.script
+        return self.cases / self.case / self.script
 
     @property
     def beginning(self) -> Path:
@@ -88,11 +95,12 @@ class Case(Part):
 
     def check(self, bench: Any) -> Verdict:
         """Judge the change on a bench that has the participant's script and the fixed one ready."""
-        verdict: Verdict = runpy.run_path(str(self.folder / "check.py"))["check"](bench, self)
+        assert self.change
+        verdict: Verdict = runpy.run_path(str(self.folder / self.change.judged_by))["check"](bench, self)
         return verdict
 
 
-def names(part: Part) -> list[str]:
+def case_names(part: Part) -> list[str]:
     """Return the names of a part's cases, sorted; none for a part in which all get the same script."""
     return sorted(path.parent.name for path in part.cases.glob("*/case.toml"))
 
@@ -105,21 +113,18 @@ def find_case(part: Part, name: str) -> Case:
     """
     path = part.cases / name / "case.toml"
     if not path.is_file():
-        raise WorkshopError(f"{part.name} has no script {name!r}; there are {', '.join(names(part))}")
+        raise WorkshopError(f"{part.name} has no script {name!r}; there are {', '.join(case_names(part))}")
     if isinstance(part, Case):
-        part = find_part(part.name, part.folder.parent, part.solutions)
-    values: dict[str, Any] = {field.name: getattr(part, field.name) for field in fields(part)}
-    values |= {"case": name, "script": f"{name}.py"} | tomllib.loads(path.read_text(encoding="utf-8"))
-    values["question"] = f"{part.question} The causes are {', '.join(part.causes)}."
-    values["hints"] = tuple(hint.strip() for hint in values["hints"])
-    for each in ("lines", "prints", "writes"):
-        values[each] = tuple(values.get(each, ()))
+        part = find_part(part.name, part.folder.parent)
+    assert part.question
+    text = f"{part.question.text} The causes are {', '.join(part.question.causes)}."
+    values = vars(part) | read_toml(path) | {"case": name, "script": f"{name}.py"}
+    values["question"] = replace(part.question, text=text)
+    values["fix"] = tuple((each["old"], each["new"]) for each in values["fix"])
     return Case(**values)
 
 
-def in_order_of(seed: int, of: Sequence[str]) -> list[str]:
-    """Return names in the order that belongs to a seed: seed 1 begins with the first, seed 2 with the second."""
-    first = of[(seed - 1) % len(of)]
-    others = [name for name in of if name != first]
-    random.Random(seed).shuffle(others)
-    return [first, *others]
+@cache
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that is deleted when this process ends."""
+    return tempfile.TemporaryDirectory(prefix="workshop-fixed-")

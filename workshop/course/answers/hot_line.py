@@ -5,7 +5,7 @@ from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
-from workshop.course.answers.question import AS_HOT, Question
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, recorded_lines
 from workshop.profiles.line_profile import Function
@@ -13,27 +13,27 @@ from workshop.profiles.stacks import Recording
 from workshop.recording.py_spy import FOLDER
 
 
-def judge_profiled(question: Question) -> Verdict:
+def judge_profiled(check: AnswerCheck) -> Verdict:
     """Ask for the line in which the part's function spends its time."""
-    script, name = question.script, question.part.profiled
+    script, name = check.script, check.question.profiled
     path = newest_profile(script)
-    of_all = f"workshop record lines -- {question.command}"
-    run_again = of_all if question.part.recorded else f"kernprof -lv {question.command}"
+    of_all = f"workshop record lines -- {check.command}"
+    run_again = of_all if check.question.recorded else f"kernprof -lv {check.command}"
     if path is None:
-        return question.not_yet(f"there is no {script.name}.lprof here", run_again)
+        return check.not_yet(f"there is no {script.name}.lprof here", run_again)
     profile = line_profile.read(path)
     function = profile.find(script, name)
     if function is None:
         others = {each.file.resolve() for each in profile.functions} - {script.resolve()}
         of = f"; it was taken of {min(others)}" if others else ""
-        return question.not_yet(f"{path.name} does not cover {name} of {script}{of}", of_all)
+        return check.not_yet(f"{path.name} does not cover {name} of {script}{of}", of_all)
     main = profile.find(script, "main")
     if stale := line_profile.why_stale(profile, function, script, ran_s=main.seconds if main else 0.0):
-        return question.not_yet(f"the profile is stale: {stale}", run_again)
+        return check.not_yet(f"the profile is stale: {stale}", run_again)
     if function.hottest is None:
         never = f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it"
-        return question.not_yet(never, of_all)
-    return _judge_line(question, function, "did not run in")
+        return check.not_yet(never, of_all)
+    return _judge_line(check, function, "did not run in")
 
 
 def newest_profile(script: Path) -> Path | None:
@@ -48,64 +48,64 @@ def newest_profile(script: Path) -> Path | None:
     return beside if beside.is_file() else None
 
 
-def judge_recorded(question: Question) -> Verdict:
+def judge_recorded(check: AnswerCheck) -> Verdict:
     """Ask for the line of the script that was seen most often, and look into its newest recording."""
-    part, script = question.part, question.script
-    record = f"workshop record {part.recorded} -- python {question.command}"
-    found = next(_recordings(question), None)
+    recorder, script = check.question.recorded, check.script
+    record = f"workshop record {recorder} -- python {check.command}"
+    found = next(_recordings(check), None)
     if found is None:
-        where = question.recording or f"{FOLDER.rstrip('/')} here; if it is elsewhere, say --recording FOLDER"
-        return question.not_yet(f"there is no recording of {script.name} in {where}", record)
+        where = check.recording or f"{FOLDER.rstrip('/')} here; if it is elsewhere, say --recording FOLDER"
+        return check.not_yet(f"there is no recording of {script.name} in {where}", record)
     path, recording = found
     if stale := recorded_lines.why_stale(path, recording, script):
-        return question.not_yet(f"the recording is stale: {stale}", record)
-    if "--idle" in part.recorded and not recorded_lines.shows_waiting(recording, script):
-        return question.not_yet(f"hardly anything waits in {path.name}: it was recorded without --idle", record)
-    return _judge_recorded_line(question, path, recording, script)
+        return check.not_yet(f"the recording is stale: {stale}", record)
+    if "--idle" in recorder and not recorded_lines.shows_waiting(recording, script):
+        return check.not_yet(f"hardly anything waits in {path.name}: it was recorded without --idle", record)
+    return _judge_recorded_line(check, path, recording, script)
 
 
-def judge_untouched(question: Question) -> Verdict:
+def judge_untouched(check: AnswerCheck) -> Verdict:
     """Ask for the line of the untouched script that was seen most often, whatever the script is now."""
-    part, script, untouched = question.part, question.script, question.part.untouched
+    part, script, untouched = check.part, check.script, check.part.untouched
     changed = script.read_bytes() != untouched.read_bytes()
-    for path, recording in _recordings(question):
+    for path, recording in _recordings(check):
         if changed and path.stat().st_mtime > script.stat().st_mtime:
             continue  # it may well be of the script as it is now, with no line moved
         if not recorded_lines.why_of_another_script(path, recording, untouched):
-            return _judge_recorded_line(question, path, recording, untouched)
+            return _judge_recorded_line(check, path, recording, untouched)
     missing = f"there is no recording of {script.name} as it first came"
-    record = f"workshop reset {part.name}\nworkshop record {part.recorded} -- python {question.command}"
-    return question.not_yet(missing, record)
+    record = f"workshop reset {part.name}\nworkshop record {check.question.recorded} -- python {check.command}"
+    return check.not_yet(missing, record)
 
 
-def _recordings(question: Question) -> Iterator[tuple[Path, Recording]]:
+def _recordings(check: AnswerCheck) -> Iterator[tuple[Path, Recording]]:
     """Yield the recordings of the script where they were said to be, or else in the usual folders; the newest first."""
-    folders = [question.recording] if question.recording else [Path.cwd() / FOLDER, question.script.parent / FOLDER]
-    return recorded_lines.recordings_of(folders, question.script)
+    folders = [check.recording] if check.recording else [Path.cwd() / FOLDER, check.script.parent / FOLDER]
+    return recorded_lines.recordings_of(folders, check.script)
 
 
-def _judge_recorded_line(question: Question, path: Path, recording: Recording, script: Path) -> Verdict:
+def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, script: Path) -> Verdict:
     function = recorded_lines.as_function(recording, script)
     # A sampling profiler may miss a line that ran.
     name = f"the lines of {script.name} that {path.name} has"
-    return _judge_line(question, replace(function, name=name), "is not one of")
+    return _judge_line(check, replace(function, name=name), "is not one of")
 
 
-def _judge_line(question: Question, function: Function, absent: str) -> Verdict:
+def _judge_line(check: AnswerCheck, function: Function, absent: str) -> Verdict:
     """Ask for the number of the hottest line of a function, and judge it.
 
     Args:
-        question: what is asked.
+        check: what is asked.
         function: the lines, with their times; at least one took time.
         absent: what is said of a line that is not among them.
     """
-    number, hottest = int(question.answer()), function.hottest
+    number, hottest = int(check.answer()), function.hottest
     assert hottest
     if number not in {line.number for line in function.lines}:
-        return question.not_yet(f"line {number} {absent} {function.name}")
+        return check.not_yet(f"line {number} {absent} {function.name}")
     share = function.share(number)
     source = getline(str(function.file), number).strip()
     says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
-    if share >= AS_HOT * function.share(hottest.number):
-        return question.verdict(Outcome.DONE, says)
-    return question.not_yet(f"{says}; another line takes more")
+    if share >= MIN_OF_HOTTEST * function.share(hottest.number):
+        return check.verdict(Outcome.DONE, says)
+    return check.not_yet(f"{says}; another line takes more")

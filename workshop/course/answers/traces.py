@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.answers.question import AS_HOT, Question
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import TRACED
 from workshop.recording.output_paths import TRACES
@@ -14,33 +14,33 @@ MIN_BEHIND = 0.1
 """A rank is slow if it works longer than the quickest one by at least this share of a step."""
 
 
-def judge_phase(question: Question) -> Verdict:
+def judge_phase(check: AnswerCheck) -> Verdict:
     """Ask which phase takes most of a step, and look into the newest trace of the script."""
-    script = question.script
-    record = f"workshop record torch --stop -- {question.command}"
-    trace = next((trace for trace in map(read, _newest_first(question)) if trace.script == script.name), None)
+    script = check.script
+    record = f"workshop record torch --stop -- {check.command}"
+    trace = next((trace for trace in map(read, _newest_first(check)) if trace.script == script.name), None)
     if trace is None:
-        return question.not_yet(f"there is no trace of {script.name} in {_where(question)}", record)
+        return check.not_yet(f"there is no trace of {script.name} in {_where(check)}", record)
     path, steps = trace.path, traced_steps(trace)
     if script.stat().st_mtime > path.stat().st_mtime:
-        return question.not_yet(f"the trace is stale: {script.name} was saved after {path.name} was written", record)
+        return check.not_yet(f"the trace is stale: {script.name} was saved after {path.name} was written", record)
     if not steps:
-        return question.not_yet(f"there is no step in {path.name}", record)
+        return check.not_yet(f"there is no step in {path.name}", record)
     phases = {phase.short: phase for phase in TRACED}
-    phase = phases[question.answer(*phases)]
+    phase = phases[check.answer(*phases)]
     whole = sum(step.end - step.start for step in steps)
     shares = {str(phase): sum(step.phases[phase] for step in steps) / whole for phase in TRACED}
     says = f"{phase} takes {shares[phase]:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
-    if shares[phase] >= AS_HOT * max(shares.values()):
-        return replace(question.verdict(Outcome.DONE, says), shares=shares)
-    return question.not_yet(f"{says}; another phase takes more")
+    if shares[phase] >= MIN_OF_HOTTEST * max(shares.values()):
+        return replace(check.verdict(Outcome.DONE, says), shares=shares)
+    return check.not_yet(f"{says}; another phase takes more")
 
 
-def judge_slow_rank(question: Question) -> Verdict:
+def judge_slow_rank(check: AnswerCheck) -> Verdict:
     """Ask which rank is slower than the others, and look into the newest traces of several ranks."""
-    part, script = question.part, question.script
-    missing = f"there is no trace of {script.name} on {part.ranks} ranks in {_where(question)}"
-    for folder in dict.fromkeys(path.parent for path in _newest_first(question)):
+    part, script = check.part, check.script
+    missing = f"there is no trace of {script.name} on {part.ranks} ranks in {_where(check)}"
+    for folder in dict.fromkeys(path.parent for path in _newest_first(check)):
         traces = load([folder])
         if len(traces) < part.ranks or {trace.script for trace in traces.values()} != {script.name}:
             continue
@@ -53,23 +53,23 @@ def judge_slow_rank(question: Question) -> Verdict:
             found = f"no rank in {folder.name} is much slower than the others ({behind:.0%} of a step)"
             missing = f"{found}: record with configs/bad_node_config.py, when the machine is quiet"
             continue
-        answer = question.answer(*sorted(str(row["rank"]) for row in table))
+        answer = check.answer(*sorted(str(row["rank"]) for row in table))
         row = next(row for row in table if str(row["rank"]) == answer)
         says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
         if row is table[0]:
-            return question.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
-        return question.not_yet(f"{says}; another one works more, and this one waits for it")
-    return question.not_yet(missing, f"workshop show {part.name}")
+            return check.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
+        return check.not_yet(f"{says}; another one works more, and this one waits for it")
+    return check.not_yet(missing, f"workshop show {part.name}")
 
 
-def _newest_first(question: Question) -> list[Path]:
+def _newest_first(check: AnswerCheck) -> list[Path]:
     """Return the traces where they were said to be, or else in folders called prof, prof-2, ..."""
-    here = {folder.resolve() for folder in (Path.cwd(), question.script.parent)}
+    here = {folder.resolve() for folder in (Path.cwd(), check.script.parent)}
     usual = [each for folder in here for each in folder.glob("prof*") if each.is_dir()]
-    places = [question.recording] if question.recording else usual
+    places = [check.recording] if check.recording else usual
     paths = [path for place in places for path in (place.glob(TRACES) if place.is_dir() else [place])]
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
-def _where(question: Question) -> str:
-    return str(question.recording or "prof, prof-2, ... here; if it is in another folder, say --recording FOLDER")
+def _where(check: AnswerCheck) -> str:
+    return str(check.recording or "prof, prof-2, ... here; if it is in another folder, say --recording FOLDER")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import psutil
 from nvitop import ResourceMetricCollector
 
-from workshop.course.answers.question import Question
+from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import Phase
 from workshop.processes.machine import core_quota, gpus, usable_cores
@@ -21,10 +21,10 @@ RUN_CPU, ALL_CPU, GPU, DATA_WAIT = "CPU, this run", "CPU, all programs", "GPU", 
 """The names of the shares that the answer is judged by."""
 
 
-def judge_busiest(question: Question) -> Verdict:
+def judge_busiest(check: AnswerCheck) -> Verdict:
     """Ask which resource is busy most of the time, and then watch the script."""
-    answer = question.answer("cpu", "gpu", "none")
-    shares = watch(question)
+    answer = check.answer("cpu", "gpu", "none")
+    shares = watch(check)
     busy = {name: shares[share] for name, share in (("cpu", RUN_CPU), ("gpu", GPU)) if share in shares}
     busiest = max(busy, key=lambda name: busy[name])
     right = ({busiest} if busy[busiest] > IDLE else set()) | ({"none"} if busy[busiest] < BUSY else set())
@@ -35,20 +35,20 @@ def judge_busiest(question: Question) -> Verdict:
         says += f"; with other programs, they were busy for {shares[ALL_CPU]:.0%}"
     waits = f"for {shares[DATA_WAIT]:.0%} of the time the training loop waited for data"
     if answer in right:
-        verdict = question.verdict(Outcome.DONE, says, waits)
+        verdict = check.verdict(Outcome.DONE, says, waits)
     else:
-        verdict = question.verdict(Outcome.NOT_YET, f"{answer!r} is not what was measured: {says}", waits)
+        verdict = check.verdict(Outcome.NOT_YET, f"{answer!r} is not what was measured: {says}", waits)
     return replace(verdict, shares=shares)
 
 
-def watch(question: Question) -> dict[str, float]:
+def watch(check: AnswerCheck) -> dict[str, float]:
     """Let the script train for a few epochs, and return how busy it keeps what, from 0 to 1; no GPU if there is none.
 
     Raises:
         ScriptError: it broke.
     """
-    question.say("watching your script for a few steps")
-    with question.run(question.script) as script:
+    check.say("watching your script for a few steps")
+    with check.run(check.script) as script:
         script.epoch()
         assert script.process
         pid = script.process.pid

@@ -20,7 +20,7 @@ WORDS = 624
 """The Mersenne Twister makes so many words of 32 bits at a time."""
 
 
-def too_few(ledger: Ledger) -> Iterator[str]:
+def too_few_draws(ledger: Ledger) -> Iterator[str]:
     """Yield what is wrong if fewer numbers are drawn between steps than the links of the steps have dimensions.
 
     Two steps may be drawn ahead. The later half of the steps is looked at by itself as well, because what is prepared

@@ -10,7 +10,7 @@ from workshop.judge.bench import PREPARATION, Bench
 from workshop.judge.ledger import Ledger
 from workshop.judge.signatures import values_of
 from workshop.judge.verdict import Verdict
-from workshop.parts.part9.draws import too_few
+from workshop.parts.part9.draws import too_few_draws
 from workshop.parts.part9.haar import complaints
 
 
@@ -19,7 +19,7 @@ def check(bench: Bench) -> Verdict:
 
     On a CPU drawing links is not what takes the time, so it is raced by itself; on a GPU the whole step is.
     """
-    bench.also = lambda samples: links_are_haar(bench, samples)
+    bench.also = lambda samples: wrong_links(bench, samples)
     bench.start()
     if refused := bench.refusal():
         return refused
@@ -29,7 +29,7 @@ def check(bench: Bench) -> Verdict:
     return bench.race("on a CPU the whole step is hardly faster: drawing is not what takes its time")
 
 
-def links_are_haar(bench: Bench, samples: Sequence[Path]) -> Iterator[str]:
+def wrong_links(bench: Bench, samples: Sequence[Path]) -> Iterator[str]:
     """Yield what is wrong with the links that entered the model: all of `samples`, a few values of other steps."""
     ours, theirs = (Ledger.of(script.folder).forwards for script in (bench.original, bench.candidate))
     if not theirs:
@@ -38,7 +38,7 @@ def links_are_haar(bench: Bench, samples: Sequence[Path]) -> Iterator[str]:
         yield f"the model runs on {theirs[0].device}, the untouched script's on {ours[0].device}"
     yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])
     if ours[0].device == "cpu":
-        yield from too_few(Ledger.of(bench.candidate.folder))
+        yield from too_few_draws(Ledger.of(bench.candidate.folder))
     fields = np.concatenate([values_of(forward.pictures) for forward in theirs])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
         yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"

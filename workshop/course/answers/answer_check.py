@@ -1,4 +1,4 @@
-"""A part's question about a script, put to the participant."""
+"""The check of an answer: a part's question about a script is put to the participant, and judged."""
 
 import re
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.parts import Part
+from workshop.parts import Part, Question
 from workshop.processes.script import Say
 
-AS_HOT = 0.9
+MIN_OF_HOTTEST = 0.9
 """A line, or a phase, that takes this share of the hottest one's time is as good an answer."""
 
 Ask = Callable[[str], str]
@@ -20,10 +20,11 @@ Ask = Callable[[str], str]
 
 
 @dataclass
-class Question:
+class AnswerCheck:
     """One check of an answer."""
 
     part: Part
+    question: Question
     script: Path
     """The participant's script."""
     ask: Ask | None
@@ -63,8 +64,8 @@ class Question:
             WorkshopError: it does not match, and there is nobody to ask again.
         """
         if self.ask is None:
-            raise WorkshopError(f"{self.part.name} asks a question: {self.part.question}")
-        self.answered = self.ask(self.part.question).strip().lower()
+            raise WorkshopError(f"{self.part.name} asks a question: {self.question.text}")
+        self.answered = self.ask(self.question.text).strip().lower()
         while not (match := re.fullmatch(pattern, self.answered)):
             self.answered = self.ask(f"{self.answered!r} is no answer to this; {expected}").strip().lower()
         return match

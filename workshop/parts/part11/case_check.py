@@ -17,12 +17,12 @@ def check(bench: Bench, case: Case) -> Verdict:
     verdict = bench.judge()
     if verdict.outcome is not Outcome.DONE:
         return verdict
-    if refused := other_work(bench.subject, list(left_out(bench, case))):
+    if refused := other_work(bench.subject, list(missing_results(bench, case))):
         return refused
-    return replace(verdict, reasons=(gained(bench, case), *verdict.reasons), next="")
+    return replace(verdict, reasons=(speedup(bench, case), *verdict.reasons), next="")
 
 
-def left_out(bench: Bench, case: Case) -> Iterator[str]:
+def missing_results(bench: Bench, case: Case) -> Iterator[str]:
     """Yield the results that the candidate does not leave, after more than a hundred steps."""
     printed = bench.candidate.output.text()
     for text in case.prints:
@@ -33,12 +33,12 @@ def left_out(bench: Bench, case: Case) -> Iterator[str]:
             yield f"in more than a hundred steps it has not written {name}, which the script wrote as it came"
 
 
-def gained(bench: Bench, case: Case) -> str:
+def speedup(bench: Bench, case: Case) -> str:
     """Time some steps of the script as it came, and of the candidate, and return what was gained, in a sentence."""
     bench.say(f"timing {case.script} as it came")
     with bench.contest.script(case.untouched) as untouched:
         pairs = [(untouched.epoch().seconds, bench.candidate.epoch().seconds) for _ in range(EPOCHS)]
     before_s, after_s = map(median, zip(*pairs, strict=True))
     first = "the first " if case.cause == "growing-steps" else ""  # of which the later ones take longer still
-    steps = f"{first}{bench.steps} steps took {before_s:.2f} s as it came, and take {after_s:.2f} s now"
-    return f"{before_s / after_s:.1f} times as fast as it came: {steps}"
+    steps = f"{first}{bench.steps} steps took {before_s:.2f} s, and take {after_s:.2f} s now"
+    return f"Speedup {before_s / after_s:.1f}x over the script as it came: {steps}"
