@@ -60,7 +60,7 @@ def test_no_sample_is_lost(drawn: list[tuple[list[str], int]]) -> None:
         py_spy_report.leaves(read, "c.py"),
         py_spy_report.leaves(read, "c.py", aggregate=False),
         py_spy_report.leaves(read, "c.py", modules=True),
-        py_spy_report.leaves(read, "c.py", is_own=CodeOrigins(read).is_own),
+        py_spy_report.leaves(read, "c.py", is_user_code=CodeOrigins(read).is_user_code),
     ):
         assert sum(row.samples for row in table.rows) == table.samples
         assert table.samples + table.left_out == read.samples == sum(n for _, n in drawn)
@@ -92,7 +92,7 @@ def test_own_code_answers_for_what_it_calls() -> None:
             "_bootstrap (threading.py:3);wait (threading.py:30) 1\n",
         ]
     )
-    table = py_spy_report.leaves(read, "train.py", is_own=CodeOrigins(read).is_own)
+    table = py_spy_report.leaves(read, "train.py", is_user_code=CodeOrigins(read).is_user_code)
     found = [(row.as_dict()["path"], row.as_dict()["line"], row.samples) for row in table.rows]
     assert found == [("models/net.py", 7, 6), ("train.py", 6, 3), ("Not Found", -1, 1)]
 

@@ -67,9 +67,9 @@ def lines(
     apart = len(profile.processes) > 1 if html else by == "process"
     tables = line_tables.tables(profile, together=bool(html) or not apart, by_process=apart, name=function)
     if html:
-        from workshop import listing
+        from workshop.pages import line_page
 
-        write_file(html, listing.page(profile, tables, whole=function is None))
+        write_file(html, line_page.page(profile, tables, whole=function is None))
         print(f"{html} shows {profile.path}. Open it in a browser.")
     elif as_json:
         print_json(**line_tables.as_dict(profile, tables))

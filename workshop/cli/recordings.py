@@ -82,8 +82,8 @@ def report(
 
     def table_of(group: Recording) -> ReportTable:
         if own:  # the body of the script is one's own code, too
-            is_own = CodeOrigins(recording, library).is_own
-            return py_spy_report.leaves(group, library, modules=True, is_own=is_own)
+            is_user_code = CodeOrigins(recording, library).is_user_code
+            return py_spy_report.leaves(group, library, modules=True, is_user_code=is_user_code)
         if total:
             return py_spy_report.totals(group, library, modules, is_script)
         return py_spy_report.leaves(group, library, aggregate, modules, is_script=is_script)
@@ -124,11 +124,11 @@ def flamegraph(
     that only wait, are folded; one click brings them back (an SVG leaves them out). With --diff, red is what got slower
     since BEFORE, and blue what got faster.
     """
-    from workshop import flamegraph as drawing
+    from workshop.pages import flame_page
 
     recording = _read(files, file, library=library)
     before = recorded_runs.read(diff) if diff else None
-    write_file(output, drawing.draw(output, recording, before, library or script_of(recording)))
+    write_file(output, flame_page.draw(output, recording, before, library or script_of(recording)))
     for note in [*recording.notes, *(before.notes if before else [])]:
         say(note)
     print(f"{output} shows {recording.samples} samples. Open it in a browser.")

@@ -51,8 +51,8 @@ def measure(
     from workshop.diagnosis.diagnosis import diagnose
     from workshop.diagnosis.measuring import measure as measure_script
     from workshop.judge.verdict import Outcome, broken
+    from workshop.pages.measurement_page import page
     from workshop.processes.script import ScriptError
-    from workshop.report.page import page
 
     for option in {"--save", "--against", "--html", "--seconds", "--no-headroom"}.intersection(arguments or []):
         say(f"{option} stands behind {script}, so it goes to the script; options of this command come before it")

@@ -131,7 +131,7 @@ def _print(traces: "Traces", only: str | None, hta: bool, as_json: bool, as_csv:
     else:
         found, costs = tables(traces, only), [] if only else findings(traces)
         if html:
-            from workshop.timeline.page import page
+            from workshop.pages.trace_page import page
 
             write_file(html, page(traces, found, costs))
             print(f"{html} shows {len(traces)} trace{'s' * (len(traces) != 1)}. Open it in a browser.")

@@ -31,7 +31,7 @@ def print_difference(
     traces = read_traces([before]), read_traces([after])
     found = compare(*traces)
     if html:
-        from workshop.timeline.difference_page import page
+        from workshop.pages.trace_difference_page import page
 
         write_file(html, page(*traces, found))
         print(f"{html} shows what changed. Open it in a browser.")

@@ -62,7 +62,7 @@ def leaves(
     library: str,
     aggregate: bool = True,
     modules: bool = False,
-    is_own: Callable[[Frame], bool] | None = None,
+    is_user_code: Callable[[Frame], bool] | None = None,
     is_script: bool = False,
 ) -> ReportTable:
     """Return self times: each sample counts for the leaf frame of its stack.
@@ -72,8 +72,8 @@ def leaves(
         library: the text that the path of a library function contains.
         aggregate: whether stacks with equal columns make one row; otherwise each stack has a row.
         modules: whether frames of module bodies are shown.
-        is_own: tells frames of the user's code; the leaf is then the innermost of these, and stacks without one are a
-            row of their own. None counts all frames.
+        is_user_code: tells frames of the user's code; the leaf is then the innermost of these, and stacks without one
+            are a row of their own. None counts all frames.
         is_script: whether the library is the script: its body is named where no function of it has led to the leaf.
     """
     found = []
@@ -82,8 +82,8 @@ def leaves(
         innermost = leaf = next(shown, None)
         if innermost is None:
             continue
-        if is_own and not is_own(innermost):
-            leaf = next(filter(is_own, shown), None)
+        if is_user_code and not is_user_code(innermost):
+            leaf = next(filter(is_user_code, shown), None)
         of_library = _library_frame(stack.frames, library, modules)
         if is_script and not of_library:
             of_library = _library_frame(stack.frames, library, modules=True)

@@ -9,9 +9,9 @@ from conftest import Run
 from made_traces import a_step, launched, write
 from playwright.sync_api import Browser, Page
 
+from workshop.pages.trace_difference_page import page as draw
 from workshop.profiles.traces import load
 from workshop.profiles.traces.comparison.difference import compare
-from workshop.timeline.difference_page import page as draw
 
 LONG = "</script><b>odd" + "_and_so_on" * 20
 

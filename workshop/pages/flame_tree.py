@@ -14,7 +14,7 @@ from workshop.profiles.stacks import Frame, Recording, Stack
 class Kind(StrEnum):
     """The kinds of nodes, each with a colour."""
 
-    OWN = "own"
+    USER = "user"
     LIBRARY = "library"
     NATIVE = "native"
     WORKER = "worker"
