@@ -20,7 +20,7 @@ LAYERS = [
     {"line_counts"},
     {"probe"},
     {"pets"},
-    {"bad_node", "device", "experiment"},
+    {"bad_node", "device", "experiment", "noise"},
     {"errors"},
 ]
 """Each layer may import those below it; packages of the same layer do not import each other."""

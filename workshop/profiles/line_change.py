@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from workshop import noise
 from workshop.errors import WorkshopError
-from workshop.profiles import welch
 from workshop.profiles.line_match import match
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import source_of
@@ -17,9 +17,6 @@ from workshop.profiles.statements import Row, Source
 
 NO_SOURCE = Source(None)
 NO_ROW = Row(0, 0, "", 0, 0.0, 0.0)
-
-ERROR_RATE = 0.05
-"""The chance that, in two sets of runs of the same script, any row is taken for a change."""
 
 
 @dataclass(frozen=True)
@@ -277,9 +274,9 @@ def _function_change(pairs: Sequence[Pair], rows: int) -> FunctionChange:
     for kind, one, other in pairs:
         old, new = _own_times(one, inside), _own_times(other, inside_after)
         old, new = old or [0.0] * len(new), new or [0.0] * len(old)
-        noise = _is_noise(old, new, rows)
         row, new_row = one.row if one else None, other.row if other else None
-        changes.append(RowChange(kind, row, new_row, mean(old), mean(new), noise))
+        is_noise = bool(noise.change(old, new).is_noise(rows))
+        changes.append(RowChange(kind, row, new_row, mean(old), mean(new), is_noise))
     changes.sort(key=lambda change: (change.after or change.before or NO_ROW).first)
     return FunctionChange(before, after, changes)
 
@@ -307,12 +304,3 @@ def _calls_inside(timed: Sequence[_Timed], functions: Sequence[Function]) -> dic
             known = found.get(callers[0], [0.0] * len(together))
             found[callers[0]] = [one + other for one, other in zip(known, together, strict=True)]
     return found
-
-
-def _is_noise(before: Sequence[float], after: Sequence[float], rows: int) -> bool:
-    """Return whether the difference of two means is no proof of a change, by Welch's test with Bonferroni's correction.
-
-    With less than two runs of each, nothing is known of the noise, and nothing is taken for it.
-    """
-    found = welch.difference(before, after)
-    return bool(abs(found.mean) <= found.margin(ERROR_RATE / rows))

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workshop.profiles import welch
+from workshop import noise
 from workshop.profiles.traces.breakdown import Row
 from workshop.profiles.traces.comparison.step_times import TABLES, StepTimes, has_steps, step_times
 from workshop.profiles.traces.decoding import TraceError
 from workshop.profiles.traces.intervals import Ints
 from workshop.profiles.traces.ranks import Rank
 from workshop.profiles.traces.trace import Trace
-
-OUTSIDE = 0.05
-"""The probability that one interval of a table or more misses the true difference: with 95 %, all of them hold."""
 
 OVERLOOKED = 0.2
 """The probability that a difference as large as `Difference.seen_ns` is taken for noise."""
@@ -98,8 +95,8 @@ def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> Difference:
     by_step = has_steps(before) and has_steps(after)
     one, other = step_times(before, by_step), step_times(after, by_step)
     [step] = _changes(["step"], [one.duration], [other.duration], one.ranks, other.ranks)
-    found = welch.difference(one.duration / one.ranks, other.duration / other.ranks)
-    seen = float(found.margin(OUTSIDE) + found.margin(2 * OVERLOOKED))
+    found = noise.change(one.duration / one.ranks, other.duration / other.ranks)
+    seen = float(found.margin(noise.ERROR_RATE) + found.margin(2 * OVERLOOKED))
     return Difference(one, other, by_step, step, seen, {table: _table(one, other, table) for table in TABLES})
 
 
@@ -125,6 +122,6 @@ def _changes(
     if not names:
         return []
     one, other = np.stack(before) / ranks_before, np.stack(after) / ranks_after
-    margin = welch.difference(one, other).margin(OUTSIDE / len(names))
+    margin = noise.change(one, other).margin(noise.ERROR_RATE / len(names))
     columns = (names, one.mean(axis=1).tolist(), other.mean(axis=1).tolist(), margin.tolist())
     return [Change(*row) for row in zip(*columns, strict=True)]
