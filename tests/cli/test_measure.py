@@ -284,7 +284,7 @@ def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser:
         assert page.locator("svg rect").count() == json.loads(before.read_text())["steps"]["count"]
 
     script.write_text(script.read_text().replace("0.004", "0.001"))
-    done = workshop("measure", "--seconds", "1", "--no-headroom", "--against", before, "mine.py")
+    done = workshop("measure", "--seconds", "1", "--no-headroom", "--diff", before, "mine.py")
     assert done.returncode == 0, done.stderr
     changed = [line.split() for line in done.stdout.splitlines() if line.rstrip().endswith("  less")]
     assert [words[0] for words in changed[:2]] == ["a", "data"], "the step, and its data wait"
