@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from workshop.profiles import py_spy_report, stacks
 from workshop.profiles.code_origin import CodeOrigins
-from workshop.profiles.py_spy_report import COLUMNS, Change, FunctionId
+from workshop.profiles.py_spy_report import COLUMNS
 from workshop.profiles.stacks import Recording
 
 LATTICE, MNIST = Path(__file__).with_name("published_reports.txt").read_text().split("\n\n")
@@ -102,7 +102,7 @@ def test_what_changed() -> None:
     after = stacks.parse(
         ["main (train.py:3);slow (a.py:4) 10\n", "main (train.py:1);same (a.py:6) 5\n", "new (b.py:1) 20\n"]
     )
-    slow, new = Change(FunctionId("slow", "a.py"), 90, 10), Change(FunctionId("new", "b.py"), 0, 20)
+    slow, new = (-80, 90, 10, "slow", "a.py"), (20, 0, 20, "new", "b.py")
     assert py_spy_report.changes(before, after) == [slow, new]
-    main = Change(FunctionId("main", "train.py"), 95, 15)
+    main = (-80, 95, 15, "main", "train.py")
     assert py_spy_report.changes(before, after, total=True) == [main, slow, new]

@@ -104,7 +104,7 @@ def print_change(change: LineChange, everything: bool) -> None:
             hidden += 1
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
-    if not change.several_runs:
+    if min(change.runs) == 1:
         out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
 

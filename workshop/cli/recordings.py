@@ -19,7 +19,7 @@ from workshop.cli.output import filled, print_csv, print_json, say, terminal_wid
 from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
-from workshop.profiles.py_spy_report import ReportTable
+from workshop.profiles.py_spy_report import ReportTable, SampleChange
 from workshop.profiles.stacks import RECORD_AGAIN, Recording
 from workshop.recording.py_spy import FOLDER
 
@@ -173,11 +173,7 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
     for note in (*old.notes, *new.notes):
         say(filled(note))
     if as_json or as_csv:
-        flat = [
-            {"change": each.more, "before": each.before, "after": each.after, **each.function._asdict()}
-            for each in changes
-        ]
-        _print_data(flat, ["change", "before", "after", "name", "path"], as_json)
+        _print_data([each._asdict() for each in changes], SampleChange._fields, as_json)
     else:
         print(py_spy_text.changes_as_text(changes, old.samples, new.samples, terminal_width()))
         say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))

@@ -109,41 +109,30 @@ def totals(recording: Recording, library: str, modules: bool = False, is_script:
     return _report_table(found, samples, recording.samples)
 
 
-class FunctionId(NamedTuple):
-    """A function without its line number, which may differ between two versions of a script."""
+class SampleChange(NamedTuple):
+    """The samples of a function in two recordings, whatever line it stands in."""
 
+    change: int
+    before: int
+    after: int
     name: str
     path: str
 
 
-@dataclass(frozen=True)
-class Change:
-    """The samples of a function in two recordings."""
-
-    function: FunctionId
-    before: int
-    after: int
-
-    @property
-    def more(self) -> int:
-        """The number of additional samples; negative if there are fewer."""
-        return self.after - self.before
-
-
-def changes(before: Recording, after: Recording, total: bool = False) -> list[Change]:
+def changes(before: Recording, after: Recording, total: bool = False) -> list[SampleChange]:
     """Return the functions that got slower or faster in self time or total time, in descending order of the change.
 
     Both recordings must be of the same work at the same rate, so that samples stand for time.
     """
     old, new = (_samples_by_function(recording, total) for recording in (before, after))
-    found = [Change(function, old[function], new[function]) for function in old.keys() | new.keys()]
-    return sorted((each for each in found if each.more), key=lambda each: (-abs(each.more), each.function))
+    found = [SampleChange(new[each] - old[each], old[each], new[each], *each) for each in old.keys() | new.keys()]
+    return sorted((each for each in found if each.change), key=lambda each: (-abs(each.change), each.name, each.path))
 
 
-def _samples_by_function(recording: Recording, total: bool) -> Counter[FunctionId]:
-    counts: Counter[FunctionId] = Counter()
+def _samples_by_function(recording: Recording, total: bool) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
     for stack in recording.stacks:
-        functions = [FunctionId(frame.name, _path(frame)) for frame in stack.frames]
+        functions = [(frame.name, _path(frame)) for frame in stack.frames]
         for function in set(functions) if total else functions[-1:]:
             counts[function] += stack.samples
     return counts
