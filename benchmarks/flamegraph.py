@@ -17,8 +17,8 @@ from pathlib import Path
 from machine import machine
 from playwright.sync_api import Page, sync_playwright
 
-from workshop import flamegraph
 from workshop.errors import WorkshopError, plain_errors
+from workshop.pages import flame_page
 from workshop.profiles import stacks
 
 DEPTH = 25
@@ -39,7 +39,7 @@ def main() -> None:
         path = Path(folder, "flamegraph.html")
         begin = time.perf_counter()
         recording = stacks.parse(made_up(arguments.stacks))
-        path.write_text(flamegraph.draw(path, recording, library="train.py"), encoding="utf-8")
+        path.write_text(flame_page.draw(path, recording, library="train.py"), encoding="utf-8")
         drawn_s = time.perf_counter() - begin
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1280, "height": 800})

@@ -278,14 +278,14 @@ def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser:
     assert found["gain"] > 5
 
     with visited(browser, tmp_path / "page.html") as page:
-        assert page.locator("#findings li").first.inner_text().startswith("at most ")
+        assert page.locator("#findings li").first.inner_text().startswith("up to ")
         duration_ms, *rest = page.locator("tr.found").first.inner_text().split()
         assert float(duration_ms) == pytest.approx(found["ms_a_step"], abs=0.06), "both are rounded"
         assert rest == [str(line), SLEEP.strip()]
         assert page.locator("svg rect").count() == json.loads(before.read_text())["steps"]["count"]
 
     script.write_text(script.read_text().replace("0.004", "0.001"))
-    done = workshop("measure", "--seconds", "1", "--no-headroom", "--against", before, "mine.py")
+    done = workshop("measure", "--seconds", "1", "--no-headroom", "--diff", before, "mine.py")
     assert done.returncode == 0, done.stderr
     changed = [line.split() for line in done.stdout.splitlines() if line.rstrip().endswith("  less")]
     assert [words[0] for words in changed[:2]] == ["a", "data"], "the step, and its data wait"

@@ -54,7 +54,7 @@ def test_its_switches(recording: Path, workshop: Run) -> None:
     assert report(workshop, recording, "--module-frames")[-1]["library_function_name"] == "<module>"
     named = report(workshop, recording, "--library-name", "torch", "--aggregate-leaf-paths")
     assert (named[0]["library_function_path"], named[0]["samples"]) == ("torch/nn/functional.py", 60)
-    own = {(row["name"], row["line"]): row["samples"] for row in report(workshop, recording, "--own")}
+    own = {(row["name"], row["line"]): row["samples"] for row in report(workshop, recording, "--user-code")}
     in_functions = {("main", 5): 50, ("main", 6): 25, ("again", 7): 10, ("Pets.__getitem__", 2): 10}
     assert own == in_functions | {("<module>", 9): 5}, "the body of the script is one's own, too"
     rows = report(workshop, recording, "--total", "--num-rows", "all")
@@ -143,6 +143,6 @@ def test_a_flame_graph_is_one_file(recording: Path, workshop: Run, tmp_path: Pat
     assert done.stdout == "flamegraph.html shows 100 samples. Open it in a browser.\n"
     page = (tmp_path / "flamegraph.html").read_text()
     assert not re.findall(r"(?:src|href)=\"(?!data:)", page)
-    compared = workshop("flamegraph", recording, "--diff", recording, "-o", "compared.svg")
+    compared = workshop("flamegraph", "--diff", recording, recording, "-o", "compared.svg")
     assert compared.returncode == 0, compared.stderr
     assert (tmp_path / "compared.svg").is_file()

@@ -153,7 +153,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert "there is no lattice.py here" in words("workshop check part9 --answer 1", exit_code=2)
     assert "lattice.py is here. What to do with it" in words("workshop start")
     assert "1 process in" in words("workshop record py-spy -- python lattice.py --device cpu")
-    report = words("workshop py-spy-report --file py-spy-outputs --own")
+    report = words("workshop py-spy-report --file py-spy-outputs --user-code")
     assert "main lattice.py:" in report
     assert "main train.py" not in report
     assert "this is profile-2.raw of lattice.py, the newest" in report
@@ -178,7 +178,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     slow = chosen_rank(2, clone)
     assert f"rank {slow} is the slowest" in found
     assert "processes in" in words(f"workshop record py-spy --idle -- {ranks}")
-    report = words("workshop py-spy-report --file py-spy-outputs --by rank --own --num-rows all")
+    report = words("workshop py-spy-report --file py-spy-outputs --by rank --user-code --num-rows all")
     of_ranks = dict(re.findall(r"rank (\d): (.*?)(?=rank \d:|$)", report))
     assert [rank for rank, lines in of_ranks.items() if re.search(r"\bstall\b", lines)] == [str(slow)], report
     assert "another one works more" in words(f"workshop check part10 --answer {1 - slow} {check}", exit_code=1)

@@ -70,9 +70,9 @@ def test_without_time_it_ends_undecided_but_not_before_three_pairs() -> None:
 def test_the_figures_of_a_result() -> None:
     result = Result(1.5, (Pair(2.0, 1.0), Pair(4.0, 1.0), Pair(8.0, 1.0)))
     assert result.ratio == 4
-    # Logs of mean ln 4 and standard deviation ln 2; Student's t is 4.30 for 2 degrees of freedom.
-    half = 4.30 * math.log(2) / math.sqrt(3)
-    assert result.interval == pytest.approx((4 / math.exp(half), 4 * math.exp(half)))
+    # Logs of mean ln 4 and standard deviation ln 2; Student's t is 4.303 for 2 degrees of freedom.
+    half = 4.30265 * math.log(2) / math.sqrt(3)
+    assert result.interval == pytest.approx((4 / math.exp(half), 4 * math.exp(half)), rel=1e-4)
 
 
 @pytest.mark.parametrize(("chance", "wrong"), [(0.9, False), (0.1, True)])

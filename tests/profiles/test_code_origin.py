@@ -29,7 +29,7 @@ NATIVE = "libtorch_cpu.so /usr/lib/x86_64-linux-gnu/libc.so.6"
 @pytest.mark.parametrize(
     ("origin", "paths"),
     [
-        (CodeOrigin.OWN, OWN.split()),
+        (CodeOrigin.USER, OWN.split()),
         (CodeOrigin.LIBRARY, LIBRARY.split()),
         (CodeOrigin.LIBRARY, [f"/tmp/torchinductor_me/2x/c{HASH}.py", f"/scratch/cache/2x/c{HASH}.py"]),
         (
@@ -46,9 +46,9 @@ def test_whose_code_it_is(origin: CodeOrigin, paths: list[str]) -> None:
 
 def test_own_is_what_was_run_and_what_one_says() -> None:
     torch = Frame("f", "torch/nn/modules/module.py", 1)
-    assert CodeOrigins(RECORDING, "torch").is_own(torch)
+    assert CodeOrigins(RECORDING, "torch").is_user_code(torch)
     run = stacks.parse(["<module> (/opt/env/lib/python3.12/site-packages/tool/cli.py:9) 3\n"])
-    assert CodeOrigins(run).is_own(Frame("main", "/opt/env/lib/python3.12/site-packages/tool/cli.py", 3))
+    assert CodeOrigins(run).is_user_code(Frame("main", "/opt/env/lib/python3.12/site-packages/tool/cli.py", 3))
 
 
 def test_a_script_of_a_library_is_not_ones_own_beside_the_own_script() -> None:
@@ -56,7 +56,7 @@ def test_a_script_of_a_library_is_not_ones_own_beside_the_own_script() -> None:
     path = "torch/_inductor/compile_worker/__main__.py"
     found = stacks.parse([f"<module> ({path}:80);main ({path}:7) 9\n", "<module> (train.py:9);main (train.py:5) 3\n"])
     assert script_of(found) == "train.py"
-    assert not CodeOrigins(found).is_own(found.stacks[0].frames[-1])
+    assert not CodeOrigins(found).is_user_code(found.stacks[0].frames[-1])
 
 
 def test_the_script_is_the_one_that_a_launcher_runs() -> None:

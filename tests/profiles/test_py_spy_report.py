@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from workshop.profiles import py_spy_report, stacks
 from workshop.profiles.code_origin import CodeOrigins
-from workshop.profiles.py_spy_report import COLUMNS, Change, FunctionId
+from workshop.profiles.py_spy_report import COLUMNS
 from workshop.profiles.stacks import Recording
 
 LATTICE, MNIST = Path(__file__).with_name("published_reports.txt").read_text().split("\n\n")
@@ -60,7 +60,7 @@ def test_no_sample_is_lost(drawn: list[tuple[list[str], int]]) -> None:
         py_spy_report.leaves(read, "c.py"),
         py_spy_report.leaves(read, "c.py", aggregate=False),
         py_spy_report.leaves(read, "c.py", modules=True),
-        py_spy_report.leaves(read, "c.py", is_own=CodeOrigins(read).is_own),
+        py_spy_report.leaves(read, "c.py", is_user_code=CodeOrigins(read).is_user_code),
     ):
         assert sum(row.samples for row in table.rows) == table.samples
         assert table.samples + table.left_out == read.samples == sum(n for _, n in drawn)
@@ -92,7 +92,7 @@ def test_own_code_answers_for_what_it_calls() -> None:
             "_bootstrap (threading.py:3);wait (threading.py:30) 1\n",
         ]
     )
-    table = py_spy_report.leaves(read, "train.py", is_own=CodeOrigins(read).is_own)
+    table = py_spy_report.leaves(read, "train.py", is_user_code=CodeOrigins(read).is_user_code)
     found = [(row.as_dict()["path"], row.as_dict()["line"], row.samples) for row in table.rows]
     assert found == [("models/net.py", 7, 6), ("train.py", 6, 3), ("Not Found", -1, 1)]
 
@@ -102,7 +102,7 @@ def test_what_changed() -> None:
     after = stacks.parse(
         ["main (train.py:3);slow (a.py:4) 10\n", "main (train.py:1);same (a.py:6) 5\n", "new (b.py:1) 20\n"]
     )
-    slow, new = Change(FunctionId("slow", "a.py"), 90, 10), Change(FunctionId("new", "b.py"), 0, 20)
+    slow, new = (-80, 90, 10, "slow", "a.py"), (20, 0, 20, "new", "b.py")
     assert py_spy_report.changes(before, after) == [slow, new]
-    main = Change(FunctionId("main", "train.py"), 95, 15)
+    main = (-80, 95, 15, "main", "train.py")
     assert py_spy_report.changes(before, after, total=True) == [main, slow, new]

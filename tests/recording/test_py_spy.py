@@ -65,7 +65,7 @@ def test_the_slow_script_with_two_workers(
     assert {frame.path for _, frame in in_script} == {"train.py"}
     _, line = max((samples, each.line) for samples, each in in_script if each.name == "CustomSlowDataset.__getitem__")
     assert source.splitlines()[line - 1] == "        time.sleep(self.wasted_time)"
-    [own, *_] = py_spy_report.leaves(found, "train.py", is_own=CodeOrigins(found).is_own).rows
+    [own, *_] = py_spy_report.leaves(found, "train.py", is_user_code=CodeOrigins(found).is_user_code).rows
     assert own.samples > 0
 
 

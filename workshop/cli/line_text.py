@@ -16,7 +16,7 @@ MIN_SHARE = 0.01
 """A line with a smaller share of its function's time is not shown, nor is a function with one of the hottest's."""
 
 HOT, WARM = 0.5, 0.1
-"""The shares from which on a line is hot, or warm."""
+"""The shares of the run's time, which is that of the hottest function, from which on a line is hot, or warm."""
 
 
 def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], everything: bool) -> None:
@@ -32,7 +32,7 @@ def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], ev
         hidden += len(found) - len(shown)
         for table in shown:
             out.print(_heading(table))
-            _print_rows(_rows(table, everything))
+            _print_rows(_rows(table, hottest or 1.0, everything))
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} with less time: --all shows them, and all lines that ran.")
 
@@ -62,14 +62,14 @@ Line = tuple[str, list[str]]
 """The style and the cells of a line; the last cell is source."""
 
 
-def _rows(table: LineTable, everything: bool) -> list[Line]:
+def _rows(table: LineTable, run_s: float, everything: bool) -> list[Line]:
     """The lines of a function; the imports of a module are one row in the end, unless everything is asked for."""
     lines: list[Line] = [("dim", ["line", "hits", "time", "share", ""])]
     for row in table.rows:
         number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
         share = row.seconds / (table.seconds or 1.0)
         if not table.is_import(row):
-            style = "bold red" if share >= HOT else "yellow" if share >= WARM else ""
+            style = "bold red" if row.seconds >= HOT * run_s else "yellow" if row.seconds >= WARM * run_s else ""
             if everything or share >= MIN_SHARE:
                 lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{share:.1%}", row.text]))
         elif everything:
@@ -104,7 +104,7 @@ def print_change(change: LineChange, everything: bool) -> None:
             hidden += 1
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
-    if not change.several_runs:
+    if min(change.runs) == 1:
         out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
 

@@ -19,7 +19,7 @@ MODULES = {
     "check": ("check", "watch", "dev"),
     "setup": ("doctor", "data"),
     "runs": ("measure", "compare", "monitor"),
-    "lines": ("lines",),
+    "lines_command": ("lines",),
     "recordings": ("py-spy-report", "flamegraph"),
     "trace_command": ("trace",),
     "record": ("torchrun", "record"),

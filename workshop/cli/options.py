@@ -1,5 +1,6 @@
 """Options and arguments that several commands share, and the groups of commands in the help."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": Fa
 """What stands behind the first word that is no option belongs to the command that is run."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+DiffOption = Annotated[bool, typer.Option("--diff", help="What changed from one, BEFORE, to another, AFTER.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead.")]
 DataOption = Annotated[Path, typer.Option("--data", help="Folder of the data.")]
 ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
@@ -23,6 +25,13 @@ PartScriptOption = Annotated[
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
 PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
+
+
+def before_and_after(paths: Sequence[Path]) -> tuple[Path, Path]:
+    """Return the two paths that --diff compares."""
+    if len(paths) != 2:
+        raise typer.BadParameter("takes two, BEFORE AFTER: files, or folders of them", param_hint="--diff")
+    return paths[0], paths[1]
 
 
 def exclude_each_other(**options: object) -> None:

@@ -1,7 +1,7 @@
 """The tables of `workshop py-spy-report` as text: with all columns, and narrow for a terminal."""
 
 from workshop.cli.output import plain_table
-from workshop.profiles.py_spy_report import COLUMNS, NOT_FOUND, Change, ReportRow
+from workshop.profiles.py_spy_report import COLUMNS, NOT_FOUND, ReportRow, SampleChange
 
 
 def as_text(rows: list[ReportRow], width: int | None) -> str:
@@ -17,13 +17,13 @@ def as_text(rows: list[ReportRow], width: int | None) -> str:
     return "\n".join(_narrow(row, width) for row in rows)
 
 
-def changes_as_text(changes: list[Change], before: int, after: int, width: int | None) -> str:
+def changes_as_text(changes: list[SampleChange], before: int, after: int, width: int | None) -> str:
     """Return what came and what went between two recordings with so many samples, in a terminal of that width."""
     rows = [
-        (f"{each.more:+d}", _counted(each.before, before), _counted(each.after, after), *each.function)
+        (f"{each.change:+d}", _counted(each.before, before), _counted(each.after, after), each.name, each.path)
         for each in changes
     ]
-    wide = plain_table(("change", "before", "after", "name", "path"), rows, right=(0, 1, 2), line=" | ")
+    wide = plain_table(SampleChange._fields, rows, right=(0, 1, 2), line=" | ")
     if width is None or max(map(len, wide.splitlines())) <= width:
         return wide
     narrow = [

@@ -7,12 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from workshop.cli import py_spy_text
-from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
+from workshop.cli.options import (
+    INSTRUMENTS,
+    CsvOption,
+    DiffOption,
+    JsonOption,
+    before_and_after,
+    exclude_each_other,
+)
 from workshop.cli.output import filled, print_csv, print_json, say, terminal_width, write_file
 from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
-from workshop.profiles.py_spy_report import ReportTable
+from workshop.profiles.py_spy_report import ReportTable, SampleChange
 from workshop.profiles.stacks import RECORD_AGAIN, Recording
 from workshop.recording.py_spy import FOLDER
 
@@ -43,15 +50,14 @@ def report(
     ] = True,
     rows: Annotated[str, typer.Option("--num-rows", help="How many, or all.")] = "10",
     total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
-    own: Annotated[bool, typer.Option("--own", help="Your own code only; what it called counts for it.")] = False,
+    user_code: Annotated[
+        bool, typer.Option("--user-code", "--own", help="Your own code only; what it called counts for it.")
+    ] = False,
     modules: Annotated[bool, typer.Option("--module-frames", help="Show the bodies of modules, too.")] = False,
     by: Annotated[
         str | None, typer.Option(help="A table for each process, thread or rank.", show_default=False)
     ] = None,
-    diff: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(help="Two recordings: what got slower, what faster?", metavar="BEFORE AFTER", show_default=False),
-    ] = None,
+    diff: DiffOption = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
@@ -70,20 +76,20 @@ def report(
         raise typer.BadParameter("is a number from 1, or all", param_hint="--num-rows")
     most = None if rows == "all" else int(rows)
     exclude_each_other(json=as_json, csv=as_csv)
-    exclude_each_other(total=total, own=own)
+    exclude_each_other(total=total, **{"user-code": user_code})
     if by not in (None, "process", "thread", "rank"):
         raise typer.BadParameter("is process, thread or rank", param_hint="--by")
     if diff:
-        exclude_each_other(diff=diff, own=own, by=by, **{"module-frames": modules})
-        _report_changes(*diff, total, most, as_json, as_csv)
+        exclude_each_other(diff=diff, by=by, **{"user-code": user_code, "module-frames": modules})
+        _report_changes(*before_and_after([*(files or []), *(file or [])]), total, most, as_json, as_csv)
         return
-    recording = _read(files, file, library=library)
+    recording = _read([*(files or []), *(file or [])], library)
     is_script, library = not library, library or script_of(recording)
 
     def table_of(group: Recording) -> ReportTable:
-        if own:  # the body of the script is one's own code, too
-            is_own = CodeOrigins(recording, library).is_own
-            return py_spy_report.leaves(group, library, modules=True, is_own=is_own)
+        if user_code:  # the body of the script is, too
+            is_user_code = CodeOrigins(recording, library).is_user_code
+            return py_spy_report.leaves(group, library, modules=True, is_user_code=is_user_code)
         if total:
             return py_spy_report.totals(group, library, modules, is_script)
         return py_spy_report.leaves(group, library, aggregate, modules, is_script=is_script)
@@ -110,9 +116,7 @@ def flamegraph(
         "flamegraph.html"
     ),
     library: LibraryOption = None,
-    diff: Annotated[
-        Path | None, typer.Option(help="A recording to compare with.", metavar="BEFORE", show_default=False)
-    ] = None,
+    diff: DiffOption = False,
 ) -> None:
     """Draw a py-spy recording as a flame graph.
 
@@ -121,30 +125,30 @@ def flamegraph(
     Example: workshop flamegraph --file py-spy-outputs/profile.raw
 
     Click a frame to zoom into it, Esc to get back; / searches, the arrow keys walk, Enter zooms. Imports, and threads
-    that only wait, are folded; one click brings them back (an SVG leaves them out). With --diff, red is what got slower
-    since BEFORE, and blue what got faster.
+    that only wait, are folded; one click brings them back (an SVG leaves them out). With --diff BEFORE AFTER, red is
+    what got slower, and blue what got faster.
     """
-    from workshop import flamegraph as drawing
+    from workshop.pages import flame_page
 
-    recording = _read(files, file, library=library)
-    before = recorded_runs.read(diff) if diff else None
-    write_file(output, drawing.draw(output, recording, before, library or script_of(recording)))
+    paths, before = [*(files or []), *(file or [])], None
+    if diff:
+        before, paths = recorded_runs.read(before_and_after(paths)[0]), paths[1:]
+    recording = _read(paths, library)
+    write_file(output, flame_page.draw(output, recording, before, library or script_of(recording)))
     for note in [*recording.notes, *(before.notes if before else [])]:
         say(note)
     print(f"{output} shows {recording.samples} samples. Open it in a browser.")
 
 
-def _read(*files: list[Path] | None, library: str | None) -> Recording:
-    """Read recordings, named in one way or another, as one; those of the usual folder if none is named.
+def _read(paths: list[Path], library: str | None) -> Recording:
+    """Read recordings as one; those of the usual folder if none is named.
 
     Raises:
         WorkshopError: none is named, or one cannot be read.
     """
-    paths = [path for each in files for path in each or []]
     if not paths and not Path(FOLDER).is_dir():
         raise WorkshopError(f"there is no recording here: {RECORD_AGAIN}; or name one with --file")
-    paths = paths or [Path(FOLDER)]
-    return recorded_runs.read(*paths, library=library)
+    return recorded_runs.read(*(paths or [Path(FOLDER)]), library=library)
 
 
 def _print_data(rows: list[dict[str, Any]], columns: Sequence[str], as_json: bool) -> None:
@@ -169,11 +173,7 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
     for note in (*old.notes, *new.notes):
         say(filled(note))
     if as_json or as_csv:
-        flat = [
-            {"change": each.more, "before": each.before, "after": each.after, **each.function._asdict()}
-            for each in changes
-        ]
-        _print_data(flat, ["change", "before", "after", "name", "path"], as_json)
+        _print_data([each._asdict() for each in changes], SampleChange._fields, as_json)
     else:
         print(py_spy_text.changes_as_text(changes, old.samples, new.samples, terminal_width()))
         say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))

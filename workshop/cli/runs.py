@@ -34,7 +34,10 @@ def measure(
         Path | None, typer.Option(help="Keep the measurement in this file, to compare with.", show_default=False)
     ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Say what has changed since that measurement.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--diff", "--against", help="What changed since this measurement?", metavar="BEFORE", show_default=False
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,10 +59,10 @@ def measure(
     from workshop.diagnosis.diagnosis import diagnose
     from workshop.diagnosis.measuring import measure as measure_script
     from workshop.judge.verdict import Outcome, broken
+    from workshop.pages.measurement_page import page
     from workshop.processes.script import ScriptError
-    from workshop.report.page import page
 
-    for option in {"--save", "--against", "--html", "--seconds", "--no-headroom"}.intersection(arguments or []):
+    for option in {"--save", "--diff", "--html", "--seconds", "--no-headroom"}.intersection(arguments or []):
         say(f"{option} stands behind {script}, so it goes to the script; options of this command come before it")
     before = read_saved(against) if against else None
     for path in filter(None, (html, save)):

@@ -132,7 +132,7 @@ def _print(
         else:
             say(trace_text.nothing(names[0]))
     elif html:
-        from workshop.timeline.page import page
+        from workshop.pages.trace_page import page
 
         write_file(html, page(traces, tables(traces), trace_text.with_lessons(findings(traces))))
         print(f"{html} shows {len(traces)} trace{'s' * (len(traces) != 1)}. Open it in a browser.")
@@ -156,7 +156,7 @@ def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: boo
     before, after = (_read([path]) for path in paths)
     found = compare(before, after)
     if html:
-        from workshop.timeline.difference_page import page
+        from workshop.pages.trace_difference_page import page
 
         write_file(html, page(before, after, found))
         print(f"{html} shows what changed. Open it in a browser.")

@@ -11,11 +11,11 @@ import html
 from dataclasses import dataclass
 from pathlib import Path
 
-from workshop import listing
 from workshop.course import cases
 from workshop.course.answers.hot_line import newest_profile
 from workshop.course.state import State
 from workshop.errors import WorkshopError
+from workshop.pages import line_page
 from workshop.parts import all_parts, find_part
 from workshop.profiles import line_profile, line_tables
 
@@ -50,7 +50,7 @@ def lines(script: Path | str = "train.py", function: str = "main") -> Picture:
     if found.hottest is None:
         why = "it never ran, or DataLoader workers ran it, which !workshop record lines counts as well"
         return _sentence(f"{function} has 0 hits in {path.name}: {why}")
-    return Picture(listing.fragment(line_tables.tables(profile, name=found.name)[line_tables.TOGETHER][0]))
+    return Picture(line_page.fragment(line_tables.tables(profile, name=found.name)[line_tables.TOGETHER][0]))
 
 
 def phases(part: str) -> Picture:

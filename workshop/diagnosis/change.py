@@ -2,18 +2,15 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
+from workshop import noise
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
-
-STANDARD_ERRORS = 3.0
-"""A difference of more than this many of its standard errors is more than noise: chance alone makes one in 3 of 1000
-measurements."""
 
 MIN_SHARE = 0.02
 """Lines whose time differs by a smaller share of a step are left out."""
@@ -29,17 +26,14 @@ class Change:
     before_ms: float
     after_ms: float
     """Milliseconds a step."""
-    error_ms: float
-    """The standard error of their difference."""
-
-    @property
-    def is_more_than_noise(self) -> bool:
-        """Whether a difference of this size is hardly ever seen by chance."""
-        return abs(self.after_ms - self.before_ms) > STANDARD_ERRORS * self.error_ms
+    error_ms: float | None
+    """The standard error of their difference; None if it is not known."""
+    is_more_than_noise: bool
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return asdict(self) | {"more_than_noise": self.is_more_than_noise}
+        values = dict(vars(self))
+        return values | {"more_than_noise": values.pop("is_more_than_noise")}
 
 
 def read_saved(path: Path) -> Values:
@@ -63,20 +57,22 @@ def changes(before: Values, after: Values) -> list[Change]:
 
 def _of_steps(before: Values, after: Values) -> Change:
     blocks = [[sum(block.values()) for block in each["steps"]["blocks_ms"]] for each in (before, after)]
-    return change_of("a step", *blocks)
+    return _of_blocks("a step", blocks, 1)
 
 
 def _of_phases(before: Values, after: Values) -> Iterable[Change]:
     for phase in Phase:
         blocks = [[block[phase] for block in each["steps"]["blocks_ms"]] for each in (before, after)]
         if any(map(any, blocks)):
-            yield change_of(phase, *blocks)
+            yield _of_blocks(phase, blocks, len(Phase))
 
 
-def change_of(name: str, before: list[float], after: list[float]) -> Change:
-    """Return the change of the mean of some blocks, with its error."""
-    error = math.hypot(*(stdev(each) / math.sqrt(len(each)) if len(each) > 1 else each[0] for each in (before, after)))
-    return Change(name, fmean(before), fmean(after), error)
+def _of_blocks(name: str, blocks: Sequence[list[float]], compared: int) -> Change:
+    """Return the change of the mean of some blocks, which is one of several that are compared."""
+    before, after = blocks
+    found = noise.change(before, after)
+    error = None if math.isnan(found.error) else float(found.error)
+    return Change(name, fmean(before), fmean(after), error, bool(found.is_real(compared)))
 
 
 def _of_lines(before: Values, after: Values) -> list[Change]:
@@ -84,12 +80,15 @@ def _of_lines(before: Values, after: Values) -> list[Change]:
     both = [_by_text(each["lines"]) for each in (before, after)]
     least_ms = MIN_SHARE * _of_steps(before, after).before_ms
     found = []
-    for key in dict.fromkeys([*both[0], *both[1]]):
+    keys = dict.fromkeys([*both[0], *both[1]])
+    for key in keys:
         (before_ms, error_before), (after_ms, error_after) = (each.get(key, (0.0, 0.0)) for each in both)
         if abs(after_ms - before_ms) > least_ms:
             phase, file, function, text = key
             name = f"{phase}, {file}, {function}: {text}"
-            found.append(Change(name, before_ms, after_ms, math.hypot(error_before, error_after)))
+            error_ms = math.hypot(error_before, error_after)
+            is_real = noise.is_real(after_ms - before_ms, error_ms, len(keys))
+            found.append(Change(name, before_ms, after_ms, error_ms, is_real))
     return sorted(found, key=lambda change: abs(change.after_ms - change.before_ms), reverse=True)
 
 

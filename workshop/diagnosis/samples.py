@@ -83,7 +83,7 @@ class Observations:
 
     def own(self, stack: Iterable[Frame]) -> tuple[Frame, ...]:
         """Return the frames of a stack that are the user's own code, outermost first."""
-        return tuple(frame for frame in stack if self.origins.is_own(frame))
+        return tuple(frame for frame in stack if self.origins.is_user_code(frame))
 
     def own_wire(self, stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
         """Return those of the frames of a noted stack that are the user's own code, outermost first."""

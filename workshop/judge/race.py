@@ -15,14 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import mean, median, stdev
 
+from workshop.noise import student_t
+
 LEAD = 3
 MAX_PAIRS = 15
 
 SPREAD = 10.0
 """While the upper end of the 95 % interval is more than this times its lower end, nothing is decided."""
-
-# Student's t for a two-sided 95 % interval, by degrees of freedom from 1.
-_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14)
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Result:
     def interval(self) -> tuple[float, float]:
         """A 95 % interval for the geometric mean of the pairs' ratios, of which there are at least two: Student's t."""
         logs = [math.log(pair.ratio) for pair in self.pairs]
-        half = _STUDENT[len(logs) - 2] * stdev(logs) / math.sqrt(len(logs))
+        half = student_t(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
         return math.exp(mean(logs) - half), math.exp(mean(logs) + half)
 
 

@@ -1,1 +1,1 @@
-"""What runs inside a script whose lines are counted; beside the probe it needs line_profiler alone."""
+"""Runs inside a script, beside the probe, and counts its lines; unlike the probe, it needs line_profiler."""

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from line_profiler import LineProfiler
 
 from workshop.line_counts.counts import SUFFIX, ProcessCounts
-from workshop.line_counts.own_code import OwnCode
+from workshop.line_counts.import_hook import ImportHook
 from workshop.probe.after_import import after_import
 from workshop.probe.settings import CountedRun
 
@@ -45,7 +45,7 @@ COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 class LineCounter:
-    """Counts the lines of a person's own code in this process, and in each that is forked from it.
+    """Counts the lines of the user's code in this process, and in each that is forked from it.
 
     Args:
         run: what is counted.
@@ -59,7 +59,7 @@ class LineCounter:
 
     def start(self) -> None:
         """Count from now on. A spawned process comes here by itself, a forked one inherits it."""
-        OwnCode(self.run.more, self.count).watch()
+        ImportHook(self.run.more, self.count).watch()
         self._begin()
         atexit.register(self._write)
         os.register_at_fork(after_in_child=self._begin)
@@ -189,9 +189,9 @@ def _function(code: CodeType) -> FunctionType:
 def _name() -> str:
     """Return the name of this process in its run: "main", "worker 0", "rank 1 worker 0"."""
     process: Any = multiprocessing.current_process()
-    own = "" if process.name == "MainProcess" else process.name
+    name = "" if process.name == "MainProcess" else process.name
     target: Any = getattr(process, "_target", None)
     if getattr(target, "__name__", "") == "_worker_loop":  # torch's own note of it is gone in the end
-        own = f"worker {signature(target).bind(*process._args).arguments['worker_id']}"
+        name = f"worker {signature(target).bind(*process._args).arguments['worker_id']}"
     rank = f"rank {os.environ['RANK']}" if "RANK" in os.environ else ""
-    return f"{rank} {own}".strip() or "main"
+    return f"{rank} {name}".strip() or "main"

@@ -15,7 +15,7 @@ SCRIPT_SUFFIXES = (".py", ".ipynb")
 class CodeOrigin(StrEnum):
     """Where the code of a frame comes from."""
 
-    OWN = "own"
+    USER = "user"
     LIBRARY = "library"
     NATIVE = "native"
 
@@ -42,20 +42,20 @@ class CodeOrigins:
         """Return where the code of a frame comes from."""
         return self._of_path(frame.path)
 
-    def is_own(self, frame: Frame) -> bool:
+    def is_user_code(self, frame: Frame) -> bool:
         """Return whether a frame is the user's code."""
-        return self._of_path(frame.path) is CodeOrigin.OWN
+        return self._of_path(frame.path) is CodeOrigin.USER
 
     def _find(self, path: str) -> CodeOrigin:
         if path in self._scripts or (self._library and self._library in path):
-            return CodeOrigin.OWN
+            return CodeOrigin.USER
         slashes = path.replace("\\", "/")
         if not slashes or slashes.endswith(NATIVE_SUFFIXES) or ".so." in slashes:
             return CodeOrigin.NATIVE
         if not is_user_code(slashes):
             return CodeOrigin.LIBRARY
         is_python = slashes.endswith(SCRIPT_SUFFIXES) or slashes.startswith("<")
-        return CodeOrigin.OWN if is_python else CodeOrigin.NATIVE
+        return CodeOrigin.USER if is_python else CodeOrigin.NATIVE
 
 
 def script_of(recording: Recording) -> str:
@@ -63,11 +63,11 @@ def script_of(recording: Recording) -> str:
 
     The script is the outermost module body of a stack that is no library's: a launcher, such as torchrun, is one.
     """
-    is_own = CodeOrigins(recording).is_own
+    is_user_code = CodeOrigins(recording).is_user_code
     samples: Counter[str] = Counter()
     for stack in recording.stacks:
         for frame in stack.frames:
-            if frame.name == "<module>" and frame.path.endswith(SCRIPT_SUFFIXES) and is_own(frame):
+            if frame.name == "<module>" and frame.path.endswith(SCRIPT_SUFFIXES) and is_user_code(frame):
                 samples[Path(frame.path).name] += stack.samples
                 break
     return max(samples, key=samples.__getitem__, default="")

@@ -2,24 +2,18 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from workshop import noise
 from workshop.errors import WorkshopError
-from workshop.profiles import welch
 from workshop.profiles.line_match import match
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import source_of
 from workshop.profiles.statements import Row, Source
-
-NO_SOURCE = Source(None)
-NO_ROW = Row(0, 0, "", 0, 0.0, 0.0)
-
-ERROR_RATE = 0.05
-"""The chance that, in two sets of runs of the same script, any row is taken for a change."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +34,14 @@ class RowChange:
     def seconds(self) -> float:
         """The change, in seconds; less than 0 for what got faster."""
         return self.after_s - self.before_s
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the change as plain values."""
+        sides = {
+            name: {"line": side.first, "hits": side.hits, "text": side.text} if side else None
+            for name, side in (("before", self.before), ("after", self.after))
+        }
+        return vars(self) | sides
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,6 @@ class FunctionChange:
         """The change, in seconds."""
         return self.after_s - self.before_s
 
-    def is_called(self, name: str) -> bool:
-        """Return whether this is or was the function's name, qualified or not."""
-        return any(each.is_called(name) for each in (*self.before, *self.after))
-
 
 @dataclass(frozen=True)
 class LineChange:
@@ -87,39 +85,24 @@ class LineChange:
     runs_s: tuple[float, float] | None
     """The mean time of a run before and after; None if it is not known."""
 
-    @property
-    def several_runs(self) -> bool:
-        """Whether there are several runs of each, so that a change can be told from noise."""
-        return min(self.runs) > 1
-
-    @property
-    def before_s(self) -> float:
-        """The time in all functions before; that of a function is also in the line that calls it."""
-        return sum(each.before_s for each in self.functions)
-
-    @property
-    def after_s(self) -> float:
-        """The time in all functions after."""
-        return sum(each.after_s for each in self.functions)
-
     def of(self, name: str) -> "LineChange":
         """Return the change of one function, by a name that it has or had.
 
         Raises:
             WorkshopError: there is no such function.
         """
-        functions = [each for each in self.functions if each.is_called(name)]
+        functions = [each for each in self.functions if any(one.is_called(name) for one in (*each.before, *each.after))]
         if not functions:
             raise WorkshopError(f"no function {name} ran in either; see --diff without --function")
         return replace(self, functions=functions)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the change as plain values."""
+        """Return the change as plain values; the time of a function is also in that of its caller."""
         return {
             "runs": list(self.runs),
             "runs_s": list(self.runs_s) if self.runs_s else None,
-            "before_s": self.before_s,
-            "after_s": self.after_s,
+            "before_s": sum(each.before_s for each in self.functions),
+            "after_s": sum(each.after_s for each in self.functions),
             "functions": [
                 {
                     "before": [each.name for each in function.before],
@@ -127,22 +110,15 @@ class LineChange:
                     "file": str((function.after or function.before)[0].file),
                     "before_s": function.before_s,
                     "after_s": function.after_s,
-                    "rows": [_as_dict(row) for row in function.rows],
+                    "rows": [row.as_dict() for row in function.rows],
                 }
                 for function in self.functions
             ],
         }
 
 
-def _as_dict(row: RowChange) -> dict[str, Any]:
-    sides = {}
-    for name, side in (("before", row.before), ("after", row.after)):
-        sides[name] = {"line": side.first, "hits": side.hits, "text": side.text} if side else None
-    return {"kind": row.kind, **sides, "before_s": row.before_s, "after_s": row.after_s, "is_noise": row.is_noise}
-
-
 @dataclass(eq=False)
-class _Timed:
+class _TimedRow:
     """A row of a function, with its time in each run."""
 
     function: Function
@@ -150,7 +126,7 @@ class _Timed:
     statement: int
     """The first line of the statement that the row is in. A lambda or a function in one line has rows of its own, in a
     statement that has one as well."""
-    seconds: list[float] = field(default_factory=list)
+    seconds: list[float]
 
     @property
     def place(self) -> tuple[str, int]:
@@ -158,13 +134,13 @@ class _Timed:
         name = self.function.name.rpartition(".")[2]
         return name if name in ("<module>", "<lambda>") else "function", self.row.first - self.statement
 
-    def is_like(self, other: "_Timed") -> tuple[bool, bool]:
+    def is_like(self, other: "_TimedRow") -> tuple[bool, bool]:
         """Return whether both are in functions of the same name, and in functions that are as deep inside others."""
         one, two = self.function.name, other.function.name
         return one == two, one.count(".") == two.count(".")
 
 
-Pair = tuple[str, _Timed | None, _Timed | None]
+Pair = tuple[str, _TimedRow | None, _TimedRow | None]
 """How a statement was found again, and what it was and is."""
 
 
@@ -172,23 +148,22 @@ class _Runs:
     """Some runs of one script."""
 
     def __init__(self, profiles: Sequence[LineProfile]) -> None:
-        self.count = len(profiles)
         files = sorted({each.file for profile in profiles for each in profile.functions if each.lines})
         self.sources: dict[Path, Source] = {file: source_of(profiles[0], file) for file in files}
         for profile in profiles[1:]:
             if changed := [file for file in files if profile.source(file) != profiles[0].source(file)]:
                 one, other = profiles[0].path, profile.path
                 raise WorkshopError(f"{one} and {other} are not runs of the same {changed[0].name}")
-        self.timed: dict[tuple[str, int, str, int], _Timed] = {}
+        rows: dict[tuple[Path, int, str, int], _TimedRow] = {}
         for number, profile in enumerate(profiles):
-            for function in profile.functions:
-                source = self.sources.get(function.file) or NO_SOURCE
+            for function in (each for each in profile.functions if each.lines):
+                source = self.sources[function.file]
                 for row in source.rows(function):
-                    key = str(function.file), function.first_line, function.name, row.first
-                    timed = self.timed.setdefault(key, _Timed(function, row, source.beginning(row.first)))
-                    timed.seconds += [0.0] * (number - len(timed.seconds)) + [row.seconds]
-        for timed in self.timed.values():
-            timed.seconds += [0.0] * (self.count - len(timed.seconds))
+                    key = function.file, function.first_line, function.name, row.first
+                    none = [0.0] * len(profiles)
+                    timed = rows.setdefault(key, _TimedRow(function, row, source.beginning(row.first), none))
+                    timed.seconds[number] += row.seconds
+        self.rows = list(rows.values())
 
 
 def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> LineChange:
@@ -197,16 +172,13 @@ def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> Line
     Raises:
         WorkshopError: several runs are not of the same script.
     """
-    old, new = _Runs(before), _Runs(after)
-    pairs = list(_pairs(old, new))
-    groups: dict[int, list[Pair]] = defaultdict(list)
-    for (kind, one, other), group in zip(pairs, _groups(pairs), strict=True):
-        groups[group].append((kind, one, other))
-    functions = [_function_change(group, len(pairs)) for group in groups.values()]
+    pairs = list(_pairs(_Runs(before), _Runs(after)))
+    functions = [_function_change(group, len(pairs)) for group in _groups(pairs)]
     functions.sort(key=lambda each: abs(each.seconds), reverse=True)
     runs_s = [_seconds(before), _seconds(after)]
     known = all(map(all, runs_s))
-    return LineChange(functions, (old.count, new.count), (mean(runs_s[0]), mean(runs_s[1])) if known else None)
+    runs = len(before), len(after)
+    return LineChange(functions, runs, (mean(runs_s[0]), mean(runs_s[1])) if known else None)
 
 
 def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
@@ -218,10 +190,10 @@ def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
     """Yield each row with the one that it is after, and how it was found."""
     files = _same_files(sorted(old.sources), sorted(new.sources))
     found = {file: match(old.sources[file], new.sources[other]) for file, other in files.items()}
-    after: dict[tuple[Path, int], list[_Timed]] = defaultdict(list)
-    for other in new.timed.values():
+    after: dict[tuple[Path, int], list[_TimedRow]] = defaultdict(list)
+    for other in new.rows:
         after[other.function.file, other.statement].append(other)
-    for one in old.timed.values():
+    for one in old.rows:
         known = found.get(one.function.file, {}).get(one.statement)
         candidates = after[files[one.function.file], known.first] if known else []
         candidates = [each for each in candidates if each.place == one.place]
@@ -248,23 +220,21 @@ def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
     return found
 
 
-def _groups(pairs: Sequence[Pair]) -> list[int]:
-    """Return a number for each pair: the same for all pairs of functions that have a statement in common."""
-    leader: dict[Any, Any] = {}
-
-    def root(each: Any) -> Any:
-        while leader.setdefault(each, each) != each:
-            each = leader[each]
-        return each
-
-    sides = [
-        [(side, timed.function.file, timed.function.name) for side, timed in enumerate(pair[1:]) if timed]
+def _groups(pairs: Sequence[Pair]) -> Iterable[list[Pair]]:
+    """Put the pairs of functions together that have a statement in common."""
+    ends = [
+        frozenset((side, timed.function.file, timed.function.name) for side, timed in enumerate(pair[1:]) if timed)
         for pair in pairs
     ]
-    for each in sides:
-        leader[root(each[0])] = root(each[-1])
-    numbers: dict[Any, int] = {}
-    return [numbers.setdefault(root(each[0]), len(numbers)) for each in sides]
+    together: list[frozenset[tuple[int, Path, str]]] = []
+    for each in dict.fromkeys(ends):
+        apart = [functions for functions in together if not functions & each]
+        together = [*apart, each.union(*(functions for functions in together if functions & each))]
+    number = {function: at for at, functions in enumerate(together) for function in functions}
+    groups: dict[int, list[Pair]] = defaultdict(list)
+    for pair, each in zip(pairs, ends, strict=True):
+        groups[number[next(iter(each))]].append(pair)
+    return groups.values()
 
 
 def _function_change(pairs: Sequence[Pair], rows: int) -> FunctionChange:
@@ -272,47 +242,37 @@ def _function_change(pairs: Sequence[Pair], rows: int) -> FunctionChange:
     before = tuple({one.function.name: one.function for _, one, _ in pairs if one}.values())
     after = tuple({other.function.name: other.function for _, _, other in pairs if other}.values())
     inside = _calls_inside([one for _, one, _ in pairs if one], before)
-    inside_after = _calls_inside([other for _, _, other in pairs if other], after)
+    inside |= _calls_inside([other for _, _, other in pairs if other], after)
     changes = []
     for kind, one, other in pairs:
-        old, new = _own_times(one, inside), _own_times(other, inside_after)
+        old, new = _times(one, inside), _times(other, inside)
         old, new = old or [0.0] * len(new), new or [0.0] * len(old)
-        noise = _is_noise(old, new, rows)
         row, new_row = one.row if one else None, other.row if other else None
-        changes.append(RowChange(kind, row, new_row, mean(old), mean(new), noise))
-    changes.sort(key=lambda change: (change.after or change.before or NO_ROW).first)
+        is_noise = bool(noise.change(old, new).is_noise(rows))
+        changes.append(RowChange(kind, row, new_row, mean(old), mean(new), is_noise))
+    changes.sort(key=lambda change: getattr(change.after or change.before, "first", 0))
     return FunctionChange(before, after, changes)
 
 
-def _own_times(timed: _Timed | None, inside: Mapping[_Timed, list[float]]) -> list[float]:
+def _times(timed: _TimedRow | None, inside: Mapping[_TimedRow, list[float]]) -> list[float]:
     """The times of a row in each run, without those of functions that were split off; none if there is no row."""
-    if timed is None:
-        return []
-    others = inside.get(timed, [0.0] * len(timed.seconds))
-    return [max(0.0, own - other) for own, other in zip(timed.seconds, others, strict=True)]
+    if timed is None or timed not in inside:
+        return timed.seconds if timed else []
+    return [max(0.0, whole - other) for whole, other in zip(timed.seconds, inside[timed], strict=True)]
 
 
-def _calls_inside(timed: Sequence[_Timed], functions: Sequence[Function]) -> dict[_Timed, list[float]]:
+def _calls_inside(rows: Sequence[_TimedRow], functions: Sequence[Function]) -> dict[_TimedRow, list[float]]:
     """Return the time that the row of a call has, in each run, for another of these functions.
 
     A function that was split from another one counts by itself, and the line that calls it counts it again.
     """
-    found: dict[_Timed, list[float]] = {}
+    found: dict[_TimedRow, list[float]] = {}
     for function in functions if len(functions) > 1 else ():
-        rows = [each.seconds for each in timed if each.function == function]
-        together = [sum(of_run) for of_run in zip(*rows, strict=True)]
+        of_rows = [each.seconds for each in rows if each.function == function]
+        together = [sum(of_run) for of_run in zip(*of_rows, strict=True)]
         call = re.compile(rf"\b{re.escape(function.name.rpartition('.')[2])}\(")
-        callers = [each for each in timed if each.function != function and call.search(each.row.text)]
+        callers = [each for each in rows if each.function != function and call.search(each.row.text)]
         if len(callers) == 1 and sum(callers[0].seconds) >= sum(together):
             known = found.get(callers[0], [0.0] * len(together))
             found[callers[0]] = [one + other for one, other in zip(known, together, strict=True)]
     return found
-
-
-def _is_noise(before: Sequence[float], after: Sequence[float], rows: int) -> bool:
-    """Return whether the difference of two means is no proof of a change, by Welch's test with Bonferroni's correction.
-
-    With less than two runs of each, nothing is known of the noise, and nothing is taken for it.
-    """
-    found = welch.difference(before, after)
-    return bool(abs(found.mean) <= found.margin(ERROR_RATE / rows))

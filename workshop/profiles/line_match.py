@@ -7,12 +7,12 @@ itself; it is matched where its neighbours are.
 import ast
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from workshop.profiles.statements import Source
 
@@ -70,8 +70,8 @@ def match(before: Source, after: Source) -> dict[int, Match]:
         _align(old[name], new[other], same, gaps)
     units, new_units = ([unit for each in functions.values() for unit in each] for functions in (old, new))
     moved = dict(_moved(units, new_units, same))
-    to = set(moved.values())
-    left = [(_without(gap, moved.keys()), _without(new_gap, to)) for gap, new_gap in gaps]
+    found = {*moved.keys(), *moved.values()}
+    left = [[[unit for unit in units if unit not in found] for units in gap] for gap in gaps]
     changed = [pair for gap, new_gap in left for pair in _changed(gap, new_gap)]
     kinds = {"same": same.items(), "moved": moved.items(), "changed": changed}
     return {one.first: Match(other.first, kind) for kind, pairs in kinds.items() for one, other in pairs}
@@ -156,21 +156,16 @@ def _anchors(old: Sequence[Unit], new: Sequence[Unit]) -> list[tuple[int, int]]:
 def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest part of some pairs, ordered by the first number, in which the second one rises, too."""
     ends: list[int] = []
-    chains: list[list[tuple[int, int]]] = []
-    before: dict[tuple[int, int], tuple[int, int] | None] = {}
+    chains: list[Any] = []  # by its length, the chain that ends lowest: its last pair, and the chain before it
     for pair in pairs:
         length = bisect_left(ends, pair[1])
-        before[pair] = chains[length - 1][-1] if length else None
-        if length == len(ends):
-            ends.append(pair[1])
-            chains.append([])
-        ends[length] = pair[1]
-        chains[length].append(pair)
+        ends[length : length + 1] = [pair[1]]
+        chains[length : length + 1] = [(pair, chains[length - 1] if length else None)]
     found = []
-    last = chains[-1][-1] if chains else None
-    while last:
-        found.append(last)
-        last = before[last]
+    chain = chains[-1] if chains else None
+    while chain:
+        pair, chain = chain
+        found.append(pair)
     return found[::-1]
 
 
@@ -184,10 +179,6 @@ def _without_ends(old: list[Unit], new: list[Unit], same: dict[Unit, Unit]) -> G
         while old and new and (text := old[end].text) == new[end].text and counts[text] == new_counts[text]:
             same[old.pop(end)] = new.pop(end)
     return old, new
-
-
-def _without(units: Sequence[Unit], taken: Collection[Unit]) -> list[Unit]:
-    return [unit for unit in units if unit not in taken]
 
 
 def _changed(old: Sequence[Unit], new: Sequence[Unit]) -> Iterator[tuple[Unit, Unit]]:

@@ -62,7 +62,7 @@ def leaves(
     library: str,
     aggregate: bool = True,
     modules: bool = False,
-    is_own: Callable[[Frame], bool] | None = None,
+    is_user_code: Callable[[Frame], bool] | None = None,
     is_script: bool = False,
 ) -> ReportTable:
     """Return self times: each sample counts for the leaf frame of its stack.
@@ -72,8 +72,8 @@ def leaves(
         library: the text that the path of a library function contains.
         aggregate: whether stacks with equal columns make one row; otherwise each stack has a row.
         modules: whether frames of module bodies are shown.
-        is_own: tells frames of the user's code; the leaf is then the innermost of these, and stacks without one are a
-            row of their own. None counts all frames.
+        is_user_code: tells frames of the user's code; the leaf is then the innermost of these, and stacks without one
+            are a row of their own. None counts all frames.
         is_script: whether the library is the script: its body is named where no function of it has led to the leaf.
     """
     found = []
@@ -82,8 +82,8 @@ def leaves(
         innermost = leaf = next(shown, None)
         if innermost is None:
             continue
-        if is_own and not is_own(innermost):
-            leaf = next(filter(is_own, shown), None)
+        if is_user_code and not is_user_code(innermost):
+            leaf = next(filter(is_user_code, shown), None)
         of_library = _library_frame(stack.frames, library, modules)
         if is_script and not of_library:
             of_library = _library_frame(stack.frames, library, modules=True)
@@ -109,41 +109,30 @@ def totals(recording: Recording, library: str, modules: bool = False, is_script:
     return _report_table(found, samples, recording.samples)
 
 
-class FunctionId(NamedTuple):
-    """A function without its line number, which may differ between two versions of a script."""
+class SampleChange(NamedTuple):
+    """The samples of a function in two recordings, whatever line it stands in."""
 
+    change: int
+    before: int
+    after: int
     name: str
     path: str
 
 
-@dataclass(frozen=True)
-class Change:
-    """The samples of a function in two recordings."""
-
-    function: FunctionId
-    before: int
-    after: int
-
-    @property
-    def more(self) -> int:
-        """The number of additional samples; negative if there are fewer."""
-        return self.after - self.before
-
-
-def changes(before: Recording, after: Recording, total: bool = False) -> list[Change]:
+def changes(before: Recording, after: Recording, total: bool = False) -> list[SampleChange]:
     """Return the functions that got slower or faster in self time or total time, in descending order of the change.
 
     Both recordings must be of the same work at the same rate, so that samples stand for time.
     """
     old, new = (_samples_by_function(recording, total) for recording in (before, after))
-    found = [Change(function, old[function], new[function]) for function in old.keys() | new.keys()]
-    return sorted((each for each in found if each.more), key=lambda each: (-abs(each.more), each.function))
+    found = [SampleChange(new[each] - old[each], old[each], new[each], *each) for each in old.keys() | new.keys()]
+    return sorted((each for each in found if each.change), key=lambda each: (-abs(each.change), each.name, each.path))
 
 
-def _samples_by_function(recording: Recording, total: bool) -> Counter[FunctionId]:
-    counts: Counter[FunctionId] = Counter()
+def _samples_by_function(recording: Recording, total: bool) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
     for stack in recording.stacks:
-        functions = [FunctionId(frame.name, _path(frame)) for frame in stack.frames]
+        functions = [(frame.name, _path(frame)) for frame in stack.frames]
         for function in set(functions) if total else functions[-1:]:
             counts[function] += stack.samples
     return counts

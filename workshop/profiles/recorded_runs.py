@@ -62,7 +62,5 @@ def _name_of_run(path: Path) -> str:
 
 
 def _together(recordings: list[Recording]) -> Recording:
-    if len(recordings) == 1:
-        return recordings[0]
-    every = [stack for each in recordings for stack in each.stacks]
-    return Recording(every, [note for each in recordings for note in each.notes])
+    stacks_of_all = [stack for each in recordings for stack in each.stacks]
+    return Recording(stacks_of_all, [note for each in recordings for note in each.notes])

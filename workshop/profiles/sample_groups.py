@@ -68,12 +68,14 @@ def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
     Such are the thread with which tqdm looks after its bars, and those that feed a queue to other processes.
     """
     samples, waits = Counter[object](), Counter[object]()
-    is_own = CodeOrigins(recording).is_own  # a function of one's own that is called get may do anything
+    is_user_code = CodeOrigins(recording).is_user_code  # a function of one's own that is called get may do anything
     for stack in recording.stacks:
         if started := _thread_begin(stack):
             leaf = stack.frames[-1]
             samples[started] += stack.samples
-            waits[started] += stack.samples * (leaf.name.rpartition(".")[2].lstrip("_") in WAITING and not is_own(leaf))
+            waits[started] += stack.samples * (
+                leaf.name.rpartition(".")[2].lstrip("_") in WAITING and not is_user_code(leaf)
+            )
     only_wait = {thread for thread, count in waits.items() if count >= ONLY_WAITS * samples[thread]}
     return lambda stack: _thread_begin(stack) in only_wait
 

@@ -6,7 +6,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -72,7 +72,7 @@ class Source:
         """The statement of each line that belongs to one."""
         return {
             number: statement
-            for statement in _joined(sorted(_statements(self.tree, self.lines), key=lambda each: each.first))
+            for statement in _joined(_statements(self.tree, self.lines))
             for number in range(statement.first, statement.last + 1)
         }
 
@@ -179,19 +179,17 @@ def _statement(node: ast.AST, first: int, last: int | None, comes_back: bool = F
     return Statement(first, last or first, comes_back, loops)
 
 
-def _joined(statements: list[Statement]) -> Iterator[Statement]:
+def _joined(statements: Iterable[Statement]) -> list[Statement]:
     """Make one of statements that share a line."""
-    known: Statement | None = None
-    for each in statements:
-        if known and each.first <= known.last:
-            last = max(known.last, each.last)
-            known = Statement(known.first, last, known.comes_back or each.comes_back, known.loops or each.loops)
-            continue
-        if known:
-            yield known
-        known = each
-    if known:
-        yield known
+    joined: list[Statement] = []
+    for each in sorted(statements, key=lambda each: each.first):
+        if joined and each.first <= joined[-1].last:
+            one = joined.pop()
+            both = one.comes_back or each.comes_back, one.loops or each.loops
+            joined.append(Statement(one.first, max(one.last, each.last), *both))
+        else:
+            joined.append(each)
+    return joined
 
 
 def _in_one_line(text: str) -> str:

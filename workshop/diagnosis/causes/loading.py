@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from workshop.diagnosis.change import change_of
+from workshop import noise
 from workshop.diagnosis.findings import LITTLE, MIN_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
@@ -89,7 +89,7 @@ def _other_settings(loading: Loading) -> list[Finding]:
     if not tried:
         return []
     workers = _best(loading)
-    if _is_noise(loading.steps, tried[workers]):
+    if _is_noise(loading.steps, tried[workers], len(tried)):
         return []
     best_ms, max_gain = tried[workers].ms_a_step, loading.max_gain(tried[workers])
     cause, words = _why(loading, workers)
@@ -114,10 +114,10 @@ def _other_settings(loading: Loading) -> list[Finding]:
     ]
 
 
-def _is_noise(before: MeasuredSteps, after: MeasuredSteps) -> bool:
-    """Return whether chance alone may make this difference; with a block or none that cannot be told."""
+def _is_noise(before: MeasuredSteps, after: MeasuredSteps, tried: int) -> bool:
+    """Return whether chance alone may make this difference, one of so many; with a block or none nobody can tell."""
     both = [[sum(block.values()) for block in each.blocks_ms] for each in (before, after)]
-    return min(map(len, both)) > 1 and not change_of("a step", *both).is_more_than_noise
+    return min(map(len, both)) > 1 and bool(noise.change(*both).is_noise(tried))
 
 
 def _distorts(settings: Finding, loading: Loading) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workshop.profiles import welch
+from workshop import noise
 from workshop.traces.breakdown import Row
 from workshop.traces.comparison.step_times import TABLES, StepTimes, has_steps, step_times
 from workshop.traces.decoding import TraceError
@@ -14,10 +14,7 @@ from workshop.traces.intervals import Ints
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank
 
-ERROR_RATE = 0.05
-"""The probability that one interval of a table or more misses the true difference: with 95 %, all of them hold."""
-
-MISS_RATE = 0.2
+OVERLOOKED = 0.2
 """The probability that a difference as large as `RunDifference.seen_ns` is taken for noise."""
 
 MIN_SHARE = 0.001
@@ -97,8 +94,8 @@ def compare(before: dict[Rank, Trace], after: dict[Rank, Trace]) -> RunDifferenc
     by_step = has_steps(before) and has_steps(after)
     one, other = step_times(before, by_step), step_times(after, by_step)
     [step] = _changes(["step"], [one.duration], [other.duration], one.ranks, other.ranks)
-    found = welch.difference(one.duration / one.ranks, other.duration / other.ranks)
-    seen = float(found.margin(ERROR_RATE) + found.margin(2 * MISS_RATE))
+    found = noise.change(one.duration / one.ranks, other.duration / other.ranks)
+    seen = float(found.margin(noise.ERROR_RATE) + found.margin(2 * OVERLOOKED))
     return RunDifference(one, other, by_step, step, seen, {table: _table(one, other, table) for table in TABLES})
 
 
@@ -124,6 +121,6 @@ def _changes(
     if not names:
         return []
     one, other = np.stack(before) / ranks_before, np.stack(after) / ranks_after
-    margin = welch.difference(one, other).margin(ERROR_RATE / len(names))
+    margin = noise.change(one, other).margin(noise.ERROR_RATE / len(names))
     columns = (names, one.mean(axis=1).tolist(), other.mean(axis=1).tolist(), margin.tolist())
     return [TimeChange(*row) for row in zip(*columns, strict=True)]

@@ -1,5 +1,7 @@
-"""The difference of two means with a confidence interval, by Welch's t-test."""
+"""Is a difference real, or noise? The one rule for all that compares: Welch's t-test with Bonferroni's correction."""
 
+from functools import cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -7,36 +9,55 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
+ERROR_RATE = 0.05
+"""The chance that any of the differences that are compared at once is taken for real although there is none."""
+
 PARTS = 2048
 """The number of parts that Student's distribution is integrated in."""
 
+MANY = 1000.0
+"""From so many degrees of freedom on, Student's distribution is the normal one."""
 
-class Difference(NamedTuple):
+
+class MeanChange(NamedTuple):
     """The difference of two means, after less before; arrays with a value for each pair of samples."""
 
     mean: Floats
     error: Floats
     """The standard error of the difference; not a number if it cannot be told, which takes two values of each."""
     freedom: Floats
-    """The degrees of freedom."""
+    """The degrees of freedom, of the error."""
 
     def margin(self, outside: float) -> Floats:
         """Return half the width of the interval that misses the true difference with this probability."""
-        return self.error * quantile(self.freedom, outside)
+        return self.error * np.vectorize(student_t, [float])(np.floor(self.freedom * 10) / 10, outside)
+
+    def is_real(self, compared: int = 1) -> NDArray[np.bool_]:
+        """Return whether a difference, one of so many, is more than noise; it is not if the noise is not known."""
+        return abs(self.mean) > self.margin(ERROR_RATE / compared)
+
+    def is_noise(self, compared: int = 1) -> NDArray[np.bool_]:
+        """Return whether a difference, one of so many, may be chance alone; it is not if the noise is not known."""
+        return abs(self.mean) <= self.margin(ERROR_RATE / compared)
 
 
-def difference(before: ArrayLike, after: ArrayLike) -> Difference:
+def change(before: ArrayLike, after: ArrayLike) -> MeanChange:
     """Compare samples, whose values are along the last axis."""
     one, other = np.asarray(before, np.float64), np.asarray(after, np.float64)
     mean = other.mean(axis=-1) - one.mean(axis=-1)
     count, counts = one.shape[-1], other.shape[-1]
     if min(count, counts) < 2:
-        return Difference(mean, np.full_like(mean, np.nan), np.ones_like(mean))
+        return MeanChange(mean, np.full_like(mean, np.nan), np.ones_like(mean))
     squares = _error_squared(one), _error_squared(other)
     error = squares[0] + squares[1]
     below = squares[0] ** 2 / (count - 1) + squares[1] ** 2 / (counts - 1)
     freedom = np.divide(error**2, below, out=np.ones_like(mean), where=below > 0)
-    return Difference(mean, np.sqrt(error), freedom)
+    return MeanChange(mean, np.sqrt(error), freedom)
+
+
+def is_real(mean: float, error: float, compared: int) -> bool:
+    """Return whether a difference, one of so many, is more than noise, where its standard error is known."""
+    return abs(mean) > error * student_t(MANY, ERROR_RATE / compared)
 
 
 def _error_squared(values: Floats) -> Floats:
@@ -53,15 +74,14 @@ def _error_squared(values: Floats) -> Floats:
     return squares / (count - 1) / count * (1 + alike) / (1 - alike)
 
 
-def quantile(freedom: Floats, outside: float) -> Floats:
+@cache
+def student_t(freedom: float, outside: float = ERROR_RATE) -> float:
     """Return how far from 0 Student's t is, in either direction, with a probability, for degrees of freedom.
 
-    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine. Degrees of freedom are rounded down to
-    tenths, which makes an interval hardly wider, and leaves few of them to integrate.
+    With t = sqrt(freedom) * tan(angle), its density is a power of the cosine.
     """
-    few, where = np.unique(np.floor(freedom * 10) / 10, return_inverse=True)
+    if freedom >= MANY:
+        return NormalDist().inv_cdf(1 - outside / 2)
     angle = np.linspace(0, np.pi / 2, PARTS + 1)
-    middle = (angle[1:] + angle[:-1]) / 2
-    within = np.cumsum(np.cos(middle) ** (few[..., None] - 1), axis=-1)
-    found = [np.interp(1 - outside, np.append(0, row / row[-1]), angle) for row in within]
-    return (np.sqrt(few) * np.tan(found))[where].reshape(np.shape(freedom))
+    within = np.cumsum(np.cos((angle[1:] + angle[:-1]) / 2) ** (freedom - 1))
+    return float(np.sqrt(freedom) * np.tan(np.interp(1 - outside, np.append(0, within / within[-1]), angle)))

@@ -212,7 +212,7 @@ addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requ
 
 {
   const legend = document.getElementById("legend");
-  const words = { own: "your code", library: "libraries", native: "native code", worker: "DataLoader workers", process: "processes" };
+  const words = { user: "your code", library: "libraries", native: "native code", worker: "DataLoader workers", process: "processes" };
   const entries = data.compared
     ? [["rgba(var(--more), 1)", "more samples than before"], ["rgba(var(--less), 1)", "fewer"], ["var(--same)", "as many"]]
     : data.kinds.filter((_, kind) => data.kindOf.includes(kind)).map((name) => [`var(--${name})`, words[name]]);

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
-from workshop.flamegraph.tree import WAITING_THREADS, Kind, Node
+from workshop.pages.flame_tree import WAITING_THREADS, Kind, Node
 
 WIDTH = 1200
 ROW = 17
@@ -18,15 +18,15 @@ STYLE = """\
 svg { background: #fff; font: 11px monospace; }
 text { fill: #1b1f24; pointer-events: none; } .title { font-size: 15px; }
 rect { stroke: #fff; stroke-width: .5; } g:hover rect { stroke: #000; }
-.own { fill: #f59e4b; } .library { fill: #a9c7e8; } .native { fill: #c9cdd2; }
+.user { fill: #f59e4b; } .library { fill: #a9c7e8; } .native { fill: #c9cdd2; }
 .worker { fill: #b7ddb0; } .process { fill: #e6e1d6; } .more { fill: #dc2626; } .less { fill: #2563eb; }
 @media (prefers-color-scheme: dark) {
   svg { background: #14171b; } text { fill: #f0f3f6; } rect { stroke: #14171b; } g:hover rect { stroke: #fff; }
-  .own { fill: #b4560d; } .library { fill: #2c5282; } .native { fill: #4a5058; }
+  .user { fill: #b4560d; } .library { fill: #2c5282; } .native { fill: #4a5058; }
   .worker { fill: #2f6b3a; } .process { fill: #4b4436; } }
 """
 LEGEND = {
-    Kind.OWN: "your code",
+    Kind.USER: "your code",
     Kind.LIBRARY: "libraries",
     Kind.NATIVE: "native code",
     Kind.WORKER: "DataLoader workers",

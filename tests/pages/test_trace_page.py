@@ -10,8 +10,9 @@ from made_traces import made_up, write
 from playwright.sync_api import Browser, Page
 
 from workshop.cli.trace_text import with_lessons
-from workshop.timeline.page import _timeline
-from workshop.timeline.page import page as draw
+from workshop.pages.lanes import lanes
+from workshop.pages.trace_page import page as draw
+from workshop.pages.trace_page import timeline
 from workshop.traces import load
 from workshop.traces.tables import tables
 from workshop.traces.trace_findings import findings
@@ -87,10 +88,11 @@ def test_the_command_draws_the_same(workshop: Run, drawn: Path, tmp_path: Path) 
 
 def test_long_traces_keep_what_is_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def durations() -> list[float]:
-        return sorted(duration for row in _timeline(traces)["rows"] for duration in row["duration"])
+        return sorted(duration for row in timeline(rows)["rows"] for duration in row["duration"])
 
     traces = load([write(tmp_path / "t.json", made_up(4))])
+    rows = [(row, 0) for rank, trace in traces.items() for row in lanes(rank, trace)]
     everything = durations()
-    monkeypatch.setattr("workshop.timeline.page.MAX_EVENTS", 20)
+    monkeypatch.setattr("workshop.pages.trace_page.MAX_EVENTS", 20)
     assert durations() == everything[-20:]
-    assert _timeline(traces)["leftOut"] == len(everything) - 20
+    assert timeline(rows)["leftOut"] == len(everything) - 20

@@ -1,4 +1,4 @@
-"""Finds the code of the person's own files as Python loads it, and has it counted before it runs.
+"""Finds the user's code as Python loads it, and has it counted before it runs.
 
 Modules are loaded by importlib, whose loaders have one method that returns a module's code. A script is not: Python
 compiles it by itself. But whatever is run as a script may also be a folder or a ZIP file, for which Python asks
@@ -21,11 +21,11 @@ Count = Callable[[CodeType, str, bytes], CodeType]
 """A function that takes the code of a file, the file's path and its source, and returns the code that is to run."""
 
 
-class OwnCode:
-    """Hands the code of a person's own files to a function before it runs.
+class ImportHook:
+    """Hands the user's code to a function before it runs.
 
     Args:
-        more: folders of installed packages that count as the person's own, too.
+        more: folders of installed packages that count as the user's code, too.
         count: the function.
     """
 
@@ -37,19 +37,19 @@ class OwnCode:
     def watch(self) -> None:
         """Do so with all code that this process loads from now on."""
         get_code = SourceFileLoader.get_code
-        own_code = self
+        hook = self
 
-        def get_own_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+        def get_user_code(loader: SourceFileLoader, name: str) -> CodeType | None:
             code = get_code(loader, name)
-            if code and own_code.is_own(loader.path):
-                return own_code.count(code, loader.path, loader.get_data(loader.path))
+            if code and hook.is_user_code(loader.path):
+                return hook.count(code, loader.path, loader.get_data(loader.path))
             return code
 
-        SourceFileLoader.get_code = get_own_code  # type: ignore[method-assign,assignment]
+        SourceFileLoader.get_code = get_user_code  # type: ignore[method-assign,assignment]
         sys.path_hooks.insert(0, self._finder)
 
-    def is_own(self, path: str) -> bool:
-        """Return whether a file is the person's own, or lies in one of the folders."""
+    def is_user_code(self, path: str) -> bool:
+        """Return whether a file is the user's code, or lies in one of the folders."""
         path = os.path.abspath(path)
         if is_user_code(path):
             return True
@@ -59,7 +59,7 @@ class OwnCode:
 
     def _finder(self, path: str) -> "_ScriptFinder":
         """Return what finds the code of a script, as a path hook does; an ImportError leaves the path to the others."""
-        if not (path.endswith(".py") and Path(path).is_file() and self.is_own(path)):
+        if not (path.endswith(".py") and Path(path).is_file() and self.is_user_code(path)):
             raise ImportError
         return _ScriptFinder(path, self)
 
@@ -67,19 +67,19 @@ class OwnCode:
 class _ScriptFinder:
     """Finds a script, where Python looks for `__main__` in it."""
 
-    def __init__(self, path: str, own_code: OwnCode) -> None:
-        self.path, self.own_code = path, own_code
+    def __init__(self, path: str, hook: ImportHook) -> None:
+        self.path, self.hook = path, hook
 
     def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        return spec_from_loader(name, _ScriptLoader(self.path, self.own_code)) if name == "__main__" else None
+        return spec_from_loader(name, _ScriptLoader(self.path, self.hook)) if name == "__main__" else None
 
 
 class _ScriptLoader(SourceFileLoader):
     """Loads a script so that it finds everything as it would if Python had run it by itself."""
 
-    def __init__(self, path: str, own_code: OwnCode) -> None:
+    def __init__(self, path: str, hook: ImportHook) -> None:
         super().__init__("__main__", path)
-        self.own_code = own_code
+        self.hook = hook
 
     def get_code(self, name: str) -> CodeType:
         """Return code that runs the script, once runpy has made its namespace."""
@@ -88,7 +88,7 @@ class _ScriptLoader(SourceFileLoader):
     def run(self, namespace: dict[str, Any]) -> None:
         """Run the script in a namespace."""
         path = self.path
-        if namespace is self.own_code.main:  # it is what Python was started with
+        if namespace is self.hook.main:  # it is what Python was started with
             path = os.path.join(os.getcwd(), path)
             sys.path[:1] = [] if sys.flags.safe_path else [str(Path(path).resolve().parent)]
             if sys.excepthook is sys.__excepthook__:
@@ -102,7 +102,7 @@ class _ScriptLoader(SourceFileLoader):
             "__package__": None,
         }
         source = self.get_data(path)
-        exec(self.own_code.count(self.source_to_code(source, path), path, source), namespace)
+        exec(self.hook.count(self.source_to_code(source, path), path, source), namespace)
 
 
 BETWEEN = "<workshop record lines>"

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop import html_page
+from workshop.pages.template import bar, bar_parts, fill, section, table
 from workshop.probe.phases import Phase
 
 MAX_STEPS = 2000
@@ -17,6 +17,10 @@ MIN_SHARE = 0.01
 
 AROUND = 3
 """The number of lines that are shown before and after such a line."""
+
+EXPLANATION = """\
+Milliseconds a step, by the colour of the phase: in the training's own process, and in its workers while the training
+waits for them. A backward pass is divided among the lines of the forward pass that it belongs to."""
 
 _COLOURS = {str(phase): phase.colour for phase in Phase}
 
@@ -33,18 +37,18 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     """
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
-    return html_page.fill(
-        __package__,
-        title=f"{name}: {each_ms:.1f} ms a step",
-        summary=escape(f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"),
-        findings="".join(_finding(each, sources) for each in found["findings"])
-        or "<li>Nothing that was looked for.</li>",
-        ranks=_ranks(found["ranks"]) if found["ranks"] else "",
-        phases="".join(_phases(found["synchronized"] or steps)),
-        steps=_steps(steps["durations_s"]),
-        sources="".join(_sources(found, sources)),
-        notes="".join(f"<p>{escape(note)}</p>" for note in found["notes"]),
-    )
+    findings = "".join(_finding(each, sources) for each in found["findings"])
+    summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
+    ranks = _ranks(found["ranks"]) if found["ranks"] else ""
+    body = [
+        f'<p class="quiet">{escape(summary)}</p>',
+        section("Bottlenecks", f'<ol id="findings">{findings or "<li>Nothing that was looked for.</li>"}</ol>'),
+        section("Where a step's time goes", "".join([ranks, *_phases(found["synchronized"] or steps)])),
+        section("Every measured step", _steps(steps["durations_s"])),
+        section("The lines", "".join([f'<p class="quiet">{EXPLANATION}</p>', *_sources(found, sources)])),
+        *(f"<p>{escape(note)}</p>" for note in found["notes"]),
+    ]
+    return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>')
 
 
 def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
@@ -57,21 +61,20 @@ def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
         code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
     cost = f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {finding['words']}"
     return (
-        f'<li><span class="gain">at most {finding["gain"]:.2f} times as fast</span><b>{escape(finding["cause"])}</b>'
+        f'<li><span class="gain">up to {finding["gain"]:.1f}x</span><b>{escape(finding["cause"])}</b>'
         f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
     )
 
 
 def _ranks(ranks: list[Values]) -> str:
     """A row for each rank: the milliseconds of each phase, and how long it waits for the others."""
-    header = "".join(f"<th>{name}</th>" for name in ("ms a step", *Phase, "waits"))
     rows = []
     for each in ranks:
         steps = each["steps"]
         of_phases = (seconds / steps["count"] * 1e3 for seconds in steps["phases_s"].values())
         cells = "".join(f"<td>{ms:.1f}</td>" for ms in (*of_phases, each["waits_ms"]))
-        rows.append(f"<tr><th>rank {each['rank']}</th>{cells}</tr>")
-    return f'<div class="listing"><table id="ranks"><tr>{header}</tr>{"".join(rows)}</table></div>'
+        rows.append(f"<tr><td>rank {each['rank']}</td>{cells}</tr>")
+    return table(("ms a step", *Phase, "waits"), rows)
 
 
 def _phases(steps: Values) -> Iterable[str]:
@@ -80,9 +83,8 @@ def _phases(steps: Values) -> Iterable[str]:
         seconds = steps["phases_s"][phase]
         if phase == Phase.VALIDATION and not seconds:
             continue
-        bar = f'<i style="background:{phase.colour};width:{seconds / whole:.2%}"></i>'
-        says = f"{seconds / steps['count'] * 1e3:.1f} ms, {seconds / whole:.0%}"
-        yield f'<div class="bar"><span>{phase}</span><div>{bar}</div><em>{says}</em></div>'
+        share = seconds / whole
+        yield bar(phase, [(phase.colour, share, phase)], f"{seconds / steps['count'] * 1e3:.1f} ms, {share:.0%}")
 
 
 def _steps(durations_s: list[float]) -> str:
@@ -127,14 +129,17 @@ def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterable[str]:
                     rows.append('<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>')
                 rows.append(_source_line(number, text, of_lines.get(number, []), (file, number) in marked))
                 before = number
-        yield f'<h3>{escape(file)}</h3><div class="listing"><table class="source">{"".join(rows)}</table></div>'
+        yield f'<h3>{escape(file)}</h3><div class="scrolled"><table class="source">{"".join(rows)}</table></div>'
 
 
 def _source_line(number: int, text: str, lines: list[Values], is_found: bool) -> str:
     together = sum(each["ms_a_step"] for each in lines)
-    parts = "".join(
-        f'<i style="background:{_COLOURS[each["phase"]]};width:{min(each["share"], 1.0):.2%}" '
-        f'title="{each["phase"]}, {each["process"]}: {each["ms_a_step"]:.1f} ms"></i>'
+    parts = bar_parts(
+        (
+            _COLOURS[each["phase"]],
+            min(each["share"], 1.0),
+            f"{each['phase']}, {each['process']}: {each['ms_a_step']:.1f} ms",
+        )
         for each in lines
     )
     figure = f"{together:.1f}" if together >= 0.05 else ""

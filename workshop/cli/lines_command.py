@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli.options import INSTRUMENTS, JsonOption
+from workshop.cli.options import INSTRUMENTS, DiffOption, JsonOption, before_and_after, exclude_each_other
 from workshop.cli.output import filled, print_json, say, write_file
 from workshop.errors import WorkshopError
 
@@ -26,7 +26,7 @@ def lines(
     function: Annotated[str | None, typer.Option("--function", help="This function alone.", show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help="All functions, and all lines that ran.")] = False,
     by: Annotated[str | None, typer.Option(help="process: tables for each.", show_default=False)] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="What changed from one, BEFORE, to another, AFTER.")] = False,
+    diff: DiffOption = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page with the whole source.", show_default=False)
     ] = None,
@@ -48,16 +48,10 @@ def lines(
     if by not in (None, "process"):
         raise typer.BadParameter("is process", param_hint="--by")
     if diff:
-        if html or by:
-            raise WorkshopError("--diff compares whole runs: take --html and --by without it")
-        if not files or len(files) != 2:
-            raise WorkshopError("name two line profiles, or two folders of them: workshop lines --diff BEFORE AFTER")
-        change = line_change.between(*(_read_runs(path) for path in files))
+        exclude_each_other(diff=diff, html=html, by=by)
+        change = line_change.between(*map(_read_runs, before_and_after(files or [])))
         change = change.of(function) if function else change
-        if as_json:
-            print_json(**change.as_dict())
-        else:
-            line_text.print_change(change, everything or function is not None)
+        print_json(**change.as_dict()) if as_json else line_text.print_change(change, everything or bool(function))
         return
     if html and (by or as_json):
         raise WorkshopError("a page shows all processes: take --by and --json without --html")
@@ -67,9 +61,9 @@ def lines(
     apart = len(profile.processes) > 1 if html else by == "process"
     tables = line_tables.tables(profile, together=bool(html) or not apart, by_process=apart, name=function)
     if html:
-        from workshop import listing
+        from workshop.pages import line_page
 
-        write_file(html, listing.page(profile, tables, whole=function is None))
+        write_file(html, line_page.page(profile, tables, whole=function is None))
         print(f"{html} shows {profile.path}. Open it in a browser.")
     elif as_json:
         print_json(**line_tables.as_dict(profile, tables))

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
 
-from workshop import html_page
+from workshop.pages.lanes import lanes
+from workshop.pages.template import bar, keys, section, table
+from workshop.pages.trace_page import with_timeline
 from workshop.probe.phases import TRACED
-from workshop.timeline.lanes import lanes
-from workshop.timeline.page import timeline
-from workshop.traces.breakdown import Row
 from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.comparison.sentences import TITLES, milliseconds, sentences, short
 from workshop.traces.trace_files import Traces
@@ -24,9 +23,9 @@ def page(before: Traces, after: Traces, difference: RunDifference) -> str:
     """Return a page with sentences, the phases of a mean step, tables of changes, and both timelines."""
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(difference))
     title = f"{' → '.join(_names(before, after))}: what changed"
-    charts = "".join([_phases(difference), *_tables(difference)])
-    timeline = _timeline(before, after, difference)
-    return html_page.fill(__package__, timeline, title=title, heading="What changed", findings=items, charts=charts)
+    findings = section("What changed", f'<ol id="findings">{items}</ol>')
+    body = "".join([findings, _phases(difference), *_tables(difference)])
+    return with_timeline(title, body, _rows(before, after, difference))
 
 
 def _names(*runs: Traces) -> list[str]:
@@ -40,31 +39,22 @@ def _phases(difference: RunDifference) -> str:
     """Return a bar for a mean step before, and one after, whose lengths compare."""
     changes = {change.name: change for change in difference.tables["phases"]}
     phases = [phase for phase in TRACED if phase in changes]
-    keys = "".join(f'<span><i style="background:{phase.colour}"></i>{phase}</span>' for phase in phases)
     longest = max(difference.step.before_ns, difference.step.after_ns) or 1.0
-    bars = ""
+    bars = keys({phase: phase.colour for phase in phases})
     for side in ("before", "after"):
         times = {phase: getattr(changes[phase], f"{side}_ns") for phase in phases}
-        parts = "".join(
-            f'<i style="background:{phase.colour};width:{100 * ns / longest:.3f}%" '
-            f'title="{phase}: {milliseconds(ns)} ms"></i>'
-            for phase, ns in times.items()
-        )
-        whole = milliseconds(sum(times.values()))
-        bars += f'<div class="bar"><span>{side}</span><div>{parts}</div><em>{whole} ms</em></div>'
-    heading = "A mean step" if difference.by_step else "The whole recordings"
-    return f'<section><h2>{heading}</h2><p class="keys">{keys}</p>{bars}</section>'
+        parts = [(phase.colour, ns / longest, f"{phase}: {milliseconds(ns)} ms") for phase, ns in times.items()]
+        bars += bar(side, parts, f"{milliseconds(sum(times.values()))} ms")
+    return section("A mean step" if difference.by_step else "The whole recordings", bars)
 
 
 def _tables(difference: RunDifference) -> Iterator[str]:
     for name, changes in difference.tables.items():
         if changes:
-            head = "".join(f"<th>{header}</th>" for header in HEADERS)
-            rows = "".join(map(_row, changes[:MAX_CHANGES]))
             more = len(changes) - MAX_CHANGES
             note = f'<p class="quiet">{more} more changed less, or within noise.</p>' if more > 0 else ""
-            table = f'<div class="scrolled"><table class="changes"><tr>{head}</tr>{rows}</table></div>'
-            yield f"<section><h2>{escape(TITLES[name])}</h2>{table}{note}</section>"
+            rows = map(_row, changes[:MAX_CHANGES])
+            yield section(TITLES[name], table(HEADERS, rows, "changes") + note)
 
 
 def _row(change: TimeChange) -> str:
@@ -76,14 +66,12 @@ def _row(change: TimeChange) -> str:
     )
 
 
-def _timeline(before: Traces, after: Traces, difference: RunDifference) -> Row:
-    """Return the rows of both runs, with times in µs since the first step that is compared."""
+def _rows(before: Traces, after: Traces, difference: RunDifference) -> list[tuple[Lanes, int]]:
+    """Return the rows of both runs, which begin with the first step that is compared."""
     runs = {"before": (before, difference.before.begins), "after": (after, difference.after.begins)}
-    return timeline(
-        [
-            (replace(row.only(row.ts >= begin), label=f"{side}, {row.label}"), begin)
-            for side, (traces, begins) in runs.items()
-            for rank, begin in begins.items()
-            for row in lanes(rank, traces[rank])
-        ]
-    )
+    return [
+        (replace(row.only(row.ts >= begin), label=f"{side}, {row.label}"), begin)
+        for side, (traces, begins) in runs.items()
+        for rank, begin in begins.items()
+        for row in lanes(rank, traces[rank])
+    ]

@@ -11,9 +11,9 @@ import pytest
 from browsers import visited
 from playwright.sync_api import Browser, Page
 
-from workshop import flamegraph
 from workshop.errors import WorkshopError
-from workshop.flamegraph.tree import Kind, build
+from workshop.pages import flame_page
+from workshop.pages.flame_tree import Kind, build
 from workshop.profiles import stacks
 
 RECORDED = """\
@@ -43,7 +43,7 @@ def visit(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         def visit_page(text: str, before: str = "") -> Page:
             path = tmp_path / "flamegraph.html"
             compared = stacks.parse(before.splitlines()) if before else None
-            path.write_text(flamegraph.draw(path, stacks.parse(text.splitlines()), compared, "train.py"))
+            path.write_text(flame_page.draw(path, stacks.parse(text.splitlines()), compared, "train.py"))
             return stack.enter_context(visited(browser, path))
 
         yield visit_page
@@ -72,8 +72,8 @@ def test_frames_are_as_wide_as_their_samples(visit: Open) -> None:
 def test_colours_tell_whose_code_it_is(visit: Open) -> None:
     page = visit(RECORDED)
     for name, kind in [
-        ("main (train.py:5)", "own"),
-        ("Pets.__getitem__", "own"),
+        ("main (train.py:5)", "user"),
+        ("Pets.__getitem__", "user"),
         ("conv2d", "library"),
         ("at::native", "native"),
         ("_worker_loop", "worker"),
@@ -156,7 +156,7 @@ def test_waiting_threads_and_imports_are_folded_until_a_click(visit: Open) -> No
 
 
 def test_a_picture_leaves_out_what_waits() -> None:
-    drawn = flamegraph.draw(Path("a.svg"), stacks.parse(WITH_IDLE.splitlines()))
+    drawn = flame_page.draw(Path("a.svg"), stacks.parse(WITH_IDLE.splitlines()))
     titles = [title.text or "" for title in ElementTree.fromstring(drawn).iter() if title.tag.endswith("title")]
     assert titles[0].endswith(", without 100 samples of threads that only wait")
     assert "all: 200 samples, 100.00%" in titles
@@ -214,7 +214,7 @@ def boxes(text: str) -> dict[str, ElementTree.Element]:
 
 
 def test_the_picture_is_as_wide_as_the_samples() -> None:
-    text = flamegraph.draw(Path("graph.svg"), RECORDING)
+    text = flame_page.draw(Path("graph.svg"), RECORDING)
     widths = {title: float(box.get("width")) for title, box in boxes(text).items()}
     assert widths["all: 100 samples, 100.00%"] == 1200
     assert widths["main (train.py:5): 60 samples, 60.00%"] == pytest.approx(720)
@@ -224,7 +224,7 @@ def test_the_picture_is_as_wide_as_the_samples() -> None:
 
 
 def test_speedscope_gets_every_sample() -> None:
-    found = json.loads(flamegraph.draw(Path("graph.speedscope.json"), RECORDING))
+    found = json.loads(flame_page.draw(Path("graph.speedscope.json"), RECORDING))
     assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     frames = found["shared"]["frames"]
     assert {"name": "main", "file": "train.py", "line": 5} in frames
@@ -243,7 +243,7 @@ def test_speedscope_gets_every_sample() -> None:
 @pytest.mark.parametrize(("name", "before"), [("graph.png", None), ("graph", None), ("graph.json", RECORDING)])
 def test_other_formats_are_refused(name: str, before: stacks.Recording | None) -> None:
     with pytest.raises(WorkshopError, match=r"its name must end in \.html"):
-        flamegraph.draw(Path(name), RECORDING, before)
+        flame_page.draw(Path(name), RECORDING, before)
 
 
 def test_a_comparison_puts_lines_and_processes_together() -> None:
@@ -256,5 +256,5 @@ def test_a_comparison_puts_lines_and_processes_together() -> None:
 
 
 def test_a_picture_of_a_comparison_shows_what_came() -> None:
-    found = boxes(flamegraph.draw(Path("graph.svg"), RECORDING, stacks.parse(["main (train.py:5) 50\n"])))
+    found = boxes(flame_page.draw(Path("graph.svg"), RECORDING, stacks.parse(["main (train.py:5) 50\n"])))
     assert found["all: 100 samples, 100.00%; 50 before"].get("class") == "more"

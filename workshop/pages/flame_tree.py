@@ -1,6 +1,6 @@
 """Merges stacks into one tree, which flame graphs draw."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -14,7 +14,7 @@ from workshop.profiles.stacks import Frame, Recording, Stack
 class Kind(StrEnum):
     """The kinds of nodes, each with a colour."""
 
-    OWN = "own"
+    USER = "user"
     LIBRARY = "library"
     NATIVE = "native"
     WORKER = "worker"
@@ -73,11 +73,11 @@ def build(recording: Recording, before: Recording | None = None, library: str = 
     """
     labels = cache(Label)
     root = Node(labels("all", Kind.PROCESS))
-    _add(root, labels, recording, library, before is not None)
     if before is not None:
-        _swap(root)
-        _add(root, labels, before, library, True)
-        _swap(root)
+        _add(root, labels, before, library, compared=True)
+        for node in _nodes(root):
+            node.before, node.samples = node.samples, 0
+    _add(root, labels, recording, library, compared=before is not None)
     return root
 
 
@@ -131,10 +131,9 @@ def _above(stack: Stack, in_worker: bool, several: bool, compared: bool) -> list
     return labels
 
 
-def _swap(root: Node) -> None:
-    """Exchange the samples now and before in all nodes."""
+def _nodes(root: Node) -> Iterator[Node]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        node.samples, node.before = node.before, node.samples
+        yield node
         waiting += (node.children or {}).values()

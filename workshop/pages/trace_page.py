@@ -5,9 +5,9 @@ from html import escape
 
 import numpy as np
 
-from workshop import html_page
+from workshop.pages.lanes import KINDS, Lanes, lanes
+from workshop.pages.template import bar, fill, keys, section, table
 from workshop.probe.phases import TRACED
-from workshop.timeline.lanes import KINDS, Lanes, lanes
 from workshop.traces.breakdown import Row
 from workshop.traces.trace_files import Traces
 from workshop.traces.trace_findings import TraceFinding
@@ -33,7 +33,13 @@ BARS = {
 
 MAX_BARS = 24
 
-HEADING = "What it costs, of the whole time"
+NOTHING = "<li>Nothing that costs much.</li>"
+
+TIMELINE = """\
+<p class="keys" id="keys"></p>
+<p class="quiet">Wheel or + and &minus; to zoom, drag or arrow keys to move, Esc for all of it.</p>
+<canvas id="timeline" tabindex="0" aria-label="Timeline of threads and streams"></canvas>
+<p id="details" aria-live="polite">&nbsp;</p>"""
 
 
 def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFinding]) -> str:
@@ -42,50 +48,43 @@ def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFindi
     title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: {names}"
     shares = ["" if finding.share is None else f"<b>{finding.share:.0%}</b> " for finding in findings]
     costs = "".join(f"<li>{share}{escape(str(each))}</li>" for share, each in zip(shares, findings, strict=True))
-    costs = costs or "<li>Nothing that costs much.</li>"
-    charts = "".join(_charts(tables))
-    return html_page.fill(__package__, _timeline(traces), title=title, heading=HEADING, findings=costs, charts=charts)
+    costs = section("What it costs, of the whole time", f'<ol id="findings">{costs or NOTHING}</ol>')
+    begins = {rank: int(trace.events.ts.min()) if len(trace.events) else 0 for rank, trace in traces.items()}
+    rows = [(row, begins[rank]) for rank, trace in traces.items() for row in lanes(rank, trace)]
+    return with_timeline(title, "".join([costs, *_charts(tables)]), rows)
+
+
+def with_timeline(title: str, body: str, rows: list[tuple[Lanes, int]]) -> str:
+    """Return a page that ends with a timeline of rows, each with its begin in ns, as clocks may differ."""
+    return fill(title, body + section("Timeline", TIMELINE), "timeline.js", timeline(rows))
 
 
 def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:
     for name, (title, columns) in BARS.items():
-        rows = tables.get(name, [])
-        if rows:
+        if rows := tables.get(name):
             bars = "".join(_bar(row, columns) for row in rows[:MAX_BARS])
-            keys = "".join(
-                f'<span><i style="background:{colour}"></i>{escape(_plain(column))}</span>'
-                for column, colour in columns.items()
-            )
-            yield f'<section><h2>{title}</h2><p class="keys">{keys}</p>{bars}</section>'
+            yield section(title, keys({_plain(column): colour for column, colour in columns.items()}) + bars)
     if kinds := tables.get("types"):
-        head = "<th>rank</th><th>kind</th><th>ms</th><th>%</th>"
-        lines = "".join(
-            f"<tr><td>{escape(str(row['rank']))}</td><td>{escape(row['kernel_type'].lower())}</td>"
+        lines = (
+            f"<tr><td>rank {escape(str(row['rank']))}, {escape(row['kernel_type'].lower())}</td>"
             f"<td>{row['sum'] / 1000:.3f}</td><td>{row['percentage'] or 0:.1f}</td></tr>"
             for row in kinds
         )
-        yield f"<section><h2>Time by kind of kernel</h2><table><tr>{head}</tr>{lines}</table></section>"
+        yield section("Time by kind of kernel", table(("kind", "ms", "%"), lines))
 
 
 def _bar(row: Row, columns: dict[str, str]) -> str:
     whole = sum(row[column] for column in columns) or 1.0
     label = f"rank {row['rank']}, " + (f"step {row['step']}" if "step" in row else f"device {row['device']}")
-    parts = "".join(
-        f'<i style="background:{colour};width:{100 * row[column] / whole:.3f}%" '
-        f'title="{escape(_plain(column))}: {row[column] / 1000:.3f} ms, {row[column] / whole:.1%}"></i>'
+    parts = [
+        (colour, row[column] / whole, f"{_plain(column)}: {row[column] / 1000:.3f} ms, {row[column] / whole:.1%}")
         for column, colour in columns.items()
-    )
-    return f'<div class="bar"><span>{escape(label)}</span><div>{parts}</div><em>{whole / 1000:.1f} ms</em></div>'
+    ]
+    return bar(label, parts, f"{whole / 1000:.1f} ms")
 
 
 def _plain(column: str) -> str:
     return column.removesuffix("(us)").replace("_time", "").replace("non_compute", "other")
-
-
-def _timeline(traces: Traces) -> Row:
-    """Return the rows of lanes, with times in µs since the first event of each trace, as their clocks may differ."""
-    begins = {rank: int(trace.events.ts.min()) if len(trace.events) else 0 for rank, trace in traces.items()}
-    return timeline([(row, begins[rank]) for rank, trace in traces.items() for row in lanes(rank, trace)])
 
 
 def timeline(rows: list[tuple[Lanes, int]]) -> Row:
@@ -94,13 +93,11 @@ def timeline(rows: list[tuple[Lanes, int]]) -> Row:
     kept = np.zeros(len(durations), bool)
     kept[np.argsort(-durations, kind="stable")[:MAX_EVENTS]] = True
     of_rows = np.split(kept, np.cumsum([len(row.dur) for row, _ in rows])[:-1]) if rows else []
-    shown = [
-        timeline_row(row.only(here), begin) for (row, begin), here in zip(rows, of_rows, strict=True) if here.any()
-    ]
+    shown = [_row(row.only(here), begin) for (row, begin), here in zip(rows, of_rows, strict=True) if here.any()]
     return {"kinds": KINDS, "rows": shown, "leftOut": int(len(kept) - kept.sum())}
 
 
-def timeline_row(row: Lanes, begin: int) -> Row:
+def _row(row: Lanes, begin: int) -> Row:
     """Return a row as the script of the page reads it, with times in µs since the begin."""
     known: dict[int, int] = {}
     numbers = [known.setdefault(name, len(known)) for name in row.name.tolist()]

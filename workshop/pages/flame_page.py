@@ -1,0 +1,76 @@
+"""Draws a flame graph in the format that the name of its file asks for: as a page, a picture, or for speedscope."""
+
+from pathlib import Path
+
+from workshop.errors import WorkshopError
+from workshop.pages import template
+from workshop.pages.flame_svg import svg
+from workshop.pages.flame_tree import WAITING_THREADS, Kind, Label, Node, build
+from workshop.pages.speedscope import speedscope
+from workshop.profiles.stacks import Recording
+
+BODY = """\
+<div id="tools">
+  <input id="search" type="search" placeholder="Search (/)" aria-label="Search frames" spellcheck="false" autocomplete="off">
+  <button id="reset" type="button">Reset (Esc)</button>
+  <span id="widths" hidden>
+    <label><input type="radio" name="widths" value="after" checked> after</label>
+    <label><input type="radio" name="widths" value="before"> before</label>
+  </span>
+  <label id="folding" hidden><input type="checkbox" id="fold" checked> fold <span id="folded"></span></label>
+  <span id="matched" role="status"></span>
+</div>
+<div class="keys" id="legend"></div>
+<main id="graph" role="tree" aria-label="Flame graph"></main>
+<footer id="details" aria-live="polite"></footer>
+"""  # noqa: E501
+
+
+def draw(output: Path, recording: Recording, before: Recording | None = None, library: str = "") -> str:
+    """Return the text of a file that shows stacks.
+
+    Args:
+        output: the file; its name ends in .html, .svg, or .speedscope.json.
+        recording: the stacks.
+        before: a recording to compare with; not for speedscope.
+        library: a text that the paths of the user's code contain.
+
+    Raises:
+        WorkshopError: the file's name asks for no known format.
+    """
+    title = " compared with ".join(
+        " and ".join(sorted({Path(source).name for source in each.sources})) for each in (recording, before) if each
+    )
+    if drawer := {".html": page, ".svg": svg}.get(output.suffix):
+        return drawer(build(recording, before, library), title, before is not None)
+    if output.suffix == ".json" and before is None:
+        return speedscope(recording, title)
+    formats = ".html or .svg" if before is not None else ".html, .svg or .speedscope.json"
+    raise WorkshopError(f"cannot draw {output}: its name must end in {formats}")
+
+
+def page(root: Node, title: str, compared: bool = False) -> str:
+    """Return the page of a tree, whose nodes may compare two recordings.
+
+    The page gets the nodes in depth-first order, as the numbers of each: depth, label, samples, and samples before.
+    """
+    labels: dict[Label, int] = {}
+    numbers: list[int] = []
+    waiting = [(0, root)]
+    while waiting:
+        depth, node = waiting.pop()
+        numbers += depth, labels.setdefault(node.label, len(labels)), node.samples
+        if compared:
+            numbers.append(node.before)
+        waiting += [(depth + 1, child) for child in reversed(node.sorted_children())]
+    kinds = list(Kind)
+    data = {
+        "compared": compared,
+        "kinds": kinds,
+        "labels": [label.text for label in labels],
+        "kindOf": [kinds.index(label.kind) for label in labels],
+        "imports": [number for label, number in labels.items() if label.is_import],
+        "waits": [number for label, number in labels.items() if label.text == WAITING_THREADS],
+        "nodes": numbers,
+    }
+    return template.fill(title, BODY, "flame_graph.js", data)

@@ -1,0 +1,72 @@
+"""What all pages have in common: one template, one stylesheet, bars, and tables of figures."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+Part = tuple[str, float, str]
+"""A part of a bar: its colour, its share of the whole width, and what it says."""
+
+
+def read(name: str) -> str:
+    """Return a file of this package."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def fill(title: str, body: str, script: str = "", data: Any = None) -> str:
+    """Return a page.
+
+    Args:
+        title: the title, as plain text.
+        body: what the page shows below it, as HTML.
+        script: the name of the file with its script; "" for a page that runs none.
+        data: what the script reads as JSON.
+    """
+    scripts = ""
+    if script:
+        # Inside a script element, only "<" could end it too early.
+        plain = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+        scripts = (
+            "<noscript>This page is drawn with JavaScript, which is off.</noscript>\n"
+            f'<script id="data" type="application/json">{plain}</script>\n<script>\n{read(script)}</script>'
+        )
+    return Template(read("template.html")).substitute(
+        title=escape(title),
+        style=read("style.css") + read("listing.css"),
+        body=body,
+        allowed="'unsafe-inline'" if script else "'none'",
+        script=scripts,
+    )
+
+
+def section(heading: str, content: str) -> str:
+    """Return a part of a page."""
+    return f"<section><h2>{escape(heading)}</h2>{content}</section>"
+
+
+def keys(colours: Mapping[str, str]) -> str:
+    """Return what the colours of bars stand for."""
+    each = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in colours.items())
+    return f'<p class="keys">{"".join(each)}</p>'
+
+
+def bar(label: str, parts: Iterable[Part], says: str) -> str:
+    """Return a bar between its label and what it says."""
+    return f'<div class="bar"><span>{escape(label)}</span><div>{bar_parts(parts)}</div><em>{escape(says)}</em></div>'
+
+
+def bar_parts(parts: Iterable[Part]) -> str:
+    """Return the parts of a bar."""
+    return "".join(
+        f'<i style="background:{colour};width:{share:.3%}" title="{escape(words)}"></i>'
+        for colour, share, words in parts
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
+    """Return a table, which is scrolled where it is too wide; a row is HTML, and numbers are to the right."""
+    head = "".join(f"<th>{each}</th>" for each in header)
+    return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{"".join(rows)}</table></div>'

@@ -1,1 +1,0 @@
-"""The page that shows a measurement: what holds a script up, its phases, its steps, and its lines."""
