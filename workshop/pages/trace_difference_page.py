@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
 
-from workshop.pages.lanes import lanes
+from workshop.pages.lanes import Lanes, lanes
 from workshop.pages.template import bar, keys, section, table
 from workshop.pages.trace_page import with_timeline
 from workshop.probe.phases import TRACED
