@@ -1,6 +1,7 @@
 """The house: imports go down the list of packages, never up, and the probe needs nothing but torch."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,12 @@ def test_imports_go_down_and_never_in_a_circle() -> None:
         own = path.relative_to(WORKSHOP).parts[0].removesuffix(".py")
         for top, package, *_ in (name for name in imported(path) if name[0] == "workshop" and len(name) > 1):
             assert package == own or LEVEL[package] > LEVEL[own], f"{path} imports {top}.{package}"
+
+
+def test_the_readme_lists_these_layers() -> None:
+    _, _, table = (WORKSHOP.parent / "README.md").read_text().partition("Inside `workshop/`")
+    rows = [set(re.findall(r"\]\(workshop/(\w+)(?:\.py)?\)", row)) for row in table.splitlines()]
+    assert [row for row in rows if row] == LAYERS[1:], "the first layer is `python -m workshop`"
 
 
 def test_the_probe_imports_the_standard_library_and_torch_alone() -> None:
