@@ -104,7 +104,7 @@ def test_pictures_of_what_was_measured(here: Path) -> None:
 
 
 def test_the_hottest_line_is_marked(here: Path, tmp_path: Path) -> None:
-    body = "@profile\ndef main():\n    time.sleep(0.01)\n    time.sleep(0.1)\n\nmain()\n"
+    body = "@profile\ndef main():\n    time.sleep(0.001)\n    time.sleep(0.1)\n\nmain()\n"
     (here / "train.py").write_text(f"import time\nfrom line_profiler import profile\n\n{body}")
     with pytest.raises(WorkshopError):
         notebook.lines()
