@@ -18,13 +18,13 @@ def test_environment_installs_this_project_and_nothing_of_its_own(project: Path)
 
 
 def test_every_file_of_the_package_is_installed_and_its_types_are_known(project: Path) -> None:
-    [(package, patterns)] = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["setuptools"][
-        "package-data"
-    ].items()
-    installed = {path for pattern in patterns for path in (project / package).glob(pattern)}
-    files = {path for path in (project / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    assert {path for path in files - installed if path.suffix != ".py"} == set()
-    assert project / package / "py.typed" in installed
+    setup = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["setuptools"]
+    package = project / "workshop"
+    installed = {path for pattern in setup["package-data"]["workshop"] for path in package.glob(pattern)}
+    installed |= {path for path in package.rglob("*.py") if (path.parent / "__init__.py").exists()}
+    files = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert files - installed == set()
+    assert package / "py.typed" in files
 
 
 def test_readme_begins_with_the_two_commands_and_ci_runs_the_second(project: Path) -> None:
