@@ -102,7 +102,7 @@ if __name__ == "__main__":
 GETITEM_HITS = [ITEMS * EPOCHS, ITEMS * EPOCHS // 2, ITEMS * EPOCHS]
 HITS = {"Slow.__getitem__": GETITEM_HITS, "twice": [ITEMS * EPOCHS + 3], "in_a_thread": [None, 1]}
 OPTIONS = [
-    f"dict(num_workers=3, multiprocessing_context='{method}', persistent_workers={persistent})"
+    f"dict(num_workers=2, multiprocessing_context='{method}', persistent_workers={persistent})"
     for method in ("fork", "spawn", "forkserver")
     for persistent in (True, False)
 ]
