@@ -15,14 +15,14 @@ LAYERS = [
     {"parts"},
     {"judge", "diagnosis"},
     {"recording"},
-    {"flamegraph", "listing", "report", "timeline"},
-    {"html_page"},
+    {"pages"},
+    {"traces"},
     {"profiles"},
     {"processes"},
     {"line_counts"},
     {"probe"},
     {"pets"},
-    {"bad_node", "device", "experiment"},
+    {"bad_node", "device", "experiment", "noise"},
     {"errors"},
 ]
 """Each layer may import those below it; packages of the same layer do not import each other."""
