@@ -38,6 +38,7 @@ def test_a_claim_about_cuda(claim: str, data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.slow
 def test_without_a_device_every_row_says_so(run: Run, tmp_path: Path) -> None:
     done = run(BENCHMARK)
     assert done.returncode == 0, done.stderr

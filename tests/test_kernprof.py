@@ -59,7 +59,6 @@ with plain_errors():
     [
         (None, [], 2),
         pytest.param("train.py", ["nowhere.py"], 2, marks=pytest.mark.slow),
-        pytest.param("train.py", [], 2, marks=pytest.mark.slow),
         pytest.param("train.py", ["--help"], 0, marks=pytest.mark.slow),
     ],
 )
@@ -89,15 +88,8 @@ def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path)
     assert mean(second_epoch) < math.log(37)  # better than a guess among the breeds
 
 
-@pytest.mark.parametrize(
-    "workers",
-    [
-        ", num_workers=2",
-        pytest.param("", marks=pytest.mark.slow),
-        pytest.param(", num_workers=2, multiprocessing_context='spawn'", marks=pytest.mark.slow),
-        pytest.param(", num_workers=2, multiprocessing_context='forkserver'", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["", ", num_workers=2", ", num_workers=2, multiprocessing_context='spawn'"])
 def test_ctrl_c_in_the_middle_of_an_epoch(
     workers: str, project: Path, data: Path, write_config: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -1,7 +1,9 @@
 """The house: imports go down the list of packages, never up, and the probe needs nothing but torch."""
 
 import ast
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,8 +49,23 @@ def test_imports_go_down_and_never_in_a_circle() -> None:
             assert package == own or LEVEL[package] > LEVEL[own], f"{path} imports {top}.{package}"
 
 
+def test_the_readme_lists_these_layers() -> None:
+    _, _, table = (WORKSHOP.parent / "README.md").read_text().partition("Inside `workshop/`")
+    rows = [set(re.findall(r"\]\(workshop/(\w+)(?:\.py)?\)", row)) for row in table.splitlines()]
+    assert [row for row in rows if row] == LAYERS[1:], "the first layer is `python -m workshop`"
+
+
 def test_the_probe_imports_the_standard_library_and_torch_alone() -> None:
     allowed = {*sys.stdlib_module_names, "torch"}
     for path in (WORKSHOP / "probe").rglob("*.py"):
         foreign = {name for name in imported(path) if name[0] not in allowed and name[:2] != ("workshop", "probe")}
         assert not foreign, path
+
+
+def test_a_name_is_that_of_one_class_and_one_module() -> None:
+    """So that a search finds one thing. Files outside of packages, such as the cases of part 11, are no modules."""
+    files = [path for path in WORKSHOP.rglob("*.py") if "cases" not in path.relative_to(WORKSHOP).parts]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    modules = Counter(path.stem for path in files if path.stem != "__init__" and (path.parent / "__init__.py").exists())
+    assert [name for name, count in (classes + modules).items() if count > 1] == []

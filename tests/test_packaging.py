@@ -17,6 +17,16 @@ def test_environment_installs_this_project_and_nothing_of_its_own(project: Path)
     assert environment["dependencies"] == [f"python{python}", "pip", {"pip": ["-e ."]}]
 
 
+def test_every_file_of_the_package_is_installed_and_its_types_are_known(project: Path) -> None:
+    setup = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["setuptools"]
+    package = project / "workshop"
+    installed = {path for pattern in setup["package-data"]["workshop"] for path in package.glob(pattern)}
+    installed |= {path for path in package.rglob("*.py") if (path.parent / "__init__.py").exists()}
+    files = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert files - installed == set()
+    assert package / "py.typed" in files
+
+
 def test_readme_begins_with_the_two_commands_and_ci_runs_the_second(project: Path) -> None:
     readme = (project / "README.md").read_text()
     [install, test] = re.findall(r"```shell\n(.*)\n(.*)\n```", readme)[0]
@@ -40,9 +50,18 @@ def test_the_script_is_that_of_part1_and_fits_on_a_few_screens(project: Path) ->
     assert len(script.splitlines()) <= 150
 
 
-@pytest.mark.parametrize("name", ["README.md", *(f"docs/{path.name}" for path in DOCS)])
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{path.name}" for path in DOCS)]
+)
 def test_every_relative_link_leads_somewhere(project: Path, name: str) -> None:
     page = project / name
     links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text())
     assert links or name != "README.md"
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/how-it-works.md"])
+def test_every_path_that_is_named_exists(project: Path, name: str) -> None:
+    named = re.findall(r"`((?:workshop|tests|docs|solutions|benchmarks|\.ci)/[^`\s]*)`", (project / name).read_text())
+    assert len(named) > 3
+    assert [path for path in named if not any(project.glob(path.rstrip("/")))] == []

@@ -22,6 +22,7 @@ from workshop.course.state import State
 CHEATS = Path(__file__).parents[1] / "cheats"
 
 
+@pytest.mark.slow
 def test_a_solution_is_done_and_json_says_so(
     workshop: Run, write_config: Callable[..., Path], project: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -55,7 +56,8 @@ def running(*words: str) -> list[str]:
     return [line for line in lines if any(word in line for word in words)]
 
 
-@pytest.mark.parametrize("after", ["starting", pytest.param("racing", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("after", ["starting", "racing"])
 def test_ctrl_c_leaves_no_process_and_no_folder(
     after: str, start: Callable[..., subprocess.Popen[str]], project: Path, data: Path, tmp_path: Path
 ) -> None:

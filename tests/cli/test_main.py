@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +35,7 @@ print(sorted({{"torch", "torchvision", "numpy", "PIL", "nvitop", "rich"}} & set(
 def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
     sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", workshop("--help").stdout, re.M)
     commands = {title: {line.split()[0] for line in rows.splitlines()} for title, rows in sections}
-    assert commands.pop("Options") == {"--help", "-v,"}
+    assert commands.pop("Options") == {"--help", "-v,", "--version"}
     assert commands == {
         "The course": set("list show hint diff solution start reset check watch doctor data".split()),
         "Instruments, for any training script": set(
@@ -42,6 +43,11 @@ def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
         ),
         "For authors of parts": {"dev"},
     }
+
+
+def test_the_version_is_that_of_the_project(workshop: Run, project: Path) -> None:
+    declared = tomllib.loads((project / "pyproject.toml").read_text())["project"]["version"]
+    assert workshop("--version").stdout == f"workshop {declared}\n"
 
 
 def test_the_console_script_is_the_module(run: Run) -> None:

@@ -292,6 +292,7 @@ def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser:
     assert any("__getitem__:" in words for words in changed)
 
 
+@pytest.mark.slow
 def test_ctrl_c_shows_what_is_known(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(COMMON + EPOCHS)
     with started(tmp_path, "-m", "workshop", "measure", "--seconds", "60", "mine.py") as process:

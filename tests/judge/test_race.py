@@ -79,7 +79,7 @@ def test_the_figures_of_a_result() -> None:
 def test_it_errs_as_seldom_as_it_says(chance: float, wrong: bool) -> None:
     """A win has a chance of 0.9, or 0.1, and one race in a hundred may go wrong: 1 / (1 + 9^3) do, in theory."""
     dice = random.Random(0)
-    trials = 20_000
+    trials = 5_000
     errors = sum(
         run([3.0 if dice.random() < chance else 1.0 for _ in range(MAX_PAIRS)])[0].faster is wrong
         for _ in range(trials)

@@ -180,6 +180,7 @@ def test_a_comparison_shows_what_came_and_what_went(visit: Open) -> None:
     assert frame(page, "new").count() == 0
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_stacks_are_drawn_and_zoomed(visit: Open) -> None:
     """All of them are distinct; `benchmarks/flamegraph.py` measures how long it takes."""
     names = [f"f{number}" for number in range(50)]

@@ -54,12 +54,13 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "first", "last"),
     [
         ("in a step", "rank 1:\nTraceback", "RuntimeError: "),
-        pytest.param("at once", "rank 1:\nTraceback", "KeyError: 'missing'", marks=pytest.mark.slow),
-        pytest.param("silently", "", "", marks=pytest.mark.slow),
+        ("at once", "rank 1:\nTraceback", "KeyError: 'missing'"),
+        ("silently", "", ""),
     ],
 )
 def test_of_ranks_the_traceback_of_the_one_that_failed_first(how: str, first: str, last: str, tmp_path: Path) -> None:

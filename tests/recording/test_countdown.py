@@ -44,8 +44,8 @@ if __name__ == "__main__":
     ("how", "seen", "gone"),
     [
         ("train", True, True),
-        ("batches", True, True),
-        ("nothing", False, False),
+        pytest.param("batches", True, True, marks=pytest.mark.slow),
+        pytest.param("nothing", False, False, marks=pytest.mark.slow),
         pytest.param("spawn", True, False, marks=pytest.mark.slow),
     ],
 )

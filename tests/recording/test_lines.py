@@ -102,10 +102,9 @@ if __name__ == "__main__":
 GETITEM_HITS = [ITEMS * EPOCHS, ITEMS * EPOCHS // 2, ITEMS * EPOCHS]
 HITS = {"Slow.__getitem__": GETITEM_HITS, "twice": [ITEMS * EPOCHS + 3], "in_a_thread": [None, 1]}
 OPTIONS = [
-    f"dict(num_workers={workers}, multiprocessing_context='{method}', persistent_workers={persistent})"
+    f"dict(num_workers=2, multiprocessing_context='{method}', persistent_workers={persistent})"
     for method in ("fork", "spawn", "forkserver")
     for persistent in (True, False)
-    for workers in (1, 4)
 ]
 
 
@@ -146,7 +145,7 @@ def check(profile: LineProfile) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    ["dict()", OPTIONS[1], *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS if each != OPTIONS[1])],
+    [OPTIONS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in ("dict()", *OPTIONS[1:]))],
 )
 def test_workers_are_counted_as_one_process_would_be(options: str, folder: Path) -> None:
     record(folder, "--", "script.py", options)
@@ -234,6 +233,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
     workshop: Run, folder: Path, left_running: Left
 ) -> None:

@@ -38,6 +38,7 @@ def recorded(folder: Path) -> Recording:
     return stacks.read(path)
 
 
+@pytest.mark.slow
 def test_the_slow_script_with_two_workers(
     project: Path, data: Path, write_config: Callable[..., Path], run: Run, workshop: Run, tmp_path: Path
 ) -> None:

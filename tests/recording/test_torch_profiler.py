@@ -67,6 +67,7 @@ def numbers(trace: Trace) -> list[int]:
     return [step.number for step in steps]
 
 
+@pytest.mark.slow
 def test_the_slow_script(
     project: Path, data: Path, write_config: Callable[..., Path], record: Run, workshop: Run, tmp_path: Path
 ) -> None:
@@ -129,9 +130,13 @@ def test_ctrl_c_keeps_what_was_recorded(active: int, kept: list[int] | None, tmp
     assert found == kept if kept else found[:3] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("stop", [[], ["--stop"]])
-def test_the_training_goes_on_or_ends_once_the_traces_are_written(stop: list[str], record: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(f"{TRAINING}    if step > 2:\n        import time; time.sleep(1)\n")
+@pytest.mark.parametrize("stop", [pytest.param([], marks=pytest.mark.slow), ["--stop"]])
+def test_the_training_goes_on_or_ends_once_the_traces_are_written(
+    stop: list[str], record: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workshop.recording.torch_profiler.LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("workshop.recording.torch_profiler.SETTLED_S", 0.2)
+    (tmp_path / "mine.py").write_text(f"{TRAINING}    if step > 2:\n        import time; time.sleep(0.3)\n")
     done = record(*stop, *ONE_STEP, "mine.py", "9")
     assert done.returncode == 0
     assert ("1 trace is written to prof, and the training goes on. Ctrl-C ends it" in done.stderr) == (not stop)
@@ -172,7 +177,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("script", [CATCHES, pytest.param(SPAWNS, marks=pytest.mark.slow)], ids=["catches", "spawns"])
+@pytest.mark.slow
+@pytest.mark.parametrize("script", [CATCHES, SPAWNS], ids=["catches", "spawns"])
 def test_a_training_that_does_not_stop_is_ended(
     script: str, record: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_running: Left
 ) -> None:

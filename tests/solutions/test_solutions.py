@@ -24,6 +24,7 @@ def test_a_solution_runs_under_kernprof(
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 8 worker processes")
+@pytest.mark.slow
 def test_part5_reads_nothing_slow_that_it_has_read_before(
     project: Path,
     data: Path,

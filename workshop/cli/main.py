@@ -1,5 +1,6 @@
 """The command `workshop`: its groups of commands, and what it says without one."""
 
+import importlib.metadata
 import os
 import signal
 import sys
@@ -85,8 +86,12 @@ def what_next(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Say what the workshop does inside of scripts and around them.")
     ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """A profiling workshop for PyTorch."""
+    if version:
+        print(f"workshop {importlib.metadata.version('profiling-workshop')}")
+        raise typer.Exit
     if verbose:
         os.environ[LEVEL_VARIABLE] = "debug"
     if context.invoked_subcommand is None:
