@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from made_traces import a_step, allocation, event, write
 
 from workshop.traces import Trace, TraceAnalysis, load, memory, read
-from workshop.traces.allocations import no_allocations
 from workshop.traces.nesting import around
 from workshop.traces.tables import tables
+from workshop.traces.trace import no_allocations
 from workshop.traces.trace_findings import findings
 
 CUDA = {"device": (1, 0)}
