@@ -183,7 +183,7 @@ def test_a_real_recording(workshop: Run, tmp_path: Path) -> None:
     done = workshop("record", "torch", "--memory", "--wait", "1", "--", "mine.py")
     assert done.returncode == 0, done.stderr
     traces = load([tmp_path / "prof"])
-    found = tables(traces, "allocations")
+    found = tables(traces, ["allocations"])
     by_phase = {row["phase"]: row for row in found["allocations"]}
     assert by_phase["data wait"]["allocated(bytes)"] >= 64 * 256 * 4
     assert by_phase["forward"]["allocated(bytes)"] >= 64 * 512 * 4

@@ -19,7 +19,6 @@ from workshop.traces.trace import Trace
 if TYPE_CHECKING:
     import pandas
 
-
 SHOWN = (CPEdgeType.DEPENDENCY, CPEdgeType.KERNEL_LAUNCH_DELAY, CPEdgeType.SYNC_DEPENDENCY)
 """The edges that lead from one event to another: these are arrows."""
 
