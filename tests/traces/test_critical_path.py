@@ -14,7 +14,7 @@ from made_traces import event, launched, made_up, write
 from simulated_step import SimulatedStep
 
 from workshop.traces import TraceAnalysis, TraceError, read
-from workshop.traces.hta.overlay import SHOWN
+from workshop.traces.hta.path import SHOWN
 from workshop.traces.path.critical_path import (
     critical_path,
     durations_without,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from made_traces import a_step, allocation, event, write
 
 from workshop.traces import Trace, TraceAnalysis, load, memory, read
-from workshop.traces.allocations import no_allocations
 from workshop.traces.nesting import around
 from workshop.traces.tables import tables
+from workshop.traces.trace import no_allocations
 from workshop.traces.trace_findings import findings
 
 CUDA = {"device": (1, 0)}
@@ -183,7 +183,7 @@ def test_a_real_recording(workshop: Run, tmp_path: Path) -> None:
     done = workshop("record", "torch", "--memory", "--wait", "1", "--", "mine.py")
     assert done.returncode == 0, done.stderr
     traces = load([tmp_path / "prof"])
-    found = tables(traces, "allocations")
+    found = tables(traces, ["allocations"])
     by_phase = {row["phase"]: row for row in found["allocations"]}
     assert by_phase["data wait"]["allocated(bytes)"] >= 64 * 256 * 4
     assert by_phase["forward"]["allocated(bytes)"] >= 64 * 512 * 4

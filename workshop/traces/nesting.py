@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from workshop.traces.allocations import Allocations
 from workshop.traces.intervals import Ints, Spans, pairs
-from workshop.traces.trace import EventColumns
+from workshop.traces.trace import Allocations, EventColumns
 
 
 def inside(outer: EventColumns, inner: EventColumns | Allocations) -> tuple[Ints, Ints]:

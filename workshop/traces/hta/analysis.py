@@ -15,8 +15,7 @@ from workshop.traces.hta import frames, sequences
 from workshop.traces.hta.counters import counter_rows
 from workshop.traces.hta.frames import data_frame, show
 from workshop.traces.hta.late_starts import compared_kernels, late_starts
-from workshop.traces.hta.overlay import overlay
-from workshop.traces.hta.path import CPGraph, window_of
+from workshop.traces.hta.path import CPGraph, overlay, window_of
 from workshop.traces.path import critical_path
 from workshop.traces.rewriting import rewrite
 from workshop.traces.tables import rows_of_all

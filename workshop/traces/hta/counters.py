@@ -7,8 +7,8 @@ import numpy as np
 
 from workshop.traces.breakdown import Row
 from workshop.traces.nesting import inside
+from workshop.traces.rewriting import WholeDecoder, WrittenEvent
 from workshop.traces.trace import Trace
-from workshop.traces.written_events import WholeDecoder, WrittenEvent
 
 CATEGORY = "cuda_profiler_range"
 LAUNCH = r"cudaLaunchKernel"

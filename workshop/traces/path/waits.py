@@ -4,7 +4,7 @@ Each function returns pairs of moments: those that waited, and those that they w
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,10 @@ class Links(NamedTuple):
     earlier: Ints
 
 
+FIRST_ON_HOST = 2
+"""The first moments are the start and the end of the window; those on the CPU come next."""
+
+
 class Moments(NamedTuple):
     """The starts and ends of the events of a window, as numbers in the order of each thread and stream."""
 
@@ -46,8 +50,8 @@ class Moments(NamedTuple):
 def moments(host: HostEvents, device: DeviceEvents) -> Moments:
     """Return the numbers of the moments of some events: the window's, those on the CPU, and those on devices."""
     place = np.empty_like(host.bounds)
-    place[host.bounds] = np.arange(2, 2 + len(host.bounds))
-    on_device = np.arange(2 + len(place), 2 + len(place) + 2 * len(device.row))
+    place[host.bounds] = FIRST_ON_HOST + np.arange(len(host.bounds))
+    on_device = FIRST_ON_HOST + len(place) + np.arange(2 * len(device.row))
     return Moments(place[::2], place[1::2], on_device[::2], on_device[1::2])
 
 
@@ -142,13 +146,13 @@ def _awaited(trace: Trace, host: HostEvents, other: Ints) -> Ints:
 
 
 def _woken(window: Window, host: HostEvents, other: Ints, at: Moments) -> Links:
-    mine = host.bounds[host.thread[host.bounds // 2] == window.thread]
-    times = np.where(mine % 2, host.end[mine // 2], host.start[mine // 2])
+    place = np.flatnonzero(host.thread[host.bounds // 2] == window.thread)
+    bound = host.bounds[place]
+    times = np.where(bound % 2, host.end[bound // 2], host.start[bound // 2])
     before = np.concatenate([[window.start], host.end[other[:-1]]])
     last = np.searchsorted(times, host.start[other], side="right") - 1
     woken = (last >= 0) & (np.append(times, 0)[last] >= before)
-    cause = mine[last[woken]]
-    return Links(at.host_start[other[woken]], np.where(cause % 2, at.host_end[cause // 2], at.host_start[cause // 2]))
+    return Links(at.host_start[other[woken]], FIRST_ON_HOST + place[last[woken]])
 
 
 def _resumed(window: Window, host: HostEvents, mine: Ints, awaited: list[Ints], at: Moments) -> list[Links]:
@@ -181,7 +185,7 @@ class _Synchronisations:
         self._time_of = dict(zip(self.events.correlation[calls].tolist(), self.events.ts[calls].tolist(), strict=True))
         self._waits_for_all = trace.named(r"(cuda|hip|musa)DeviceSynchronize|cuCtxSynchronize")
         streams = self.events.device[device.row].tolist(), self.events.stream[device.row].tolist()
-        self._of_stream = _launches_by(zip(*streams, strict=True), device)
+        self._of_stream = _launches_by([*zip(*streams, strict=True)], device)
         self._of_thread = _launches_by(np.where(device.call >= 0, trace.thread[device.call], -1).tolist(), device)
 
     def awaited(self, number: int) -> list[int]:
@@ -217,13 +221,11 @@ class _Synchronisations:
         return self._of_stream[int(self.events.device[note]), stream]
 
 
-def _launches_by(keys: Iterable[Any], device: DeviceEvents) -> defaultdict[Any, _Launches]:
+def _launches_by(keys: Sequence[Any], device: DeviceEvents) -> defaultdict[Any, _Launches]:
     """Return what was launched by some key of each event."""
     rows: dict[Any, list[int]] = defaultdict(list)
-    for row, key in enumerate(keys):
-        rows[key].append(row)
-    found: defaultdict[Any, _Launches] = defaultdict(lambda: _Launches(np.empty(0, np.int64), np.empty(0, np.int64)))
-    for key, each in rows.items():
-        event = np.array(each)[np.argsort(device.launched[each], kind="stable")]
-        found[key] = _Launches(device.launched[event], event)
-    return found
+    for row in np.argsort(device.launched, kind="stable").tolist():
+        rows[keys[row]].append(row)
+    nothing = _Launches(np.empty(0, np.int64), np.empty(0, np.int64))
+    found = {key: _Launches(device.launched[each], np.array(each)) for key, each in rows.items()}
+    return defaultdict(lambda: nothing, found)
