@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from workshop.cli.output import filled, plain_table
+from workshop.parts import taught_in
 from workshop.probe.phases import TRACED
 from workshop.traces.breakdown import Row
 from workshop.traces.tables import TABLES
@@ -24,17 +25,6 @@ NOTHING_OF = {
 """What is said in the place of one table and those that come with it."""
 
 MORE_TABLES = "More: --tables NAME prints another table, --tables all prints all of them, and --help lists them."
-
-LESSONS = {
-    **dict.fromkeys(("data wait", "host_wait"), "parts 3 to 5"),
-    "copies": "part 6",
-    "Python": "part 7",
-    "critical path": "part 8",
-    "operators": "part 9",
-    **dict.fromkeys(("communication", "slow rank"), "part 10"),
-    "long steps": "part 11",
-}
-"""The parts of the workshop that teach what to do about a finding, by its topic."""
 
 MAX_TABLES = 2
 """The number of tables that are printed below the findings."""
@@ -146,13 +136,13 @@ def findings_text(traces: Traces, findings: list[TraceFinding], width: int | Non
 
 def with_lessons(findings: list[TraceFinding]) -> list[TraceFinding]:
     """Return the findings with the part of the workshop that teaches what to do."""
-    taught = ((each, LESSONS.get(each.topic)) for each in findings)
+    taught = ((each, taught_in(each.topic)) for each in findings)
     return [replace(each, text=f"{each.text} ({lesson})") if lesson else each for each, lesson in taught]
 
 
 def finding_row(finding: TraceFinding) -> Row:
     """Return a finding for JSON."""
-    return {"share": finding.share, "text": finding.text, "part": LESSONS.get(finding.topic, "")}
+    return {"share": finding.share, "text": finding.text, "part": taught_in(finding.topic)}
 
 
 def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -> str:
