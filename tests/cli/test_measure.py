@@ -277,7 +277,7 @@ def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser:
     assert found["gain"] > 5
 
     with visited(browser, tmp_path / "page.html") as page:
-        assert page.locator("#findings li").first.inner_text().startswith("speedup up to ")
+        assert page.locator("#findings li").first.inner_text().startswith("up to ")
         duration_ms, *rest = page.locator("tr.found").first.inner_text().split()
         assert float(duration_ms) == pytest.approx(found["ms_a_step"], abs=0.06), "both are rounded"
         assert rest == [str(line), SLEEP.strip()]

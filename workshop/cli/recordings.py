@@ -51,7 +51,7 @@ def report(
     rows: Annotated[str, typer.Option("--num-rows", help="How many, or all.")] = "10",
     total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
     user_code: Annotated[
-        bool, typer.Option("--user-code", help="Your own code only; what it called counts for it.")
+        bool, typer.Option("--user-code", "--own", help="Your own code only; what it called counts for it.")
     ] = False,
     modules: Annotated[bool, typer.Option("--module-frames", help="Show the bodies of modules, too.")] = False,
     by: Annotated[
