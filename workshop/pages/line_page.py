@@ -54,7 +54,8 @@ def _functions(found: Sequence[LineTable], number: int) -> str:
     hot = sum(table.seconds >= MIN_HEAT * found[0].seconds for table in found)
     functions = f'<ol class="functions">{"".join(entries[:hot])}</ol>'
     if cold := entries[hot:]:
-        functions += f'<details><summary class="quiet">{len(cold)} functions with less time</summary>'
+        less = f"{len(cold)} function{'s' * (len(cold) > 1)} with less time"
+        functions += f'<details><summary class="quiet">{less}</summary>'
         functions += f'<ol class="functions" start="{hot + 1}">{"".join(cold)}</ol></details>'
     return functions
 
