@@ -13,8 +13,7 @@ from script_runs import press_ctrl_c, started
 
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import diagnose
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.probe.messages import Circumstances
 from workshop.probe.phases import Phase
@@ -277,7 +276,7 @@ def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser:
     assert found["gain"] > 5
 
     with visited(browser, tmp_path / "page.html") as page:
-        assert page.locator("#findings li").first.inner_text().startswith("at most ")
+        assert page.locator("#findings li").first.inner_text().startswith("up to ")
         duration_ms, *rest = page.locator("tr.found").first.inner_text().split()
         assert float(duration_ms) == pytest.approx(found["ms_a_step"], abs=0.06), "both are rounded"
         assert rest == [str(line), SLEEP.strip()]

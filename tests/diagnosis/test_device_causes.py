@@ -1,12 +1,11 @@
-"""What holds a GPU up, found in samples as a script on a GPU would give them; there, `benchmarks/cuda.py` tries it."""
+"""The bottlenecks of a GPU, found in samples as of a script on one; there, `benchmarks/cuda.py` tries it."""
 
 from dataclasses import replace
 
 import pytest
 
-from workshop.diagnosis.causes.device import device_findings
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.causes.gpu import device_findings
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances
 from workshop.probe.observations import Role

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workshop.diagnosis.lines import hottest, own_lines, trunk_of
+from workshop.diagnosis.user_lines import hottest, own_lines, trunk_of
 from workshop.profiles.stacks import Frame
 
 MAIN, TRAIN, LOG = Frame("<module>", "train.py", 90), Frame("train", "train.py", 50), Frame("train", "train.py", 60)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from workshop.diagnosis.causes.own_code import own_code_findings
+from workshop.diagnosis.causes.other_work import own_code_findings
 from workshop.diagnosis.findings import Finding
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances
 from workshop.probe.observations import Role

@@ -22,7 +22,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Change:
+class TimeChange:
     """The time of something in two measurements."""
 
     name: str
@@ -56,30 +56,30 @@ def read_saved(path: Path) -> Values:
     return found
 
 
-def changes(before: Values, after: Values) -> list[Change]:
+def changes(before: Values, after: Values) -> list[TimeChange]:
     """Return the step, then its phases, then the lines that have changed, each as it was and as it is."""
     return [_of_steps(before, after), *_of_phases(before, after), *_of_lines(before, after)]
 
 
-def _of_steps(before: Values, after: Values) -> Change:
+def _of_steps(before: Values, after: Values) -> TimeChange:
     blocks = [[sum(block.values()) for block in each["steps"]["blocks_ms"]] for each in (before, after)]
     return change_of("a step", *blocks)
 
 
-def _of_phases(before: Values, after: Values) -> Iterable[Change]:
+def _of_phases(before: Values, after: Values) -> Iterable[TimeChange]:
     for phase in Phase:
         blocks = [[block[phase] for block in each["steps"]["blocks_ms"]] for each in (before, after)]
         if any(map(any, blocks)):
             yield change_of(phase, *blocks)
 
 
-def change_of(name: str, before: list[float], after: list[float]) -> Change:
+def change_of(name: str, before: list[float], after: list[float]) -> TimeChange:
     """Return the change of the mean of some blocks, with its error."""
     error = math.hypot(*(stdev(each) / math.sqrt(len(each)) if len(each) > 1 else each[0] for each in (before, after)))
-    return Change(name, fmean(before), fmean(after), error)
+    return TimeChange(name, fmean(before), fmean(after), error)
 
 
-def _of_lines(before: Values, after: Values) -> list[Change]:
+def _of_lines(before: Values, after: Values) -> list[TimeChange]:
     """Lines are found again by their text: their numbers change with the lines above them."""
     both = [_by_text(each["lines"]) for each in (before, after)]
     least_ms = MIN_SHARE * _of_steps(before, after).before_ms
@@ -89,7 +89,7 @@ def _of_lines(before: Values, after: Values) -> list[Change]:
         if abs(after_ms - before_ms) > least_ms:
             phase, file, function, text = key
             name = f"{phase}, {file}, {function}: {text}"
-            found.append(Change(name, before_ms, after_ms, math.hypot(error_before, error_after)))
+            found.append(TimeChange(name, before_ms, after_ms, math.hypot(error_before, error_after)))
     return sorted(found, key=lambda change: abs(change.after_ms - change.before_ms), reverse=True)
 
 

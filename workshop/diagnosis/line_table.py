@@ -5,9 +5,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workshop.diagnosis.lines import own_lines
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.user_lines import own_lines
 from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import PERIOD_S
 from workshop.profiles.stacks import Frame

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from workshop.diagnosis.findings import BESIDES, LITTLE, gain_of
-from workshop.diagnosis.lines import Path
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
+from workshop.diagnosis.user_lines import Path
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.processes.machine import core_quota, usable_cores
@@ -21,7 +20,7 @@ NEARLY_ALL = 0.8
 """If this share of the cores' time is used, whatever runs is in the way of something else."""
 
 HINDERS = 1.25
-"""Workers hinder the training if it computes this many times as fast without them."""
+"""Workers hinder the training if computing without them has this speedup."""
 
 IDLE_CORES = 0.6
 """If a smaller share of the cores' time is used, the loading waits for something else, and more can wait at a time."""
@@ -146,7 +145,7 @@ class Loading:
         step_ms, headroom = self.steps.ms_a_step, self.measurement.headroom
         hindered_ms = self.hindered_ms(otherwise)
         waits_ms = step_ms * min(self.waits_share, 1.0) + hindered_ms
-        gain = 1.0 + BESIDES * (gain_of(step_ms, step_ms - waits_ms) - 1.0)
+        gain = 1.0 + COST_MARGIN * (gain_of(step_ms, step_ms - waits_ms) - 1.0)
         hinder_there = hindered_ms and otherwise and headroom and is_longer(headroom, otherwise)
         if headroom and not hinder_there:
             gain = min(gain, gain_of(step_ms, headroom.ms_a_step))

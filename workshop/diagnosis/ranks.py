@@ -5,9 +5,9 @@ from statistics import median
 import numpy as np
 
 from workshop.diagnosis.findings import Finding, finding, gain_of
-from workshop.diagnosis.lines import HotLine, Path, hottest
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.user_lines import HotLine, Path, hottest
 from workshop.probe.phases import Phase
 
 Ranks = dict[int, Measurement]

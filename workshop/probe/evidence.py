@@ -16,6 +16,7 @@ from torch import distributed, nn
 from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
+from workshop.probe.activity import ActivityListener
 from workshop.probe.connection import Connection
 from workshop.probe.copy_trace import CopyTrace
 from workshop.probe.event_file import EventFile
@@ -31,7 +32,6 @@ from workshop.probe.events import (
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
 from workshop.probe.listener import Listener
-from workshop.probe.lookout import Lookout
 from workshop.probe.messages import (
     EpochBegan,
     EpochEnded,
@@ -108,7 +108,7 @@ class EvidenceKeeper(Listener):
     def __init__(self, config: ProbeConfig, judge: Connection, events: EventFile) -> None:
         assert config.judged
         self.judge, self.events = judge, events
-        self.hooks = TrainingHooks(self, Lookout(config.folder))
+        self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
         self.random_states = config.judged.random_states

@@ -19,6 +19,7 @@ from torch.optim import lr_scheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader, dataloader, get_worker_info
 
+from workshop.probe.activity import describe_fault
 from workshop.probe.batch_store import BatchStore
 from workshop.probe.changed_loaders import ChangedLoaders
 from workshop.probe.listener import Listener
@@ -26,7 +27,6 @@ from workshop.probe.loader_epochs import NO_BATCH, Epoch, LoaderEpochs
 from workshop.probe.log import log
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
-from workshop.probe.sightings import describe_fault
 from workshop.probe.step_counter import StepCounter
 
 LOSSES = """

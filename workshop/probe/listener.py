@@ -1,12 +1,15 @@
 """What hears of a training, from the hooks into it."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations  # torch is not loaded for its names
 
-import torch
-from torch import nn
-from torch.optim.optimizer import Optimizer
-from torch.utils.data import DataLoader
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from torch.optim.optimizer import Optimizer
+    from torch.utils.data import DataLoader
 
 
 class Listener:

@@ -17,13 +17,13 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from workshop.probe import connection
+from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks, is_trained
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
-from workshop.probe.lookout import Lookout
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
@@ -53,7 +53,7 @@ class StepMeter(Listener):
         self.config, self.open_connection = config, open_connection
         self.forked = False
         self.events = EventFile(config.folder)
-        self.hooks = TrainingHooks(self, Lookout(config.folder))
+        self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.begin()
 
     def begin(self) -> None:

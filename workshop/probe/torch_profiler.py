@@ -28,10 +28,10 @@ import torch
 from torch import distributed
 
 from workshop.probe import wire
+from workshop.probe.activity import ActivityListener
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
-from workshop.probe.lookout import Lookout
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import OPERATORS, REPORTS, ProfilerOptions, ProfilerReport
@@ -124,7 +124,7 @@ def rank_here() -> int:
     return int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
 
 
-class UnaskedRecording(Listener):
+class ScriptRecording(Listener):
     """Records a script that knows nothing of it, from the first batch or forward pass on.
 
     The profiler steps as the first phase after a training step begins, outside of the annotation that torch puts around
@@ -133,7 +133,7 @@ class UnaskedRecording(Listener):
 
     def __init__(self, options: ProfilerOptions) -> None:
         self.options = options
-        self.hooks = TrainingHooks(self, Lookout(options.folder))
+        self.hooks = TrainingHooks(self, ActivityListener(options.folder))
         self.begin()
 
     def begin(self) -> None:

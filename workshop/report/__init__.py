@@ -1,1 +1,1 @@
-"""The page that shows a measurement: what holds a script up, its phases, its steps, and its lines."""
+"""The page that shows a measurement: the bottlenecks of a script, its phases, its steps, and its lines."""

@@ -57,7 +57,7 @@ def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
         code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
     cost = f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {finding['words']}"
     return (
-        f'<li><span class="gain">at most {finding["gain"]:.2f} times as fast</span><b>{escape(finding["cause"])}</b>'
+        f'<li><span class="gain">up to {finding["gain"]:.1f}x</span><b>{escape(finding["cause"])}</b>'
         f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
     )
 

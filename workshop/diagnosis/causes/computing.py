@@ -1,9 +1,9 @@
 """Causes in the computing itself: many small operators, and settings that slow every operator down."""
 
 from workshop.diagnosis.findings import Finding, finding, gain_of
-from workshop.diagnosis.lines import Path, hottest, trunk_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
+from workshop.diagnosis.user_lines import Path, hottest, trunk_of
 from workshop.probe.observations import BackwardPass
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.probe.trials import SMALL_OPERATORS
@@ -105,12 +105,12 @@ def _settings(measurement: Measurement) -> list[Finding]:
         found.append(
             finding(
                 cause,
-                f"{words} On a copy of the model that was {trial.as_it_is_s / trial.changed_s:.2f} times as fast.",
+                f"{words} On a copy of the model the speedup was {trial.as_it_is_s / trial.changed_s:.2f}x.",
                 gain=gain_of(1.0, 1.0 - share),
                 path=_where(measurement, cause),
                 ms_a_step=share * steps.ms_a_step,
                 share=share,
-                besides=OF_A_COPY,
+                margin=OF_A_COPY,
                 measured=True,
             )
         )

@@ -1,14 +1,13 @@
 """Causes that only a GPU has: lines that wait for it, and copies from memory that it cannot read by itself."""
 
 from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
-from workshop.diagnosis.lines import hottest
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.user_lines import hottest
 from workshop.probe.phases import Phase
 
 
 def device_findings(measurement: Measurement) -> list[Finding]:
-    """Return what holds a GPU up; nothing where there is none."""
+    """Return the bottlenecks at the GPU; none without one."""
     if measurement.synchronized is None:
         return []
     return [

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from workshop.diagnosis.findings import LITTLE, MAX_GAIN, Finding, finding, gain_of
-from workshop.diagnosis.lines import HotLine, Path, hottest, trunk_of
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.user_lines import HotLine, Path, hottest, trunk_of
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -253,7 +252,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
             f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms: if this line "
             "goes over all that was kept so far, keep a sum in the place of a list, or drop what is old.",
             gain=float(mean / at_first),
-            besides=STILL_GROWS,
+            margin=STILL_GROWS,
             phase=max(by_phase, key=by_phase.__getitem__),
             path=line.path,
             ms_a_step=float(grown * 1e3),

@@ -4,11 +4,10 @@ from functools import partial
 
 from workshop.diagnosis.change import change_of
 from workshop.diagnosis.findings import LITTLE, MIN_GAIN, Finding, finding, gain_of
-from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Sample
+from workshop.diagnosis.user_lines import hottest
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -24,7 +23,7 @@ OF_LOADING = 1.05
 
 
 def loading_findings(measurement: Measurement) -> list[Finding]:
-    """Return what holds the loading up; nothing where the data are there when the training wants them."""
+    """Return the bottlenecks of the loading; none where the data are there when the training wants them."""
     loading = Loading(measurement)
     if not loading.matters:
         return []
@@ -61,7 +60,7 @@ def _lines(loading: Loading) -> list[Finding]:
                 cause,
                 _LINE_WORDS[cause],
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
-                besides=OF_LOADING if loading.measurement.headroom else None,
+                margin=OF_LOADING if loading.measurement.headroom else None,
                 max_gain=loading.max_gain(loading.measurement.headroom),
                 phase=Phase.DATA_WAIT,
                 path=line.path,
@@ -103,7 +102,7 @@ def _other_settings(loading: Loading) -> list[Finding]:
             cause,
             f"{words}.",
             gain=gain,
-            besides=OF_LOADING,
+            margin=OF_LOADING,
             max_gain=max_gain,
             phase="" if cause == "worker-contention" else Phase.DATA_WAIT,
             path=_where_restarted(loading) if cause == "worker-restarts" else loading.made,
