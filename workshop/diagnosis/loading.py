@@ -8,6 +8,7 @@ from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.diagnosis.user_lines import Path
+from workshop.probe.internals import FETCH_PATH, LOADER_PATH, STARTS_OR_ENDS_WORKERS
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.processes.machine import core_quota, usable_cores
@@ -30,10 +31,6 @@ MAX_WORKERS = 8
 
 MEGABYTE = 1e6
 LARGE_BATCH = 4 * MEGABYTE
-
-LOADER = "torch/utils/data/dataloader.py"
-FETCH = "torch/utils/data/_utils/fetch.py"
-"""Where torch loads a batch."""
 
 
 @dataclass(frozen=True)
@@ -214,15 +211,14 @@ def is_longer(one: MeasuredSteps, other: MeasuredSteps) -> bool:
 
 def starts_workers(stack: tuple[Frame, ...]) -> bool:
     """Return whether a thread starts workers, or ends them."""
-    names = ("__init__", "_shutdown_workers", "__del__")
-    return any(frame.path.endswith(LOADER) and frame.name in names for frame in stack)
+    return any(frame.path.endswith(LOADER_PATH) and frame.name in STARTS_OR_ENDS_WORKERS for frame in stack)
 
 
 def _loads(stack: tuple[Frame, ...]) -> bool:
-    return any(frame.path.endswith(FETCH) for frame in stack)
+    return any(frame.path.endswith(FETCH_PATH) for frame in stack)
 
 
 def _below_fetch(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
     """What torch has called to load a batch."""
-    last = max((at for at, frame in enumerate(stack) if frame.path.endswith(FETCH)), default=-1)
+    last = max((at for at, frame in enumerate(stack) if frame.path.endswith(FETCH_PATH)), default=-1)
     return stack[last + 1 :]

@@ -31,6 +31,7 @@ from workshop.probe.events import (
     TrainedModel,
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
+from workshop.probe.internals import is_compiled
 from workshop.probe.listener import Listener
 from workshop.probe.messages import (
     EpochBegan,
@@ -393,8 +394,7 @@ class EvidenceKeeper(Listener):
 def innermost(module: nn.Module) -> nn.Module:
     """Return the module inside of wrappers, frameworks and transforms of the input, which has all of the parameters."""
     children = [child for child in module.children() if not type(child).__module__.startswith("torchvision.transforms")]
-    is_compiled = hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
-    if len(children) != 1 or is_compiled or isinstance(module, torch.jit.ScriptModule):
+    if len(children) != 1 or is_compiled(module) or isinstance(module, torch.jit.ScriptModule):
         return module
     has_all = sum(1 for _ in children[0].parameters()) == sum(1 for _ in module.parameters())
     return innermost(children[0]) if has_all else module

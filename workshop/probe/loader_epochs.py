@@ -6,6 +6,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from workshop.probe.internals import batches_yielded, drop_iterator
+
 NO_BATCH = object()
 """Stands for a batch where there is none."""
 
@@ -24,7 +26,7 @@ class LoaderEpochs:
     def ended(self, iterator: Any) -> None:
         """Remember the length of an epoch that has come to its end."""
         if (loader := loader_of(iterator)) is not None and not getattr(iterator, _REPLACED):
-            loader.__dict__[_LENGTH][:] = [iterator._num_yielded]
+            loader.__dict__[_LENGTH][:] = [batches_yielded(iterator)]
 
     def length(self, loader: DataLoader[Any]) -> int | None:
         """Return the number of batches of an epoch; None where it is not known: the epoch is then endless."""
@@ -51,9 +53,9 @@ class LoaderEpochs:
         """Return whether an iterator has come to the end of its epoch, with what took the place of its batches."""
         if not hasattr(source, _REPLACED) or (length := self.length(getattr(source, _LOADER))) is None:
             return False
-        if source._num_yielded > length:  # its sampler is longer than it says
+        if batches_yielded(source) > length:  # its sampler is longer than it says
             return False
-        return bool(source._num_yielded + getattr(source, _REPLACED) >= length)
+        return bool(batches_yielded(source) + getattr(source, _REPLACED) >= length)
 
 
 class Epoch:
@@ -96,5 +98,5 @@ def loader_of(iterator: Any) -> DataLoader[Any] | None:
 def without_iterator(loader: DataLoader[Any]) -> DataLoader[Any]:
     """Return a copy that keeps no workers alive."""
     copied = copy.copy(loader)
-    copied.__dict__["_iterator"] = None
+    drop_iterator(copied)
     return copied

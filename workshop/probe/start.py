@@ -14,6 +14,7 @@ from workshop.probe.activity import ActivityListener, note_fault
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
+from workshop.probe.internals import WORKER_MODULE
 from workshop.probe.log import log
 from workshop.probe.settings import (
     FIRST_STEP_VARIABLE,
@@ -56,8 +57,7 @@ def _measure(config: ProbeConfig) -> None:
     """Watch the training in this process, if there is one, and the DataLoader's worker that it may be."""
     folder = config.folder
     _after("torch", lambda _: _probe("step_meter").StepMeter(config).install(), folder)
-    workers = "torch.utils.data._utils.worker"
-    _after(workers, lambda module: _probe("stack_sampler").watch_workers(EventFile(folder), module), folder)
+    _after(WORKER_MODULE, lambda module: _probe("stack_sampler").watch_workers(EventFile(folder), module), folder)
 
 
 def _judge(config: ProbeConfig, judged: JudgedRun) -> None:

@@ -5,7 +5,6 @@ copy of the model, which needs its memory twice for a moment.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks, is_trained
+from workshop.probe.internals import is_compiled
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
@@ -244,11 +244,7 @@ class StepMeter(Listener):
 
     def compiled(self) -> bool:
         """Return whether torch.compile has made the model, or a part of it."""
-        dynamo = sys.modules.get("torch._dynamo")
-        return self.model is not None and any(
-            each._compiled_call_impl is not None or (dynamo and isinstance(each, dynamo.OptimizedModule))
-            for each in self.model.modules()
-        )
+        return self.model is not None and any(map(is_compiled, self.model.modules()))
 
 
 def rank_here() -> int | None:

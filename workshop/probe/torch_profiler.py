@@ -30,6 +30,7 @@ from torch import distributed
 from workshop.probe import wire
 from workshop.probe.activity import ActivityListener
 from workshop.probe.hooks import TrainingHooks
+from workshop.probe.internals import profiler_settings
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.phases import Phase
@@ -78,8 +79,7 @@ class Recorder:
             activities=_activities(options.activities),
             schedule=schedule or torch.profiler.schedule(**_some(options, "wait warmup active repeat skip_first")),
             on_trace_ready=self.keep,
-            # Else a trace does not tell which stream waited for which event.
-            experimental_config=torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True),
+            experimental_config=profiler_settings(),
             **_some(options, "record_shapes profile_memory with_stack with_flops with_modules"),
         )
         self.profiler.preset_metadata_json("script", json.dumps(os.path.basename(sys.argv[0])))

@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from workshop.probe.event_file import EventFile
+from workshop.probe.internals import forward_hooks
 from workshop.probe.observations import Trial
 
 ROUNDS = 7
@@ -134,8 +135,7 @@ def _repeated_calls(model: nn.Module, inputs: Any, options: Any) -> list[tuple[n
         each.register_forward_hook(leave, always_call=True)
     model(*inputs, **options)
     for each in model.modules():
-        each._forward_pre_hooks.clear()
-        each._forward_hooks.clear()
+        _drop_hooks(each)
     return [
         (module, _rows(module, first[module][0], 1), times[module])
         for module in first
@@ -201,9 +201,13 @@ def _copy(model: nn.Module) -> nn.Module:
     """Copy a model without the hooks of its modules, which may note what passes."""
     copied = copy.deepcopy(model)
     for each in copied.modules():
-        each._forward_hooks.clear()
-        each._forward_pre_hooks.clear()
+        _drop_hooks(each)
     return copied
+
+
+def _drop_hooks(module: nn.Module) -> None:
+    for each in forward_hooks(module):
+        each.clear()
 
 
 def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:

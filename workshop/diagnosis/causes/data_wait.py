@@ -169,4 +169,4 @@ def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
 
 
 def _is_collating(function: tuple[str, str], collates: bool, sample: Sample) -> bool:
-    return collates == any((frame.name, frame.path) == tuple(function) for frame in sample.stack)
+    return collates == any((frame.name, frame.path) == function for frame in sample.stack)
