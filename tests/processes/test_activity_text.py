@@ -41,7 +41,7 @@ def test_what_fails_before_anything_is_seen(tmp_path: Path) -> None:
         raise ImportError("no such hook")
     except ImportError as error:
         note_fault(error, str(tmp_path))
-    assert "ImportError: no such hook (test_seen.py, line" in describe_activities(tmp_path)
+    assert "ImportError: no such hook (test_activity_text.py, line" in describe_activities(tmp_path)
 
 
 def test_a_folder_that_is_gone_is_no_fault(tmp_path: Path) -> None:
