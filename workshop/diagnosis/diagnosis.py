@@ -1,7 +1,7 @@
 """What was found in a measurement: the bottlenecks, and the lines that the time of each phase goes into."""
 
 import linecache
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.diagnosis.busy_machine import comparable
@@ -45,8 +45,8 @@ class Diagnosis:
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),
             "with_workers": {workers: each.as_dict() for workers, each in found.with_workers.items()},
-            "findings": [each.as_dict() for each in self.findings],
-            "lines": [each.as_dict() for each in self.lines],
+            "findings": [asdict(each) for each in self.findings],
+            "lines": [asdict(each) for each in self.lines],
             "notes": found.notes,
             "rank": self.rank,
             "ranks": ranks,
@@ -67,8 +67,8 @@ def diagnose(measurement: Measurement) -> Diagnosis:
     waits = waits_ms(measurement.ranks)
     rank, waited_for = slow_rank(measurement.ranks, waits)
     shown = replace(measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes)
-    own = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
-    return Diagnosis(shown, in_order([*waited_for, *own]), line_table(shown), rank=rank, waits_ms=waits)
+    of_rank = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
+    return Diagnosis(shown, in_order([*waited_for, *of_rank]), line_table(shown), rank=rank, waits_ms=waits)
 
 
 def _of_rank(rank: int, process: str) -> str:

@@ -1,7 +1,6 @@
 """The bottlenecks of a script: the cause, the line, and the potential speedup."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from workshop.profiles.stacks import Frame
 
@@ -62,10 +61,6 @@ class Finding:
     """Whether the gain has been measured; else it follows from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def finding(

@@ -57,8 +57,8 @@ class Loading:
 
     @cached_property
     def made(self) -> Path:
-        """The own frames in which it was made."""
-        return self.observations.own(self.observations.made.get(self.loader.loader, ()) if self.loader else ())
+        """The frames of user code in which it was made."""
+        return self.observations.user_frames(self.observations.made.get(self.loader.loader, ()) if self.loader else ())
 
     @property
     def workers(self) -> int:
@@ -113,9 +113,13 @@ class Loading:
         """The share of its time in which a worker loads."""
         return weight(self.busy) / (weight(self.samples) or 1.0)
 
-    def own_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
-        """Return the own frames of what was called to load a batch, with their weights, of some samples."""
-        return [(self.observations.own(_below_fetch(each.stack)), each.weight_s) for each in self.busy if wanted(each)]
+    def user_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
+        """Return the frames of user code of what was called to load a batch, with their weights, of some samples."""
+        return [
+            (self.observations.user_frames(_below_fetch(each.stack)), each.weight_s)
+            for each in self.busy
+            if wanted(each)
+        ]
 
     @property
     def computing_ms(self) -> float:

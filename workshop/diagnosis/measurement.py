@@ -89,10 +89,10 @@ class Measurement:
         """The steps in which the time of each phase can be told apart."""
         return self.synchronized or self.steps
 
-    def own_paths(self, steps: MeasuredSteps, *phases: Phase) -> list[tuple[Path, float]]:
-        """Return the own frames and the weight of each sample of the thread that trains, in some steps and phases."""
+    def user_paths(self, steps: MeasuredSteps, *phases: Phase) -> list[tuple[Path, float]]:
+        """Return the frames of user code and the weight of the training thread's samples, in some steps and phases."""
         samples = self.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
-        return [(self.observations.own(each.stack), each.weight_s) for each in samples if each.phase in phases]
+        return [(self.observations.user_frames(each.stack), each.weight_s) for each in samples if each.phase in phases]
 
 
 class Stage:

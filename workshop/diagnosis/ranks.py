@@ -69,8 +69,8 @@ def _line_of_difference(slow: Measurement, others: list[Measurement], phase: Pha
 
 
 def _paths(rank: Measurement, phase: Phase) -> list[tuple[Path, float]]:
-    """The own lines of a phase with their weights; those of the workers, where there are some."""
+    """The lines of user code of a phase with their weights; those of the workers, where there are some."""
     loading = Loading(rank)
     if phase == Phase.DATA_WAIT and loading.loader:
-        return loading.own_paths(lambda _: True)
-    return rank.own_paths(rank.steps, phase)
+        return loading.user_paths(lambda _: True)
+    return rank.user_paths(rank.steps, phase)

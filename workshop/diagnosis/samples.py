@@ -78,16 +78,16 @@ class Observations:
 
     @cached_property
     def origins(self) -> CodeOrigins:
-        """Tells the frames of the user's own code from those of libraries."""
+        """Tells the frames of user code from those of libraries."""
         return CodeOrigins(Recording([Stack(each.stack, 1) for each in self.samples]))
 
-    def own(self, stack: Iterable[Frame]) -> tuple[Frame, ...]:
-        """Return the frames of a stack that are the user's own code, outermost first."""
+    def user_frames(self, stack: Iterable[Frame]) -> tuple[Frame, ...]:
+        """Return the frames of a stack that are user code, outermost first."""
         return tuple(frame for frame in stack if self.origins.is_own(frame))
 
-    def own_wire(self, stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
-        """Return those of the frames of a noted stack that are the user's own code, outermost first."""
-        return self.own(frames_of(stack))
+    def user_frames_of(self, stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
+        """Return those of the frames of a noted stack that are user code, outermost first."""
+        return self.user_frames(frames_of(stack))
 
 
 def read_observations(folder: Path, trainers: Collection[int]) -> Observations:

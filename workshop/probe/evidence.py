@@ -51,7 +51,7 @@ from workshop.probe.recorded_step import LossFunction, StepRecorder
 from workshop.probe.recorded_transform import repeat
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.signature import encode, signature
-from workshop.probe.spots import Spots, moved, still
+from workshop.probe.spots import Spots, moved
 from workshop.probe.targets import values_of_items
 
 MAX_STEPS = 50
@@ -374,7 +374,7 @@ class EvidenceKeeper(Listener):
                     forwards=tuple(each.fetch() for each in step.forwards),
                     backwards=step.backwards,
                     parameter=some,
-                    still=frozenset(row for row in still(step.before, step.after) if row < len(self.parameters)),
+                    still=frozenset(self.spots.still(step.before, step.after)),
                     touched=frozenset(moved(self.last_values, step.before)),
                     groups=() if step.groups == self.last_groups else step.groups,
                     run_index=self.run_index,

@@ -38,8 +38,8 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
     if not saved and each_ms < TINY * small_ms:
         saved = MOSTLY_CALLS
     part = min(repeated * max(saved * each_ms, small_ms) / steps.ms_a_step, both)
-    trunk = trunk_of(path for path, _ in measurement.own_paths(steps, Phase.OPTIMIZER))
-    line = hottest(measurement.own_paths(steps, Phase.FORWARD), trunk)
+    trunk = trunk_of(path for path, _ in measurement.user_paths(steps, Phase.OPTIMIZER))
+    line = hottest(measurement.user_paths(steps, Phase.FORWARD), trunk)
     return [
         finding(
             "tiny-operators",
@@ -64,13 +64,15 @@ def _saved(observations: Observations, name: str) -> tuple[float, float]:
 
 
 def _repeated(observations: Observations, backward: BackwardPass) -> float:
-    """The number of operations that would not be there, if each loop of the user's own code were one operation."""
+    """The number of operations that would not be there, if each loop of user code were one operation."""
     loops: dict[tuple[str, int], int] = {}
     for path, line, times in backward.loops:
         loops[path, line] = max(times, loops.get((path, line), 1))
     repeated = 0.0
     for _, operations, stack in backward.parts:
-        times = max((loops.get((frame.path, frame.line or 0), 1) for frame in observations.own_wire(stack)), default=1)
+        times = max(
+            (loops.get((frame.path, frame.line or 0), 1) for frame in observations.user_frames_of(stack)), default=1
+        )
         repeated += operations * (1.0 - 1.0 / times)
     return repeated
 
@@ -123,5 +125,5 @@ def _where(measurement: Measurement, cause: str) -> Path:
     for each in reversed(observations.settings):
         calls = {(each.function, value) for value in each.values or [""]}
         if calls & _ASKED_BY[cause]:
-            return observations.own_wire(each.stack)
+            return observations.user_frames_of(each.stack)
     return ()

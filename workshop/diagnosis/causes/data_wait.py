@@ -22,7 +22,7 @@ OF_LOADING = 1.05
 """The loading costs hardly more than what was seen: the steps without any of it, or with another, were measured."""
 
 
-def loading_findings(measurement: Measurement) -> list[Finding]:
+def data_wait_findings(measurement: Measurement) -> list[Finding]:
     """Return the bottlenecks of the loading; none where the data are there when the training wants them."""
     loading = Loading(measurement)
     if not loading.matters:
@@ -50,7 +50,7 @@ def _lines(loading: Loading) -> list[Finding]:
     collate = loading.loader.collate if loading.loader else ("", "")
     found = []
     for cause, collates in (("slow-item", False), ("slow-collate", True)):
-        line = hottest(loading.own_paths(partial(_is_collating, collate, collates)))
+        line = hottest(loading.user_paths(partial(_is_collating, collate, collates)))
         if line is None or line.weight / all_of_it < LITTLE:
             continue
         part = line.weight / all_of_it
@@ -158,10 +158,10 @@ def _why(loading: Loading, workers: int) -> tuple[str, str]:
 
 def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
     """Return the line in which the training waits for workers that are started."""
-    steps, own = loading.steps, loading.observations.own
+    steps, frames = loading.steps, loading.observations.user_frames
     samples = loading.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
     line = hottest(
-        (own(each.stack), each.weight_s)
+        (frames(each.stack), each.weight_s)
         for each in samples
         if each.phase == Phase.DATA_WAIT or starts_workers(each.stack)
     )
