@@ -96,12 +96,7 @@ class Measurement:
 
 
 class Stage:
-    """The reports of some steps in a row.
-
-    Args:
-        reports: the reports.
-        wall_s: their time by the clock of the process that measures; None for the sum of the steps' durations.
-    """
+    """The reports of some steps in a row, and their time; None for the sum of the steps' durations."""
 
     def __init__(self, reports: Sequence[StepReport], wall_s: float | None = None) -> None:
         self.reports = reports

@@ -25,11 +25,7 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 class ActivityListener(Listener):
-    """Keeps a `ProcessActivity` of this process in a file, which is seldom more than a second behind.
-
-    Args:
-        folder: the folder of the file.
-    """
+    """Keeps a `ProcessActivity` of this process in a file, which is seldom more than a second behind."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

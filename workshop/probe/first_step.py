@@ -16,10 +16,6 @@ def note_first_step(torch: Any, folder: str) -> None:
     """Make a file as soon as a backward pass is over, or the second batch is asked for, in any process of the run.
 
     The hooks of `measure` would do it, too, but to remove them makes torch.compile compile once more.
-
-    Args:
-        torch: the module.
-        folder: where the files are made.
     """
     _make(Path(folder, TORCH))
     undo: list[Callable[[], None]] = []

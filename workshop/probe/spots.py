@@ -12,11 +12,7 @@ VALUES = 4
 
 
 class Spots:
-    """Looks at the same values of each tensor again and again.
-
-    Args:
-        parameters: the model's.
-    """
+    """Looks at the same values of each tensor again and again."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters

@@ -82,13 +82,7 @@ def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
 
 
 def _after(name: str, do: Callable[[Any], None], folder: str = "") -> None:
-    """Call a function as soon as a module has run; what fails in it does not reach the script.
-
-    Args:
-        name: the module.
-        do: the function.
-        folder: the folder that a fault is noted in.
-    """
+    """Call a function as soon as a module has run; what fails in it does not reach the script."""
 
     def try_it(module: Any) -> None:
         try:

@@ -40,12 +40,7 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 class StepMeter(Listener):
-    """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file.
-
-    Args:
-        config: of the run.
-        open_connection: connects this process to the one that measures, as soon as there is a step to report.
-    """
+    """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file."""
 
     def __init__(
         self, config: ProbeConfig, open_connection: Callable[[ProbeConfig], Connection] = connection.connect

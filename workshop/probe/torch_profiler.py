@@ -62,13 +62,7 @@ def profile(*, on_trace_ready: Handler | None = None, schedule: Any = None, **op
 
 
 class Recorder:
-    """A profiler that writes each of its cycles to files.
-
-    Args:
-        options: when to record, and what.
-        also: called with the profiler after each cycle's trace has been written.
-        schedule: a schedule in place of the one that the options describe.
-    """
+    """A profiler that writes each of its cycles to files, and then calls `also`."""
 
     def __init__(self, options: ProfilerOptions, also: Handler | None = None, schedule: Any = None) -> None:
         self.options, self.also = options, also

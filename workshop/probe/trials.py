@@ -37,15 +37,7 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
-    """Try one of `TRIALS`, and note the result.
-
-    Args:
-        name: a key of `TRIALS`.
-        model: the model; it is copied.
-        inputs: the arguments of the model.
-        options: its keyword arguments.
-        events: where the result is noted.
-    """
+    """Try one of `TRIALS`, and note the result."""
     try:
         with warnings.catch_warnings(), _random_states_kept():
             warnings.simplefilter("ignore")

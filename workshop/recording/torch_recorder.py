@@ -43,11 +43,6 @@ class RecordedTraces:
 def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: None) -> RecordedTraces:
     """Run a script, or any command that starts Python, such as torchrun, and record each process of it that trains.
 
-    Args:
-        command: the command.
-        options: when to record, and what.
-        say: told when all traces are written and the training goes on.
-
     Raises:
         WorkshopError: there is no such command, the folder cannot be made, or too little was trained to be recorded.
     """

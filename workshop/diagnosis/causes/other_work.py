@@ -84,7 +84,7 @@ class Timeline:
 
     @property
     def steps(self) -> MeasuredSteps:
-        """The steps in which the time of each phase can be told apart: a wait for the GPU is not the work of any line."""
+        """The steps in which a wait for the GPU counts to its phase, and not to the line that waits."""
         return self.measurement.table
 
     @cached_property
