@@ -102,29 +102,20 @@ class Stage:
         self.reports = reports
         self.wall_s = sum(each.seconds for each in reports) if wall_s is None else wall_s
 
-    @property
-    def with_epoch(self) -> list[StepReport]:
-        """The reports of steps in which an epoch began."""
-        return [each for each in self.reports if each.epochs_begun]
-
-    @property
-    def within(self) -> list[StepReport]:
-        """The other reports."""
-        return [each for each in self.reports if not each.epochs_begun]
-
     def like(self, other: "Stage") -> "Stage":
         """Return these steps with the beginnings of epochs of another stage, without their wait for data.
 
         What a script does between two epochs, such as a validation, is then the same in both.
         """
-        begun = [_without_wait(each) for each in other.with_epoch]
-        if not self.within or not other.within:
+        begun = [_without_wait(each) for each in other.reports if each.epochs_begun]
+        mine, others = ([each for each in stage.reports if not each.epochs_begun] for stage in (self, other))
+        if not mine or not others:
             return self
-        for_each = _steps(other.within) / max(_steps(begun), 1)  # steps within epochs, for one in which an epoch began
-        within = _steps(self.within)
+        for_each = _steps(others) / max(_steps(begun), 1)  # steps within epochs, for one in which an epoch began
+        within = _steps(mine)
         if begun and within < for_each * _steps(begun):
-            return Stage([*self.within, *_first(begun, within / for_each)])
-        return Stage([*_first(self.within, for_each * _steps(begun) if begun else within), *begun])
+            return Stage([*mine, *_first(begun, within / for_each)])
+        return Stage([*_first(mine, for_each * _steps(begun) if begun else within), *begun])
 
     @property
     def together(self) -> MeasuredSteps:

@@ -64,7 +64,7 @@ class StepCounter:
         return LEADER_IDLE_STEPS
 
     def backward_ended(self, in_optimizer: bool) -> int:
-        """Return the number of training steps that end with a backward pass, which an optimizer's step may have asked for."""
+        """Return the number of training steps that end with a backward pass, which an optimizer may have asked for."""
         self._closure_passes += in_optimizer
         if self._closure_passes > MAX_CLOSURE_PASSES:
             self.unit, self._repeats_closure = StepUnit.BACKWARD, True
