@@ -128,26 +128,26 @@ class Loading:
             return min(self.measurement.headroom.ms_a_step, self.steps.ms_a_step)
         return self.steps.ms_a_step * (1.0 - self.share)
 
-    def hindered_ms(self, otherwise: MeasuredSteps | None) -> float:
+    def hindered_ms(self, alternative: MeasuredSteps | None) -> float:
         """Return the milliseconds a step that the workers add to the computing, if it is shorter in other steps."""
-        if not (self.workers and otherwise and is_longer(self.steps, otherwise)):
+        if not (self.workers and alternative and is_longer(self.steps, alternative)):
             return 0.0
-        return computing_ms(self.steps) - computing_ms(otherwise)
+        return computing_ms(self.steps) - computing_ms(alternative)
 
-    def max_gain(self, otherwise: MeasuredSteps | None) -> float:
+    def max_gain(self, alternative: MeasuredSteps | None) -> float:
         """Return the most that another way of loading can bring: the one rule for all causes in the loading.
 
         It brings no more than batches from memory do, nor than to end the wait for data: computing takes as long as
         before. Only workers that hinder the training take more than that wait, if steps without them have shown it.
 
         Args:
-            otherwise: the steps that were measured with another way of loading; None if there are none.
+            alternative: the steps that were measured with another way of loading; None if there are none.
         """
         step_ms, headroom = self.steps.ms_a_step, self.measurement.headroom
-        hindered_ms = self.hindered_ms(otherwise)
+        hindered_ms = self.hindered_ms(alternative)
         waits_ms = step_ms * min(self.waits_share, 1.0) + hindered_ms
         gain = 1.0 + COST_MARGIN * (gain_of(step_ms, step_ms - waits_ms) - 1.0)
-        hinder_there = hindered_ms and otherwise and headroom and is_longer(headroom, otherwise)
+        hinder_there = hindered_ms and alternative and headroom and is_longer(headroom, alternative)
         if headroom and not hinder_there:
             gain = min(gain, gain_of(step_ms, headroom.ms_a_step))
         return max(gain, 1.0)

@@ -248,7 +248,7 @@ class TrainingHooks:
     def _got(self, batch: Any) -> None:
         self._loaded_without_gradients = not torch.is_grad_enabled()
         self._tell("on_batch", batch)
-        if self.clock.is_own_thread():
+        if self.clock.is_training_thread():
             self._end_steps(self.steps.batch_came())
 
     def _copy(self, original: Callable[..., Any], tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
@@ -256,7 +256,7 @@ class TrainingHooks:
 
         It counts on a CPU, too, where nothing is copied: then it shows when a batch would be. Parameters are not data.
         """
-        by_loop = not self.clock.is_own_thread() or self.clock.phase == Phase.OTHER
+        by_loop = not self.clock.is_training_thread() or self.clock.phase == Phase.OTHER
         if not by_loop or isinstance(tensor, nn.Parameter) or not _names_device(original, args, options):
             return original(tensor, *args, **options)
         with self.clock.within(Phase.COPY):
@@ -280,11 +280,11 @@ class TrainingHooks:
 
     def _any_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
         """A module that is called from outside of any other is called by the script: a model, or its loss function."""
-        if self.steps.leader is None and not self.clock.is_own_thread() and is_trained(module):
+        if self.steps.leader is None and not self.clock.is_training_thread() and is_trained(module):
             self.clock.adopt_thread()
         is_outermost = self.clock.phase not in (Phase.FORWARD, Phase.DATA_WAIT)
         takes_hooks = not isinstance(module, torch.jit.ScriptModule) and compiled_call(module) is None
-        if self.clock.is_own_thread() and is_outermost and takes_hooks and self._is_new(module):
+        if self.clock.is_training_thread() and is_outermost and takes_hooks and self._is_new(module):
             before = module.register_forward_pre_hook(ModuleHook(self._before_forward), with_kwargs=True)
             leave = ModuleHook(lambda module, _, output: self._after_forward(module, output))
             after = module.register_forward_hook(leave, always_call=True)
@@ -397,7 +397,7 @@ class TrainingHooks:
                 return original(*args, **options)
         finally:
             self._tell("after_backward")
-            if self.clock.is_own_thread():
+            if self.clock.is_training_thread():
                 self._end_steps(self.steps.backward_ended(in_optimizer))
 
     # Optimizers
@@ -426,7 +426,7 @@ class TrainingHooks:
             return
         self.clock.leave_all(Phase.OPTIMIZER)  # an earlier step that has raised an exception never came here
         self._tell("after_optimizer", optimizer)
-        if self.clock.is_own_thread():
+        if self.clock.is_training_thread():
             leader = self.steps.leader
             self._end_steps(self.steps.optimizer_stepped(optimizer))
             if self.steps.leader is not leader:

@@ -69,7 +69,7 @@ class Epoch:
 
     def __init__(self, batch: Callable[[], Any], begin: Callable[[], Iterator[Any]], length: int | None) -> None:
         self._batch, self._begin, self._length, self._left = batch, begin, length, length
-        self._own: Iterator[Any] | None = None
+        self._iterator: Iterator[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -82,10 +82,10 @@ class Epoch:
     def __next__(self) -> Any:
         if self._left == 0:
             raise StopIteration
-        batch = self._batch() if self._own is None else NO_BATCH
+        batch = self._batch() if self._iterator is None else NO_BATCH
         if batch is NO_BATCH:
-            self._own = self._own or self._begin()
-            batch = next(self._own)
+            self._iterator = self._iterator or self._begin()
+            batch = next(self._iterator)
         self._left = None if self._left is None else self._left - 1
         return batch
 

@@ -90,7 +90,7 @@ class EpochReport:
     """False if the epoch was cut off because the script trains without ever stepping an optimizer."""
     steps: int
     phases: dict[str, float]
-    """Seconds in each phase of `phases.Phase`, by the script's own clock."""
+    """Seconds in each phase of `phases.Phase`, by the script's clock."""
     sample: str | None
     """The file of the recorded step, if one was asked for."""
     replaced_clocks: Sequence[str]

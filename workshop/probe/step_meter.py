@@ -112,7 +112,7 @@ class StepMeter(Listener):
 
     def on_batch(self, batch: Any) -> None:
         """Count a batch."""
-        self.batches.elsewhere += not self.hooks.clock.is_own_thread()
+        self.batches.elsewhere += not self.hooks.clock.is_training_thread()
         if torch.is_grad_enabled():
             samples, size = measure_batch(batch)
             self.batches.training += 1

@@ -1,4 +1,4 @@
-"""Causes in what a script does besides loading and computing: in each step, in every k-th, or more and more of it."""
+"""Causes in what a script does beside loading and computing: in each step, in every k-th, or more and more of it."""
 
 import linecache
 import re
@@ -50,14 +50,14 @@ ROLLOUT = 0.2
 
 
 def other_work_findings(measurement: Measurement) -> list[Finding]:
-    """Return the lines of user code that take time besides loading and computing, and those that take more and more."""
+    """Return the lines of user code that take time beside loading and computing, and those that take more and more."""
     timeline = Timeline(measurement)
     growing = _growing(timeline)
     named = {(each.file, each.line) for each in growing}
     rest = [
         each for each in timeline.samples if not named.intersection((frame.path, frame.line) for frame in each.path)
     ]
-    return [*growing, *_besides(timeline, rest), *_in_forward(timeline, rest)]
+    return [*growing, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ class Timeline:
         return seconds / sum(self.steps.durations_s)
 
 
-def _besides(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
+def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
     """Lines between the phases and of the validation, each in every step or in some."""
-    besides = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
-    ahead = [replace(each, path=_before_model(each.path)) for each in besides if not timeline.computes(each)]
+    between = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    ahead = [replace(each, path=_before_model(each.path)) for each in between if not timeline.computes(each)]
     found: list[Finding] = []
     for _ in range(MAX_LINES):
         line = timeline.hottest(ahead)
