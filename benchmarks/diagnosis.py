@@ -90,7 +90,7 @@ def try_all(corpus: Path | None, seconds: float, only: list[str] | None) -> Iter
         if not only or path.stem in only:
             found, _ = measured(path, seconds)
             gain = found[0].gain if found else 1.0
-            yield Tried(path.stem, "", False, False, gain, 1.0, [each.as_dict() for each in found])
+            yield Tried(path.stem, "", False, False, gain, 1.0, [asdict(each) for each in found])
 
 
 def try_slow(slow: Planted, seconds: float) -> Tried:
@@ -105,7 +105,7 @@ def try_slow(slow: Planted, seconds: float) -> Tried:
         right_cause=bool(first and first.cause == slow.cause),
         gain=first.gain if first else 1.0,
         reached=slow_ms / fixed_ms,
-        found=[each.as_dict() for each in found],
+        found=[asdict(each) for each in found],
     )
 
 

@@ -18,10 +18,9 @@ from statistics import median
 
 from machine import machine
 
-from workshop.diagnosis.measured_script import MeasuredScript
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.measuring import measure
+from workshop.diagnosis.staged_run import MeasuredScript
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
 from workshop.parts import SOLUTIONS

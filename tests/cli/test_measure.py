@@ -13,8 +13,7 @@ from script_runs import press_ctrl_c, started
 
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import diagnose
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.probe.messages import Circumstances
 from workshop.probe.phases import Phase

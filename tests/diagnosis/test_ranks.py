@@ -2,8 +2,7 @@
 
 import pytest
 
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.ranks import slow_rank, waits_ms
 from workshop.diagnosis.samples import Observations
 from workshop.probe.messages import Circumstances

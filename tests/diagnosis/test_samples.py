@@ -5,10 +5,11 @@ from pathlib import Path
 
 from workshop.diagnosis.samples import PROBE, read_observations
 from workshop.probe.event_file import EventFile
+from workshop.probe.listener import TELL
 from workshop.probe.observations import Role, StackSamples
 from workshop.profiles.stacks import Frame
 
-MINE, HOOK, TELLS = ("train", "/me/train.py", 5), ("wrapper", f"{PROBE}/hooks.py", 9), ("_tell", f"{PROBE}/hooks.py", 7)
+MINE, HOOK, TELLS = ("train", "/me/train.py", 5), ("wrapper", f"{PROBE}/hooks.py", 9), (*TELL, 7)
 
 
 def test_what_the_workshop_itself_does_is_nobodys_line(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_epochs_samples_and_batches_from_memory(start: Start) -> None:
     assert judge.receive() == EpochBegan()
     assert judge.receive() == EpochEnded()
     first = judge.receive()
-    assert (first.finished, first.steps, first.from_memory, first.replaced_clocks) == (True, 3, 0, ["sleep"])
+    assert (first.finished, first.steps, first.from_memory, first.replaced_clocks) == (True, 3, 0, ("sleep",))
     assert first.phases.keys() == set(Phase)
     assert first.phases[Phase.DATA_WAIT] > 0
 

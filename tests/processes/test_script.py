@@ -15,8 +15,8 @@ import pytest
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import SetStage
 from workshop.probe.settings import JudgedRun
-from workshop.processes.output import MAX_BYTES
 from workshop.processes.script import LOOK_EVERY_S, Script, ScriptError, run_folder
+from workshop.processes.script_output import MAX_BYTES
 
 Make = Callable[..., Script]
 

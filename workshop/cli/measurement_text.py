@@ -1,4 +1,4 @@
-"""A measurement as a person reads it, in a terminal of 80 columns: what holds the script up, and its steps."""
+"""A measurement as a person reads it, in a terminal of 80 columns: the bottlenecks, and the steps."""
 
 import linecache
 import os
@@ -9,12 +9,11 @@ from rich.text import Text
 
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar
-from workshop.diagnosis.change import Change
+from workshop.diagnosis.change import MeasuredChange
 from workshop.diagnosis.diagnosis import Diagnosis
 from workshop.diagnosis.findings import OF_WORKERS, Finding
 from workshop.diagnosis.line_table import LineTime
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.probe.phases import COMPUTING, TRACED, Phase
 
 MAX_FINDINGS = 4
@@ -25,11 +24,11 @@ MIN_SHARE = 0.05
 """Lines with a smaller share of a step are not in the table."""
 
 WORTH_IT = 1.1
-"""The smallest speed-up for which a better data pipeline is worth writing."""
+"""The smallest speedup for which a better data pipeline is worth writing."""
 
 
 def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
-    """Print where a step's time goes, line by line, what holds the script up, and what fixing it could bring."""
+    """Print where a step's time goes, line by line, the bottlenecks, and the potential speedup of each fix."""
     out, found, causes = console(), diagnosis.measurement, diagnosis.findings
     steps = found.steps
     count = f"{steps.count} step{'s' * (steps.count > 1)}"
@@ -93,9 +92,9 @@ def _finding(number: int, finding: Finding) -> Text:
         where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
         text.append(f"  {where}{_process(finding)}\n", "not bold")
         text.append(f"       {linecache.getline(finding.file, finding.line or 0).strip()[:72]}", "not bold cyan")
-    measured = "measured" if finding.measured else "by its share"
-    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}. Fixed: at most {finding.gain:.2f} times as fast"
-    text.append(f"\n{filled(f'{cost} ({measured}). {finding.words}')}", "not bold")
+    how = "measured" if finding.measured else "estimated"
+    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}. Potential speedup: up to {finding.gain:.1f}x"
+    text.append(f"\n{filled(f'{cost} ({how}). {finding.words}')}", "not bold")
     return text
 
 
@@ -109,7 +108,7 @@ def _shortest(path: str) -> str:
 
 def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding]) -> str:
     ratio = steps.ms_a_step / headroom.ms_a_step
-    says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, {ratio:.2f} times as fast."
+    says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, a speedup of {ratio:.2f}x."
     if any(each.cause in OF_WORKERS and each.gain > ratio for each in causes):
         return f"{says}\nThe present workers take time from the training: a trial with others gained more (see below)."
     return says if ratio < WORTH_IT else f"{says}\nNo data pipeline can gain more than that."
@@ -127,7 +126,7 @@ def _as_it_should_be(steps: MeasuredSteps) -> str:
     )
 
 
-def print_changes(changes: list[Change]) -> None:
+def print_changes(changes: list[MeasuredChange]) -> None:
     """Print what has changed since another measurement."""
     if not changes:
         return

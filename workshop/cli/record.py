@@ -52,9 +52,9 @@ def record_lines(
     it ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's;
     2, nothing was recorded.
     """
-    from workshop.recording import lines
+    from workshop.recording import line_recorder
 
-    found = lines.record(command, output, only or (), own or (), seconds, say)
+    found = line_recorder.record(command, output, only or (), own or (), seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
@@ -144,7 +144,7 @@ def record_torch(
     was recorded.
     """
     from workshop.probe.settings import OPERATORS, ProfilerOptions
-    from workshop.recording import torch_profiler
+    from workshop.recording import torch_recorder
 
     chosen = {name: value for name, value in context.params.items() if name not in ("command", "slurm")}
     try:
@@ -152,9 +152,9 @@ def record_torch(
     except ValueError as error:
         raise WorkshopError(str(error)) from None
     if slurm:
-        print(torch_profiler.slurm_job(command, options))
+        print(torch_recorder.slurm_job(command, options))
         return
-    found = torch_profiler.record(command, options, say)
+    found = torch_recorder.record(command, options, say)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
         say(f"The operators are listed in {found.folder / OPERATORS}. Look at the traces:")

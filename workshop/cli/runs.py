@@ -41,9 +41,9 @@ def measure(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find out what holds up any training script.
+    """Find the bottlenecks of any training script.
 
-    It names the line, the cause, and the most that fixing it could bring.
+    It names the line, the cause, and the potential speedup.
 
     Example: workshop measure train.py configs/example_config.py
 

@@ -4,8 +4,7 @@ import math
 from dataclasses import replace
 
 from workshop.diagnosis.loading import NEARLY_ALL, Loading, computing_ms
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 
 BUSIER = 1.5
 """The machine was busier if the same computing took so many times as long."""

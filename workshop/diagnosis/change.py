@@ -19,7 +19,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Change:
+class MeasuredChange:
     """The time of something in two measurements."""
 
     name: str
@@ -50,32 +50,32 @@ def read_saved(path: Path) -> Values:
     return found
 
 
-def changes(before: Values, after: Values) -> list[Change]:
+def changes(before: Values, after: Values) -> list[MeasuredChange]:
     """Return the step, then its phases, then the lines that have changed, each as it was and as it is."""
     return [_of_steps(before, after), *_of_phases(before, after), *_of_lines(before, after)]
 
 
-def _of_steps(before: Values, after: Values) -> Change:
+def _of_steps(before: Values, after: Values) -> MeasuredChange:
     blocks = [[sum(block.values()) for block in each["steps"]["blocks_ms"]] for each in (before, after)]
     return _of_blocks("a step", blocks, 1)
 
 
-def _of_phases(before: Values, after: Values) -> Iterable[Change]:
+def _of_phases(before: Values, after: Values) -> Iterable[MeasuredChange]:
     for phase in Phase:
         blocks = [[block[phase] for block in each["steps"]["blocks_ms"]] for each in (before, after)]
         if any(map(any, blocks)):
             yield _of_blocks(phase, blocks, len(Phase))
 
 
-def _of_blocks(name: str, blocks: Sequence[list[float]], compared: int) -> Change:
+def _of_blocks(name: str, blocks: Sequence[list[float]], compared: int) -> MeasuredChange:
     """Return the change of the mean of some blocks, which is one of several that are compared."""
     before, after = blocks
     found = noise.change(before, after)
     error = None if math.isnan(found.error) else float(found.error)
-    return Change(name, fmean(before), fmean(after), error, bool(found.is_real(compared)))
+    return MeasuredChange(name, fmean(before), fmean(after), error, bool(found.is_real(compared)))
 
 
-def _of_lines(before: Values, after: Values) -> list[Change]:
+def _of_lines(before: Values, after: Values) -> list[MeasuredChange]:
     """Lines are found again by their text: their numbers change with the lines above them."""
     both = [_by_text(each["lines"]) for each in (before, after)]
     least_ms = MIN_SHARE * _of_steps(before, after).before_ms
@@ -88,7 +88,7 @@ def _of_lines(before: Values, after: Values) -> list[Change]:
             name = f"{phase}, {file}, {function}: {text}"
             error_ms = math.hypot(error_before, error_after)
             is_real = noise.is_real(after_ms - before_ms, error_ms, len(keys))
-            found.append(Change(name, before_ms, after_ms, error_ms, is_real))
+            found.append(MeasuredChange(name, before_ms, after_ms, error_ms, is_real))
     return sorted(found, key=lambda change: abs(change.after_ms - change.before_ms), reverse=True)
 
 

@@ -1,15 +1,14 @@
-"""What was found in a measurement: what holds the script up, and the lines that the time of each phase goes into."""
+"""What was found in a measurement: the bottlenecks, and the lines that the time of each phase goes into."""
 
 import linecache
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.diagnosis.busy_machine import comparable
 from workshop.diagnosis.causes import findings
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.ranks import slow_rank, waits_ms
 from workshop.probe.phases import Phase
 
@@ -21,7 +20,7 @@ class Diagnosis:
     measurement: Measurement
     """The script's; of several ranks, that of the one which the others wait for longest."""
     findings: list[Finding]
-    """What holds the script up, what can bring most first."""
+    """The bottlenecks, those with the largest potential speedup first."""
     lines: list[LineTime]
     headroom: MeasuredSteps | None = None
     """The steps with batches from memory, where these can be compared with those of the script as it is."""
@@ -31,7 +30,7 @@ class Diagnosis:
     """How long each rank waits for the others in a step."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the steps, what holds them up, and the lines of each phase, as plain values for JSON."""
+        """Return the steps, their bottlenecks, and the lines of each phase, as plain values for JSON."""
         found = self.measurement
         ranks = [
             {"rank": rank, "waits_ms": self.waits_ms[rank], "steps": each.steps.as_dict()}
@@ -46,8 +45,8 @@ class Diagnosis:
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),
             "with_workers": {workers: each.as_dict() for workers, each in found.with_workers.items()},
-            "findings": [each.as_dict() for each in self.findings],
-            "lines": [each.as_dict() for each in self.lines],
+            "findings": [asdict(each) for each in self.findings],
+            "lines": [asdict(each) for each in self.lines],
             "notes": found.notes,
             "rank": self.rank,
             "ranks": ranks,
@@ -60,7 +59,7 @@ class Diagnosis:
 
 
 def diagnose(measurement: Measurement) -> Diagnosis:
-    """Find out what holds a script up."""
+    """Find the bottlenecks of a script."""
     if not measurement.ranks:
         sure, notes = comparable(measurement)
         noted = replace(measurement, notes=(*measurement.notes, *notes))
@@ -68,8 +67,8 @@ def diagnose(measurement: Measurement) -> Diagnosis:
     waits = waits_ms(measurement.ranks)
     rank, waited_for = slow_rank(measurement.ranks, waits)
     shown = replace(measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes)
-    own = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
-    return Diagnosis(shown, in_order([*waited_for, *own]), line_table(shown), rank=rank, waits_ms=waits)
+    of_rank = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
+    return Diagnosis(shown, in_order([*waited_for, *of_rank]), line_table(shown), rank=rank, waits_ms=waits)
 
 
 def _of_rank(rank: int, process: str) -> str:

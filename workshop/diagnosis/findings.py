@@ -1,7 +1,6 @@
-"""What holds a script up: the cause, the line, and the most that fixing it can bring."""
+"""The bottlenecks of a script: the cause, the line, and the potential speedup."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from workshop.profiles.stacks import Frame
 
@@ -14,8 +13,8 @@ LITTLE = 0.04
 MAX_GAIN = 1000.0
 """A larger gain than this cannot be told from shares of the time."""
 
-BESIDES = 1.25
-"""A line costs up to this many times its own time: what comes after it finds cold caches and sleeping threads."""
+COST_MARGIN = 1.25
+"""Removing a line may save this many times its time: what comes after it finds cold caches and sleeping threads."""
 
 
 FIRST = ("growing-steps", "slow-rank")
@@ -26,7 +25,7 @@ OF_WORKERS = ("few-workers", "worker-contention", "worker-restarts", "large-batc
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that holds a script up, and can be fixed."""
+    """A bottleneck that can be fixed."""
 
     cause: str
     """A stable name, such as "slow-item"."""
@@ -42,15 +41,11 @@ class Finding:
     share: float
     """The share of a step's time."""
     gain: float
-    """The most that fixing it can bring, times as fast."""
+    """The potential speedup: the most that fixing it can bring."""
     measured: bool
     """Whether the gain has been measured; else it follows from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def finding(
@@ -63,27 +58,27 @@ def finding(
     phase: str = "",
     path: tuple[Frame, ...] = (),
     process: str = "training",
-    besides: float | None = None,
+    margin: float | None = None,
     max_gain: float = MAX_GAIN,
     measured: bool = False,
 ) -> Finding:
-    """Make a finding about the last line of a path of own frames.
+    """Make a finding about the last line of a path of frames of user code.
 
-    What it costs is taken for a bit more than was seen, because its gain is a limit: `besides` times as much, which is
-    `BESIDES` by default, and 1 for a gain that was measured; but the gain is never more than `max_gain`.
+    The gain is an upper limit, so the cost is taken as `margin` times what was seen: `COST_MARGIN` by default, 1 for a
+    measured gain. The gain is never more than `max_gain`.
     """
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     function = functions[-1] if functions else frame.name
-    besides = besides or (1.0 if measured else BESIDES)
-    gain = min(1.0 + besides * (gain - 1.0), max_gain, MAX_GAIN)
+    margin = margin or (1.0 if measured else COST_MARGIN)
+    gain = min(1.0 + margin * (gain - 1.0), max_gain, MAX_GAIN)
     return Finding(
         cause, phase, frame.path, frame.line, function, process, ms_a_step, min(share, 1.0), gain, measured, words
     )
 
 
 def gain_of(before_ms: float, after_ms: float) -> float:
-    """Return how many times as fast a step is that takes another time; `MAX_GAIN` at most."""
+    """Return the speedup of a step from one duration to another; `MAX_GAIN` at most."""
     return min(before_ms / max(after_ms, 1e-9), MAX_GAIN)
 
 

@@ -1,13 +1,12 @@
-"""Which own lines the time of each phase goes into."""
+"""Which lines of user code the time of each phase goes into."""
 
 import linecache
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from workshop.diagnosis.lines import own_lines
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.user_lines import time_by_line
 from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import PERIOD_S
 from workshop.profiles.stacks import Frame
@@ -15,7 +14,7 @@ from workshop.profiles.stacks import Frame
 
 @dataclass(frozen=True)
 class LineTime:
-    """The time that a phase spends in a line of the user's own code, with all that it calls in libraries."""
+    """The time that a phase spends in a line of user code, with all that it calls in libraries."""
 
     phase: str
     file: str
@@ -31,13 +30,9 @@ class LineTime:
     samples: int
     """About how many samples have met the line."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
 
 def line_table(measurement: Measurement) -> list[LineTime]:
-    """Return the own lines of each phase, in the order of the phases, those with most time first.
+    """Return the lines of user code of each phase, in the order of the phases, those with most time first.
 
     What workers load is divided among the lines of the workers, and a backward pass among the lines of the forward pass
     that have made its operations.
@@ -45,9 +40,9 @@ def line_table(measurement: Measurement) -> list[LineTime]:
     loading, table = Loading(measurement), []
     for phase in Phase:
         seconds = measurement.table.phases_s[phase]
-        process, weights = "training", own_lines(measurement.own_paths(measurement.table, phase))
+        process, weights = "training", time_by_line(measurement.user_paths(measurement.table, phase))
         if phase == Phase.DATA_WAIT and loading.workers:
-            process, weights = "worker", own_lines(loading.own_paths(lambda _: True))
+            process, weights = "worker", time_by_line(loading.user_paths(lambda _: True))
         elif phase == Phase.BACKWARD and measurement.observations.backward_passes:
             weights = _of_forward(measurement)
         together = sum(weights.values())
@@ -63,8 +58,8 @@ def line_table(measurement: Measurement) -> list[LineTime]:
 def _of_forward(measurement: Measurement) -> Counter[Frame]:
     """The lines of the forward pass, by the time of their operations in the backward pass."""
     observations = measurement.observations
-    return own_lines(
-        (observations.own_wire(stack), seconds)
+    return time_by_line(
+        (observations.user_frames_of(stack), seconds)
         for each in observations.backward_passes
         for seconds, _, stack in each.parts
     )

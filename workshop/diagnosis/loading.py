@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from workshop.diagnosis.findings import BESIDES, LITTLE, gain_of
-from workshop.diagnosis.lines import Path
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
+from workshop.diagnosis.user_lines import Path
+from workshop.probe.internals import FETCH_PATH, LOADER_PATH, STARTS_OR_ENDS_WORKERS
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.processes.machine import core_quota, usable_cores
@@ -21,7 +21,7 @@ NEARLY_ALL = 0.8
 """If this share of the cores' time is used, whatever runs is in the way of something else."""
 
 HINDERS = 1.25
-"""Workers hinder the training if it computes this many times as fast without them."""
+"""Workers hinder the training if computing without them has this speedup."""
 
 IDLE_CORES = 0.6
 """If a smaller share of the cores' time is used, the loading waits for something else, and more can wait at a time."""
@@ -31,10 +31,6 @@ MAX_WORKERS = 8
 
 MEGABYTE = 1e6
 LARGE_BATCH = 4 * MEGABYTE
-
-LOADER = "torch/utils/data/dataloader.py"
-FETCH = "torch/utils/data/_utils/fetch.py"
-"""Where torch loads a batch."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,8 @@ class Loading:
 
     @cached_property
     def made(self) -> Path:
-        """The own frames in which it was made."""
-        return self.observations.own(self.observations.made.get(self.loader.loader, ()) if self.loader else ())
+        """The frames of user code in which it was made."""
+        return self.observations.user_frames(self.observations.made.get(self.loader.loader, ()) if self.loader else ())
 
     @property
     def workers(self) -> int:
@@ -117,9 +113,13 @@ class Loading:
         """The share of its time in which a worker loads."""
         return weight(self.busy) / (weight(self.samples) or 1.0)
 
-    def own_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
-        """Return the own frames of what was called to load a batch, with their weights, of some samples."""
-        return [(self.observations.own(_below_fetch(each.stack)), each.weight_s) for each in self.busy if wanted(each)]
+    def user_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
+        """Return the frames of user code of what was called to load a batch, with their weights, of some samples."""
+        return [
+            (self.observations.user_frames(_below_fetch(each.stack)), each.weight_s)
+            for each in self.busy
+            if wanted(each)
+        ]
 
     @property
     def computing_ms(self) -> float:
@@ -128,26 +128,26 @@ class Loading:
             return min(self.measurement.headroom.ms_a_step, self.steps.ms_a_step)
         return self.steps.ms_a_step * (1.0 - self.share)
 
-    def hindered_ms(self, otherwise: MeasuredSteps | None) -> float:
+    def hindered_ms(self, alternative: MeasuredSteps | None) -> float:
         """Return the milliseconds a step that the workers add to the computing, if it is shorter in other steps."""
-        if not (self.workers and otherwise and is_longer(self.steps, otherwise)):
+        if not (self.workers and alternative and is_longer(self.steps, alternative)):
             return 0.0
-        return computing_ms(self.steps) - computing_ms(otherwise)
+        return computing_ms(self.steps) - computing_ms(alternative)
 
-    def max_gain(self, otherwise: MeasuredSteps | None) -> float:
+    def max_gain(self, alternative: MeasuredSteps | None) -> float:
         """Return the most that another way of loading can bring: the one rule for all causes in the loading.
 
         It brings no more than batches from memory do, nor than to end the wait for data: computing takes as long as
         before. Only workers that hinder the training take more than that wait, if steps without them have shown it.
 
         Args:
-            otherwise: the steps that were measured with another way of loading; None if there are none.
+            alternative: the steps that were measured with another way of loading; None if there are none.
         """
         step_ms, headroom = self.steps.ms_a_step, self.measurement.headroom
-        hindered_ms = self.hindered_ms(otherwise)
+        hindered_ms = self.hindered_ms(alternative)
         waits_ms = step_ms * min(self.waits_share, 1.0) + hindered_ms
-        gain = 1.0 + BESIDES * (gain_of(step_ms, step_ms - waits_ms) - 1.0)
-        hinder_there = hindered_ms and otherwise and headroom and is_longer(headroom, otherwise)
+        gain = 1.0 + COST_MARGIN * (gain_of(step_ms, step_ms - waits_ms) - 1.0)
+        hinder_there = hindered_ms and alternative and headroom and is_longer(headroom, alternative)
         if headroom and not hinder_there:
             gain = min(gain, gain_of(step_ms, headroom.ms_a_step))
         return max(gain, 1.0)
@@ -215,15 +215,14 @@ def is_longer(one: MeasuredSteps, other: MeasuredSteps) -> bool:
 
 def starts_workers(stack: tuple[Frame, ...]) -> bool:
     """Return whether a thread starts workers, or ends them."""
-    names = ("__init__", "_shutdown_workers", "__del__")
-    return any(frame.path.endswith(LOADER) and frame.name in names for frame in stack)
+    return any(frame.path.endswith(LOADER_PATH) and frame.name in STARTS_OR_ENDS_WORKERS for frame in stack)
 
 
 def _loads(stack: tuple[Frame, ...]) -> bool:
-    return any(frame.path.endswith(FETCH) for frame in stack)
+    return any(frame.path.endswith(FETCH_PATH) for frame in stack)
 
 
 def _below_fetch(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
     """What torch has called to load a batch."""
-    last = max((at for at, frame in enumerate(stack) if frame.path.endswith(FETCH)), default=-1)
+    last = max((at for at, frame in enumerate(stack) if frame.path.endswith(FETCH_PATH)), default=-1)
     return stack[last + 1 :]

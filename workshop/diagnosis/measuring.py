@@ -5,18 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from workshop.diagnosis.loading import Loading, other_workers
-from workshop.diagnosis.measured_script import TORCHRUN, MeasuredScript
-from workshop.diagnosis.measured_steps import MeasuredSteps, Stage
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
 from workshop.diagnosis.samples import Observations, read_observations
-from workshop.diagnosis.staged_run import StagedRun
+from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
 from workshop.errors import WorkshopError
 from workshop.probe.changed_loaders import PREFETCHED
 from workshop.probe.messages import Circumstances, StepUnit
 from workshop.probe.stack_sampler import WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
-from workshop.processes.output import shorten
 from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
+from workshop.processes.script_output import shorten
 
 WARM_UP_STEPS = 2
 PATIENCE_S = 600.0

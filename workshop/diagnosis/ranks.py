@@ -5,9 +5,9 @@ from statistics import median
 import numpy as np
 
 from workshop.diagnosis.findings import Finding, finding, gain_of
-from workshop.diagnosis.lines import HotLine, Path, hottest
 from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.user_lines import HotLine, Path, hottest
 from workshop.probe.phases import Phase
 
 Ranks = dict[int, Measurement]
@@ -69,8 +69,8 @@ def _line_of_difference(slow: Measurement, others: list[Measurement], phase: Pha
 
 
 def _paths(rank: Measurement, phase: Phase) -> list[tuple[Path, float]]:
-    """The own lines of a phase with their weights; those of the workers, where there are some."""
+    """The lines of user code of a phase with their weights; those of the workers, where there are some."""
     loading = Loading(rank)
     if phase == Phase.DATA_WAIT and loading.loader:
-        return loading.own_paths(lambda _: True)
-    return rank.own_paths(rank.steps, phase)
+        return loading.user_paths(lambda _: True)
+    return rank.user_paths(rank.steps, phase)

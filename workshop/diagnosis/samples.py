@@ -11,6 +11,8 @@ from workshop import probe
 from workshop.probe import wire
 from workshop.probe.event_file import why_lost
 from workshop.probe.events import Event
+from workshop.probe.internals import WORKER_LOOP
+from workshop.probe.listener import TELL
 from workshop.probe.observations import (
     BackwardPass,
     LoaderIterated,
@@ -25,8 +27,6 @@ from workshop.profiles.code_origin import CodeOrigins
 from workshop.profiles.stacks import Frame, Recording, Stack
 
 PROBE = str(Path(probe.__file__).parent)
-TELLS = "_tell"
-"""The function of the hooks below which the workshop itself is at work."""
 
 MAX_WEIGHT_S = 1.0
 """A process that was not sampled for longer than this was held up as a whole."""
@@ -78,16 +78,16 @@ class Observations:
 
     @cached_property
     def origins(self) -> CodeOrigins:
-        """Tells the frames of the user's own code from those of libraries."""
+        """Tells the frames of user code from those of libraries."""
         return CodeOrigins(Recording([Stack(each.stack, 1) for each in self.samples]))
 
-    def own(self, stack: Iterable[Frame]) -> tuple[Frame, ...]:
-        """Return the frames of a stack that are the user's own code, outermost first."""
+    def user_frames(self, stack: Iterable[Frame]) -> tuple[Frame, ...]:
+        """Return the frames of a stack that are user code, outermost first."""
         return tuple(frame for frame in stack if self.origins.is_user_code(frame))
 
-    def own_wire(self, stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
-        """Return those of the frames of a noted stack that are the user's own code, outermost first."""
-        return self.own(frames_of(stack))
+    def user_frames_of(self, stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
+        """Return those of the frames of a noted stack that are user code, outermost first."""
+        return self.user_frames(frames_of(stack))
 
 
 def read_observations(folder: Path, trainers: Collection[int]) -> Observations:
@@ -108,7 +108,7 @@ def frames_of(stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
 
 def _below_fork(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
     """What a forked worker itself has called; below are the frames of the loop that has started it."""
-    begin = next((at for at, frame in enumerate(stack) if frame.name == "_worker_loop"), 0)
+    begin = next((at for at, frame in enumerate(stack) if frame.name == WORKER_LOOP), 0)
     return stack[begin:]
 
 
@@ -136,7 +136,7 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                 frames += event.frames
                 for numbers in event.stacks:
                     wired = [frames[number] for number in numbers]
-                    if any(name == TELLS and path.startswith(PROBE) for name, path, _ in wired):
+                    if any((name, path) == TELL for name, path, _ in wired):
                         not_the_script.add(len(stacks))
                     stacks.append(_below_fork(frames_of(wired)))
                 for time_s, role, phase, stack in event.samples:

@@ -1,16 +1,23 @@
-"""A run of a script that is measured in stages: as it is, with batches from memory, and so on."""
+"""A script that is measured in stages: as it is, with batches from memory, and so on."""
 
+import itertools
 import math
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
-from workshop.diagnosis.measured_script import MeasuredScript
-from workshop.diagnosis.measured_steps import MeasuredSteps, Stage
+from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.probe.batch_store import MAX_KEPT
+from workshop.probe.connection import ClosedError
 from workshop.probe.log import log
 from workshop.probe.messages import Circumstances, SetStage, StepReport
 from workshop.processes.process_tree import cpu_seconds, descendants
-from workshop.processes.script import ScriptError
+from workshop.processes.script import Script, ScriptError
+
+TORCHRUN = "torch.distributed.run"
+"""The module that the command torchrun runs."""
 
 MIN_STEPS = 5
 """The number of steps that are measured at least, however long they take."""
@@ -20,6 +27,46 @@ SETTLED = 0.05
 
 MAX_SETTLING_S = 15.0
 MAX_KEEPING_S = 60.0
+
+
+class MeasuredScript(Script):
+    """A script that reports each of its steps, or some short ones at a time, until it ends.
+
+    Attributes:
+        trainers: the processes of each rank. Those without a rank are numbered as they come; one that has ended leaves
+            its number to the next.
+    """
+
+    def __init__(self, *command: Any, **options: Any) -> None:
+        super().__init__(*command, **options)
+        self.trainers: dict[int, list[int]] = {}
+
+    def reports(self) -> Iterator[StepReport]:
+        """Yield the script's reports until it ends; each has a rank.
+
+        Raises:
+            ScriptError: it ended with an exit code other than 0, hung, or ran away.
+        """
+        self.trainers.clear()
+        steps = 0
+        try:
+            while self.process is not None:
+                report = self.receive()
+                steps += report.steps
+                yield replace(report, rank=self._rank(report))
+        except ClosedError:
+            if self.exit_code() != 0:
+                raise self.ended(f"after {steps} steps") from None
+
+    def _rank(self, report: StepReport) -> int:
+        present = {pids[-1]: rank for rank, pids in self.trainers.items() if pids[-1] not in self.connections.gone}
+        if report.pid in present:
+            return present[report.pid]
+        taken = set(present.values())
+        free = next(number for number in itertools.count() if number not in taken)
+        rank = free if report.rank is None or report.rank in taken else report.rank
+        self.trainers.setdefault(rank, []).append(report.pid)
+        return rank
 
 
 class StagedRun:

@@ -21,8 +21,8 @@ from workshop.probe.messages import (
     Repetition,
 )
 from workshop.probe.settings import JudgedRun
+from workshop.processes.activity_text import activities
 from workshop.processes.script import Script, ScriptError
-from workshop.processes.seen import sightings
 
 MAX_REPEATED = 60
 """The number of recorded transforms that are applied again at a time."""
@@ -187,7 +187,7 @@ class JudgedScript(Script):
             UnseenError: the script trains in another process.
         """
         assert self.process
-        seen = {each.pid: each for each in sightings(self.folder)}
+        seen = {each.pid: each for each in activities(self.folder)}
         here = seen.pop(self.process.pid, None)
         if any(each.optimizer_steps for each in seen.values()) and not (here and here.optimizer_steps):
             raise self.unseen(f"it trains in processes that it starts, and only its first one is judged: {self.seen()}")
@@ -195,7 +195,7 @@ class JudgedScript(Script):
 
     def out_of_patience(self) -> ScriptError:
         """Return the error of a script that was silent for too long; one that steps is only slow."""
-        if any(each.optimizer_steps for each in sightings(self.folder)):
+        if any(each.optimizer_steps for each in activities(self.folder)):
             return self.unseen(
                 f"its epochs take more than {self.patience_s:.0f} s; ask for fewer --steps: {self.seen()}"
             )

@@ -18,8 +18,8 @@ from workshop.judge.rank_proof import differences_of_ranks, why_alone
 from workshop.judge.verdict import Outcome, Verdict, other_work
 from workshop.probe.messages import Proceed
 from workshop.processes.machine import threads_each, usable_cores
-from workshop.processes.output import CONSEQUENCE
 from workshop.processes.script import Say, ScriptError, run_folder
+from workshop.processes.script_output import CONSEQUENCE
 
 EPOCHS = 3
 PAIRS = 3

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from workshop.processes.output import shorten
 from workshop.processes.script import ScriptError, UnseenError
+from workshop.processes.script_output import shorten
 
 
 class Outcome(enum.Enum):

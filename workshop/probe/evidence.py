@@ -16,6 +16,7 @@ from torch import distributed, nn
 from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
+from workshop.probe.activity import ActivityListener
 from workshop.probe.connection import Connection
 from workshop.probe.copy_trace import CopyTrace
 from workshop.probe.event_file import EventFile
@@ -30,8 +31,8 @@ from workshop.probe.events import (
     TrainedModel,
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
+from workshop.probe.internals import is_compiled
 from workshop.probe.listener import Listener
-from workshop.probe.lookout import Lookout
 from workshop.probe.messages import (
     EpochBegan,
     EpochEnded,
@@ -50,7 +51,7 @@ from workshop.probe.recorded_step import LossFunction, StepRecorder
 from workshop.probe.recorded_transform import repeat
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.signature import encode, signature
-from workshop.probe.spots import Spots, moved, still
+from workshop.probe.spots import Spots, moved
 from workshop.probe.targets import values_of_items
 
 MAX_STEPS = 50
@@ -108,7 +109,7 @@ class EvidenceKeeper(Listener):
     def __init__(self, config: ProbeConfig, judge: Connection, events: EventFile) -> None:
         assert config.judged
         self.judge, self.events = judge, events
-        self.hooks = TrainingHooks(self, Lookout(config.folder))
+        self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
         self.random_states = config.judged.random_states
@@ -373,7 +374,7 @@ class EvidenceKeeper(Listener):
                     forwards=tuple(each.fetch() for each in step.forwards),
                     backwards=step.backwards,
                     parameter=some,
-                    still=frozenset(row for row in still(step.before, step.after) if row < len(self.parameters)),
+                    still=frozenset(self.spots.still(step.before, step.after)),
                     touched=frozenset(moved(self.last_values, step.before)),
                     groups=() if step.groups == self.last_groups else step.groups,
                     run_index=self.run_index,
@@ -393,8 +394,7 @@ class EvidenceKeeper(Listener):
 def innermost(module: nn.Module) -> nn.Module:
     """Return the module inside of wrappers, frameworks and transforms of the input, which has all of the parameters."""
     children = [child for child in module.children() if not type(child).__module__.startswith("torchvision.transforms")]
-    is_compiled = hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
-    if len(children) != 1 or is_compiled or isinstance(module, torch.jit.ScriptModule):
+    if len(children) != 1 or is_compiled(module) or isinstance(module, torch.jit.ScriptModule):
         return module
     has_all = sum(1 for _ in children[0].parameters()) == sum(1 for _ in module.parameters())
     return innermost(children[0]) if has_all else module

@@ -14,19 +14,20 @@ from weakref import WeakSet
 
 import torch
 from torch import nn
-from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils.data import DataLoader, dataloader, get_worker_info
+from torch.utils.data import DataLoader, get_worker_info
 
+from workshop.probe.activity import describe_fault
 from workshop.probe.batch_store import BatchStore
 from workshop.probe.changed_loaders import ChangedLoaders
-from workshop.probe.listener import Listener
+from workshop.probe.internals import compiled_call, forward_hooks, is_traced, loader_iterators, set_compiled_call
+from workshop.probe.listener import Listener, tell
 from workshop.probe.loader_epochs import NO_BATCH, Epoch, LoaderEpochs
 from workshop.probe.log import log
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
-from workshop.probe.sightings import describe_fault
+from workshop.probe.replaced_function import replace_function
 from workshop.probe.step_counter import StepCounter
 
 LOSSES = """
@@ -102,7 +103,7 @@ class TrainingHooks:
         for no_gradients in (torch.no_grad, torch.inference_mode):
             self._wrap(no_gradients, "__exit__", self._leave_no_gradients)
         self._wrap(DataLoader, "__iter__", self._start_loader)
-        for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
+        for kind in loader_iterators():
             self._wrap(kind, "__next__", self._load)
         log("the hooks into the training are in place")
 
@@ -137,15 +138,13 @@ class TrainingHooks:
         self._learn()
         return True
 
-    def _tell(self, what: str, *about: Any) -> None:
+    def _tell(self, method: str, *about: Any) -> None:
         """Call a method of each listener."""
         with self._guarded():
             if not self._has_begun:
                 self._has_begun = True
-                for listener in self.listeners:
-                    listener.on_begin()
-            for listener in self.listeners:
-                getattr(listener, what)(*about)
+                tell(self.listeners, "on_begin")
+            tell(self.listeners, method, *about)
 
     def guard(self, do: Callable[..., None]) -> Callable[..., None]:
         """Return a function of a listener's that does nothing but in calls of the script's own, and raises nothing."""
@@ -188,16 +187,10 @@ class TrainingHooks:
         """Replace a function, and return what puts it back."""
         original = getattr(owner, name)
 
-        @functools.wraps(original)
         def wrapper(*args: Any, **options: Any) -> Any:
             return by(original, *args, **options) if self._is_active() else original(*args, **options)
 
-        def put_back() -> None:
-            if getattr(owner, name) is wrapper:  # else somebody has wrapped it since, and it passes calls on
-                setattr(owner, name, original)
-
-        setattr(owner, name, wrapper)
-        return put_back
+        return replace_function(owner, name, wrapper)
 
     # Loading
 
@@ -255,7 +248,7 @@ class TrainingHooks:
     def _got(self, batch: Any) -> None:
         self._loaded_without_gradients = not torch.is_grad_enabled()
         self._tell("on_batch", batch)
-        if self.clock.is_own_thread():
+        if self.clock.is_training_thread():
             self._end_steps(self.steps.batch_came())
 
     def _copy(self, original: Callable[..., Any], tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
@@ -263,7 +256,7 @@ class TrainingHooks:
 
         It counts on a CPU, too, where nothing is copied: then it shows when a batch would be. Parameters are not data.
         """
-        by_loop = not self.clock.is_own_thread() or self.clock.phase == Phase.OTHER
+        by_loop = not self.clock.is_training_thread() or self.clock.phase == Phase.OTHER
         if not by_loop or isinstance(tensor, nn.Parameter) or not _names_device(original, args, options):
             return original(tensor, *args, **options)
         with self.clock.within(Phase.COPY):
@@ -287,11 +280,11 @@ class TrainingHooks:
 
     def _any_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
         """A module that is called from outside of any other is called by the script: a model, or its loss function."""
-        if self.steps.leader is None and not self.clock.is_own_thread() and is_trained(module):
+        if self.steps.leader is None and not self.clock.is_training_thread() and is_trained(module):
             self.clock.adopt_thread()
         is_outermost = self.clock.phase not in (Phase.FORWARD, Phase.DATA_WAIT)
-        takes_hooks = not isinstance(module, torch.jit.ScriptModule) and module._compiled_call_impl is None
-        if self.clock.is_own_thread() and is_outermost and takes_hooks and self._is_new(module):
+        takes_hooks = not isinstance(module, torch.jit.ScriptModule) and compiled_call(module) is None
+        if self.clock.is_training_thread() and is_outermost and takes_hooks and self._is_new(module):
             before = module.register_forward_pre_hook(ModuleHook(self._before_forward), with_kwargs=True)
             leave = ModuleHook(lambda module, _, output: self._after_forward(module, output))
             after = module.register_forward_hook(leave, always_call=True)
@@ -342,7 +335,8 @@ class TrainingHooks:
     def _compile_in_place(self, original: Callable[..., Any], module: nn.Module, *args: Any, **options: Any) -> None:
         """`module.compile()` makes calls bypass forward hooks, so the compiled call is wrapped as well."""
         original(module, *args, **options)
-        compiled = module._compiled_call_impl
+        compiled = compiled_call(module)
+        assert compiled
 
         @functools.wraps(module.forward)
         def call(*inputs: Any, **named: Any) -> Any:
@@ -351,12 +345,12 @@ class TrainingHooks:
             self._is_new(module)
             return self._forward(lambda *_: compiled(*inputs, **named), module, inputs, named)
 
-        module._compiled_call_impl = call
+        set_compiled_call(module, call)
 
     def _script(self, original: Callable[..., Any], scripted: Any, *args: Any, **options: Any) -> Any:
         """`torch.jit.script(module)` would compile the hooks, too."""
         modules = scripted.modules() if isinstance(scripted, nn.Module) else ()
-        hooks = [each for module in modules for each in (module._forward_pre_hooks, module._forward_hooks)]
+        hooks = [each for module in modules for each in forward_hooks(module)]
         ours = [{key: hook for key, hook in each.items() if isinstance(hook, ModuleHook)} for each in hooks]
         for each, some in zip(hooks, ours, strict=True):
             for key in some:
@@ -394,7 +388,7 @@ class TrainingHooks:
             args = (tuple(args[0]), *args[1:])
         tensors = args[0] if args else options.get("tensors", options.get("outputs", ()))
         first = tensors[0] if isinstance(tensors, tuple | list) and tensors else tensors
-        if isinstance(first, FunctionalTensor):  # torch.compile traces one of its own, unless its cache has it
+        if is_traced(first):  # torch.compile traces one of its own, unless its cache has it
             return original(*args, **options)
         self._tell("on_backward", tensors)
         in_optimizer = self.clock.phase == Phase.OPTIMIZER
@@ -403,7 +397,7 @@ class TrainingHooks:
                 return original(*args, **options)
         finally:
             self._tell("after_backward")
-            if self.clock.is_own_thread():
+            if self.clock.is_training_thread():
                 self._end_steps(self.steps.backward_ended(in_optimizer))
 
     # Optimizers
@@ -432,7 +426,7 @@ class TrainingHooks:
             return
         self.clock.leave_all(Phase.OPTIMIZER)  # an earlier step that has raised an exception never came here
         self._tell("after_optimizer", optimizer)
-        if self.clock.is_own_thread():
+        if self.clock.is_training_thread():
             leader = self.steps.leader
             self._end_steps(self.steps.optimizer_stepped(optimizer))
             if self.steps.leader is not leader:

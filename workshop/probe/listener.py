@@ -1,12 +1,15 @@
 """What hears of a training, from the hooks into it."""
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations  # torch is not loaded for its names
 
-import torch
-from torch import nn
-from torch.optim.optimizer import Optimizer
-from torch.utils.data import DataLoader
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+    from torch.optim.optimizer import Optimizer
+    from torch.utils.data import DataLoader
 
 
 class Listener:
@@ -60,3 +63,13 @@ class Listener:
 
     def on_step_end(self, steps: int) -> None:
         """A training step is over, as the `StepCounter` counts them; or some that were not counted before."""
+
+
+def tell(listeners: Iterable[Listener], method: str, *about: Any) -> None:
+    """Call a method of each listener: below this function, the workshop itself is at work."""
+    for listener in listeners:
+        getattr(listener, method)(*about)
+
+
+TELL = tell.__code__.co_name, tell.__code__.co_filename
+"""The name and the file of that function, as stacks have them."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from workshop.probe.internals import batches_yielded, drop_iterator
+
 NO_BATCH = object()
 """Stands for a batch where there is none."""
 
@@ -24,7 +26,7 @@ class LoaderEpochs:
     def ended(self, iterator: Any) -> None:
         """Remember the length of an epoch that has come to its end."""
         if (loader := loader_of(iterator)) is not None and not getattr(iterator, _REPLACED):
-            loader.__dict__[_LENGTH][:] = [iterator._num_yielded]
+            loader.__dict__[_LENGTH][:] = [batches_yielded(iterator)]
 
     def length(self, loader: DataLoader[Any]) -> int | None:
         """Return the number of batches of an epoch; None where it is not known: the epoch is then endless."""
@@ -51,9 +53,9 @@ class LoaderEpochs:
         """Return whether an iterator has come to the end of its epoch, with what took the place of its batches."""
         if not hasattr(source, _REPLACED) or (length := self.length(getattr(source, _LOADER))) is None:
             return False
-        if source._num_yielded > length:  # its sampler is longer than it says
+        if batches_yielded(source) > length:  # its sampler is longer than it says
             return False
-        return bool(source._num_yielded + getattr(source, _REPLACED) >= length)
+        return bool(batches_yielded(source) + getattr(source, _REPLACED) >= length)
 
 
 class Epoch:
@@ -67,7 +69,7 @@ class Epoch:
 
     def __init__(self, batch: Callable[[], Any], begin: Callable[[], Iterator[Any]], length: int | None) -> None:
         self._batch, self._begin, self._length, self._left = batch, begin, length, length
-        self._own: Iterator[Any] | None = None
+        self._iterator: Iterator[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -80,10 +82,10 @@ class Epoch:
     def __next__(self) -> Any:
         if self._left == 0:
             raise StopIteration
-        batch = self._batch() if self._own is None else NO_BATCH
+        batch = self._batch() if self._iterator is None else NO_BATCH
         if batch is NO_BATCH:
-            self._own = self._own or self._begin()
-            batch = next(self._own)
+            self._iterator = self._iterator or self._begin()
+            batch = next(self._iterator)
         self._left = None if self._left is None else self._left - 1
         return batch
 
@@ -96,5 +98,5 @@ def loader_of(iterator: Any) -> DataLoader[Any] | None:
 def without_iterator(loader: DataLoader[Any]) -> DataLoader[Any]:
     """Return a copy that keeps no workers alive."""
     copied = copy.copy(loader)
-    copied.__dict__["_iterator"] = None
+    drop_iterator(copied)
     return copied

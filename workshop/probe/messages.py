@@ -5,7 +5,8 @@ A script that is judged receives `Proceed`, `Recompute` and `Repeat`, and answer
 Both send a `ProbeFault` if the probe has failed in them.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -35,7 +36,7 @@ class Proceed:
 class Recompute:
     """Take a recorded step again with this script's model, loss function and kind of optimizer."""
 
-    samples: list[str]
+    samples: Sequence[str]
     """The files of the recorded step: one for each rank that took part in it."""
 
 
@@ -43,7 +44,7 @@ class Recompute:
 class Repeat:
     """Apply random transforms again that another script has recorded."""
 
-    files: list[str]
+    files: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -89,14 +90,14 @@ class EpochReport:
     """False if the epoch was cut off because the script trains without ever stepping an optimizer."""
     steps: int
     phases: dict[str, float]
-    """Seconds in each phase of `phases.Phase`, by the script's own clock."""
+    """Seconds in each phase of `phases.Phase`, by the script's clock."""
     sample: str | None
     """The file of the recorded step, if one was asked for."""
-    replaced_clocks: list[str]
+    replaced_clocks: Sequence[str]
     """The functions of `time` that the script has replaced."""
     from_memory: int
     """The number of batches that came from memory."""
-    copy_trace: dict[str, list[tuple[int, int]]] | None = None
+    copy_trace: Mapping[str, Sequence[tuple[int, int]]] | None = None
     """Start and end in ns of each host-to-device copy and each kernel, if they were traced: "copies", "kernels"."""
     cut_short: bool = False
     """True if the script ended in the middle of the epoch, and nobody waits."""
@@ -114,7 +115,7 @@ class Recomputation:
     gradient_error: float = 0.0
     """The length of the difference between all recorded gradients and those computed here, divided by the length of the
     latter."""
-    gradient_errors: list[float] = field(default_factory=list)
+    gradient_errors: Sequence[float] = ()
     """The same for each parameter tensor, divided by the length of the noise that rounding makes there."""
     step_error: float = 0.0
     """The largest error of what the optimizer makes of a parameter tensor, relative to its change. The recorded

@@ -1,9 +1,7 @@
 """Notes where a script makes its DataLoaders, and where it calls what decides how everything is computed."""
 
-import functools
 import itertools
 import os
-import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -14,7 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader, get_worker_info
 
 from workshop.probe.event_file import EventFile
+from workshop.probe.internals import WORKER_LOOP, frame_above
 from workshop.probe.observations import LoaderMade, SettingMade
+from workshop.probe.replaced_function import replace_function
 from workshop.probe.stack_sampler import stack_here
 
 PROBE = os.path.dirname(__file__)
@@ -53,9 +53,9 @@ def note_settings(events: EventFile) -> None:
 
     def note_setting(function: str) -> Callable[..., None]:
         def note(*args: Any, **options: Any) -> None:
-            caller = sys._getframe(2)
+            caller = frame_above(2)
             site = caller.f_code, caller.f_lasti
-            is_workers = get_worker_info() is not None or caller.f_code.co_name == "_worker_loop"
+            is_workers = get_worker_info() is not None or caller.f_code.co_name == WORKER_LOOP
             if not is_workers and site not in seen and not caller.f_code.co_filename.startswith(PROBE):
                 seen.add(site)
                 plain = (each for each in (*args, *options.values()) if isinstance(each, (int, str, torch.dtype)))
@@ -79,10 +79,9 @@ def _after(owner: Any, name: str, do: Callable[..., None]) -> None:
     """Call `do` with the same arguments after each call of a function."""
     original = getattr(owner, name)
 
-    @functools.wraps(original)
     def call(*args: Any, **options: Any) -> Any:
         result = original(*args, **options)
         do(*args, **options)
         return result
 
-    setattr(owner, name, call)
+    replace_function(owner, name, call)

@@ -19,7 +19,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True)
-class Sighting:
+class ProcessActivity:
     """What a process that has loaded torch has done so far."""
 
     pid: int

@@ -47,7 +47,7 @@ class PhaseClock:
         """The phase that the training thread is in."""
         return self._stack[-1]
 
-    def is_own_thread(self) -> bool:
+    def is_training_thread(self) -> bool:
         """Return whether the present thread is the one that trains."""
         return threading.get_ident() == self.thread
 
@@ -63,7 +63,7 @@ class PhaseClock:
             validates: whether it begins.
             waited: the last data wait was for its first batch, and belongs to it.
         """
-        if validates != self._validates and self.is_own_thread():
+        if validates != self._validates and self.is_training_thread():
             self._account()
             self._validates = validates
             if waited:
@@ -73,14 +73,14 @@ class PhaseClock:
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase inside the present one. Other threads than the one that trains are ignored."""
-        if self.is_own_thread():
+        if self.is_training_thread():
             self.on_enter(phase)
             self._account()
             self._stack.append(phase)
 
     def leave(self) -> None:
         """End the present phase. Other threads than the one that trains are ignored."""
-        if self.is_own_thread():
+        if self.is_training_thread():
             before_s = self._seconds[Phase.DATA_WAIT]
             self._account()
             if self.phase == Phase.DATA_WAIT:
@@ -90,7 +90,7 @@ class PhaseClock:
 
     def leave_all(self, phase: Phase) -> None:
         """End a phase as often as it was entered, also where an exception has skipped its end."""
-        while self.is_own_thread() and self.phase == phase:
+        while self.is_training_thread() and self.phase == phase:
             self.leave()
 
     @contextmanager

@@ -17,7 +17,7 @@ from workshop.probe.recorded_step import LossFunction, copied, some_of, some_val
 
 _Gradient: TypeAlias = torch.Tensor | None
 
-NUDGES = 3
+NOISE_TRIALS = 3
 """So many times the noise of rounding is tried."""
 
 MIN_NOISE = 2**-24
@@ -66,7 +66,7 @@ def recompute(
     best = min(tried, key=lambda each: _length(_differences(each.gradients, recorded)))
     off = _lengths(_differences(best.gradients, recorded))
     noise = [MIN_NOISE * length for length in _lengths(best.gradients)]
-    for _ in range(NUDGES if any(off) else 0):
+    for _ in range(NOISE_TRIALS if any(off) else 0):
         nudged = _computed(best.shares, records[0], model, loss, nudge=_rounding(records[0]))
         noise = list(map(max, noise, _lengths(_differences(best.gradients, nudged.gradients))))
     items = sum(len(record["batch"]) for record in records)

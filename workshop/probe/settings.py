@@ -114,6 +114,6 @@ class CountedRun:
     folder: str
     """The folder that the counts are written to."""
     more: tuple[str, ...]
-    """Folders of installed packages whose lines are counted beside those of the user's own code."""
+    """Folders of installed packages whose lines are counted beside user code."""
     only: tuple[str, ...] = ()
     """The names of the functions to be counted, qualified or not; empty for all."""

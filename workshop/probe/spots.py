@@ -12,11 +12,7 @@ VALUES = 4
 
 
 class Spots:
-    """Looks at the same values of each tensor again and again.
-
-    Args:
-        parameters: the model's.
-    """
+    """Looks at the same values of each tensor again and again."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self.parameters = parameters
@@ -31,6 +27,10 @@ class Spots:
                 devices = dict.fromkeys(view.device for view in states)  # Adam keeps the number of steps on the CPU
                 rows += [torch.cat([view for view in states if view.device == each]).float() for each in devices]
             return torch.cat([each.to(rows[0].device) for each in rows]).reshape(-1, VALUES)
+
+    def still(self, before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:
+        """Return the parameters in which nothing has changed between two `values`; none if one of both is not known."""
+        return tuple(row for row in _rows(before, after, changed=False) if row < len(self.parameters))
 
     def _states(self, optimizers: Sequence[Optimizer]) -> Iterator[tuple[tuple[int, int, str], torch.Tensor]]:
         """What the optimizers know of each parameter."""
@@ -57,11 +57,6 @@ def _some_values(tensor: torch.Tensor, seed: str) -> torch.Tensor:
     dice = random.Random(seed)  # two scripts are looked at in the same places
     first = tensor.storage_offset() + dice.randrange(stride or tensor.numel())
     return tensor.detach().as_strided((VALUES,), (stride,), first)
-
-
-def still(before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:
-    """Return the rows in which nothing has changed from one time to another; none if one of both is not known."""
-    return _rows(before, after, changed=False)
 
 
 def moved(before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:

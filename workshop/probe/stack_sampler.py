@@ -5,7 +5,6 @@ and is seen in the line that it is in. Python code gives it up within `SWITCH_IN
 it is seen as it returns, still in the line that called it; so the time since the sample before is this sample's weight.
 """
 
-import inspect
 import multiprocessing
 import os
 import random
@@ -17,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 from workshop.probe.event_file import EventFile
+from workshop.probe.internals import WORKER_LOOP, frame_above, running_frame, worker_argument
 from workshop.probe.observations import Role, StackSamples, WireFrame
 from workshop.probe.process_end import at_process_end
 
@@ -100,7 +100,7 @@ class StackSampler:
 
     def _sample(self) -> None:
         main, role, phase = self._main()
-        frame = sys._current_frames().get(main)
+        frame = running_frame(main)
         if frame is not None:  # the thread goes on while its stack is gone through: what it is in comes first
             stack = self._number_of_stack([(each.f_code, each.f_lasti) for each in _outwards(frame)])
             self._samples.append((_monotonic(), role, phase, stack))
@@ -141,7 +141,7 @@ def stack_here(skipped: int) -> tuple[WireFrame, ...]:
     """Return the stack of the caller, outermost frame first, without the innermost `skipped` frames."""
     frames = [
         (each.f_code.co_name, each.f_code.co_filename, line_of(each.f_code, each.f_lasti))
-        for each in _outwards(sys._getframe(skipped + 1))
+        for each in _outwards(frame_above(skipped + 1))
     ]
     return tuple(reversed(frames))
 
@@ -155,7 +155,7 @@ def _outwards(innermost: FrameType) -> Iterator[FrameType]:
 
 def watch_workers(events: EventFile, module: Any) -> None:
     """Have each DataLoader worker sample itself; `module` is torch.utils.data._utils.worker."""
-    work = module._worker_loop
+    work = getattr(module, WORKER_LOOP)
 
     def sampled(*args: Any, **options: Any) -> None:
         stop = _sample_worker(events, work, args, options)
@@ -166,7 +166,7 @@ def watch_workers(events: EventFile, module: Any) -> None:
 
     # A spawned worker finds the function by its name, so that the one in its place needs the same.
     sampled.__module__, sampled.__qualname__, sampled.__name__ = work.__module__, work.__qualname__, work.__name__
-    module._worker_loop = sampled
+    setattr(module, WORKER_LOOP, sampled)
 
 
 def _sample_worker(events: EventFile, work: Any, args: Any, options: Any) -> Callable[[], None]:
@@ -174,7 +174,7 @@ def _sample_worker(events: EventFile, work: Any, args: Any, options: Any) -> Cal
     try:
         thread = threading.get_ident()
         # Many workers together cost as little as two.
-        period_s = PERIOD_S * max(1.0, _argument(work, "num_workers", args, options, 1) / 2)
+        period_s = PERIOD_S * max(1.0, worker_argument(work, "num_workers", args, options, 1) / 2)
         parent = multiprocessing.parent_process()
         trainer = parent.pid if parent else None
         sampler = StackSampler(events, lambda: (thread, Role.WORKER, ""), period_s, trainer)
@@ -183,11 +183,3 @@ def _sample_worker(events: EventFile, work: Any, args: Any, options: Any) -> Cal
         events.lose(error)
         return lambda: None
     return sampler.stop
-
-
-def _argument(function: Any, name: str, args: Any, options: Any, default: Any) -> Any:
-    """What a function is called with by the name of one argument; the default if it has none of that name."""
-    try:
-        return inspect.signature(function).bind(*args, **options).arguments.get(name, default)
-    except (TypeError, ValueError):
-        return default

@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import Any
 
 from workshop.probe import file_writes, photo_reads, wire
+from workshop.probe.activity import ActivityListener, note_fault
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
+from workshop.probe.internals import WORKER_MODULE
 from workshop.probe.log import log
 from workshop.probe.settings import (
     FIRST_STEP_VARIABLE,
@@ -23,7 +25,6 @@ from workshop.probe.settings import (
     JudgedRun,
     ProbeConfig,
 )
-from workshop.probe.sightings import note_fault
 
 judge: Connection | None = None
 """The connection to the process that judges this script, in the process that has claimed it."""
@@ -42,7 +43,7 @@ def start() -> None:
         _after("torch", lambda _: _probe("nvtx_ranges").mark_phases())
     if PROFILER_VARIABLE in os.environ:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
-        _after("torch", lambda _: _probe("torch_profiler").UnaskedRecording(options).install(), options.folder)
+        _after("torch", lambda _: _probe("torch_profiler").ScriptRecording(options).install(), options.folder)
     if FIRST_STEP_VARIABLE in os.environ:
         folder = os.environ[FIRST_STEP_VARIABLE]
         _after("torch", lambda torch: _probe("first_step").note_first_step(torch, folder))
@@ -56,8 +57,7 @@ def _measure(config: ProbeConfig) -> None:
     """Watch the training in this process, if there is one, and the DataLoader's worker that it may be."""
     folder = config.folder
     _after("torch", lambda _: _probe("step_meter").StepMeter(config).install(), folder)
-    workers = "torch.utils.data._utils.worker"
-    _after(workers, lambda module: _probe("stack_sampler").watch_workers(EventFile(folder), module), folder)
+    _after(WORKER_MODULE, lambda module: _probe("stack_sampler").watch_workers(EventFile(folder), module), folder)
 
 
 def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
@@ -78,17 +78,11 @@ def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
     if judge:
         _after("torch", lambda _: _probe("evidence").EvidenceKeeper(config, judge, events).hooks.install(), folder)
     else:  # a training here is not judged, but it is seen
-        _after("torch", lambda _: _probe("lookout").Lookout(folder).install(), folder)
+        _after("torch", lambda _: _probe("hooks").TrainingHooks(ActivityListener(folder)).install(), folder)
 
 
 def _after(name: str, do: Callable[[Any], None], folder: str = "") -> None:
-    """Call a function as soon as a module has run; what fails in it does not reach the script.
-
-    Args:
-        name: the module.
-        do: the function.
-        folder: the folder that a fault is noted in.
-    """
+    """Call a function as soon as a module has run; what fails in it does not reach the script."""
 
     def try_it(module: Any) -> None:
         try:

@@ -64,11 +64,7 @@ class StepCounter:
         return LEADER_IDLE_STEPS
 
     def backward_ended(self, in_optimizer: bool) -> int:
-        """Return the number of training steps that end with a backward pass.
-
-        Args:
-            in_optimizer: whether an optimizer has asked for it, in the midst of its own step.
-        """
+        """Return the number of training steps that end with a backward pass, which an optimizer may have asked for."""
         self._closure_passes += in_optimizer
         if self._closure_passes > MAX_CLOSURE_PASSES:
             self.unit, self._repeats_closure = StepUnit.BACKWARD, True

@@ -5,7 +5,6 @@ copy of the model, which needs its memory twice for a moment.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,13 +16,14 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from workshop.probe import connection
+from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks, is_trained
+from workshop.probe.internals import is_compiled
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
-from workshop.probe.lookout import Lookout
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
@@ -40,12 +40,7 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 class StepMeter(Listener):
-    """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file.
-
-    Args:
-        config: of the run.
-        open_connection: connects this process to the one that measures, as soon as there is a step to report.
-    """
+    """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file."""
 
     def __init__(
         self, config: ProbeConfig, open_connection: Callable[[ProbeConfig], Connection] = connection.connect
@@ -53,7 +48,7 @@ class StepMeter(Listener):
         self.config, self.open_connection = config, open_connection
         self.forked = False
         self.events = EventFile(config.folder)
-        self.hooks = TrainingHooks(self, Lookout(config.folder))
+        self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.begin()
 
     def begin(self) -> None:
@@ -117,7 +112,7 @@ class StepMeter(Listener):
 
     def on_batch(self, batch: Any) -> None:
         """Count a batch."""
-        self.batches.elsewhere += not self.hooks.clock.is_own_thread()
+        self.batches.elsewhere += not self.hooks.clock.is_training_thread()
         if torch.is_grad_enabled():
             samples, size = measure_batch(batch)
             self.batches.training += 1
@@ -244,11 +239,7 @@ class StepMeter(Listener):
 
     def compiled(self) -> bool:
         """Return whether torch.compile has made the model, or a part of it."""
-        dynamo = sys.modules.get("torch._dynamo")
-        return self.model is not None and any(
-            each._compiled_call_impl is not None or (dynamo and isinstance(each, dynamo.OptimizedModule))
-            for each in self.model.modules()
-        )
+        return self.model is not None and any(map(is_compiled, self.model.modules()))
 
 
 def rank_here() -> int | None:

@@ -28,10 +28,11 @@ import torch
 from torch import distributed
 
 from workshop.probe import wire
+from workshop.probe.activity import ActivityListener
 from workshop.probe.hooks import TrainingHooks
+from workshop.probe.internals import profiler_settings
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
-from workshop.probe.lookout import Lookout
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import OPERATORS, REPORTS, ProfilerOptions, ProfilerReport
@@ -61,13 +62,7 @@ def profile(*, on_trace_ready: Handler | None = None, schedule: Any = None, **op
 
 
 class Recorder:
-    """A profiler that writes each of its cycles to files.
-
-    Args:
-        options: when to record, and what.
-        also: called with the profiler after each cycle's trace has been written.
-        schedule: a schedule in place of the one that the options describe.
-    """
+    """A profiler that writes each of its cycles to files, and then calls `also`."""
 
     def __init__(self, options: ProfilerOptions, also: Handler | None = None, schedule: Any = None) -> None:
         self.options, self.also = options, also
@@ -78,8 +73,7 @@ class Recorder:
             activities=_activities(options.activities),
             schedule=schedule or torch.profiler.schedule(**_some(options, "wait warmup active repeat skip_first")),
             on_trace_ready=self.keep,
-            # Else a trace does not tell which stream waited for which event.
-            experimental_config=torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True),
+            experimental_config=profiler_settings(),
             **_some(options, "record_shapes profile_memory with_stack with_flops with_modules"),
         )
         self.profiler.preset_metadata_json("script", json.dumps(os.path.basename(sys.argv[0])))
@@ -124,7 +118,7 @@ def rank_here() -> int:
     return int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
 
 
-class UnaskedRecording(Listener):
+class ScriptRecording(Listener):
     """Records a script that knows nothing of it, from the first batch or forward pass on.
 
     The profiler steps as the first phase after a training step begins, outside of the annotation that torch puts around
@@ -133,7 +127,7 @@ class UnaskedRecording(Listener):
 
     def __init__(self, options: ProfilerOptions) -> None:
         self.options = options
-        self.hooks = TrainingHooks(self, Lookout(options.folder))
+        self.hooks = TrainingHooks(self, ActivityListener(options.folder))
         self.begin()
 
     def begin(self) -> None:

@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from workshop.probe.event_file import EventFile
+from workshop.probe.internals import forward_hooks
 from workshop.probe.observations import Trial
 
 ROUNDS = 7
@@ -36,15 +37,7 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
-    """Try one of `TRIALS`, and note the result.
-
-    Args:
-        name: a key of `TRIALS`.
-        model: the model; it is copied.
-        inputs: the arguments of the model.
-        options: its keyword arguments.
-        events: where the result is noted.
-    """
+    """Try one of `TRIALS`, and note the result."""
     try:
         with warnings.catch_warnings(), _random_states_kept():
             warnings.simplefilter("ignore")
@@ -134,8 +127,7 @@ def _repeated_calls(model: nn.Module, inputs: Any, options: Any) -> list[tuple[n
         each.register_forward_hook(leave, always_call=True)
     model(*inputs, **options)
     for each in model.modules():
-        each._forward_pre_hooks.clear()
-        each._forward_hooks.clear()
+        _drop_hooks(each)
     return [
         (module, _rows(module, first[module][0], 1), times[module])
         for module in first
@@ -201,9 +193,13 @@ def _copy(model: nn.Module) -> nn.Module:
     """Copy a model without the hooks of its modules, which may note what passes."""
     copied = copy.deepcopy(model)
     for each in copied.modules():
-        each._forward_hooks.clear()
-        each._forward_pre_hooks.clear()
+        _drop_hooks(each)
     return copied
+
+
+def _drop_hooks(module: nn.Module) -> None:
+    for each in forward_hooks(module):
+        each.clear()
 
 
 def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:

@@ -10,12 +10,11 @@ from workshop.probe import events, messages, observations, settings
 TAG = "$"
 """The key under which a JSON object names its class; no field of a message has this name."""
 
-_CLASSES: dict[str, Any] = {
-    name: each
-    for module in (events, messages, observations, settings)
-    for name, each in vars(module).items()
-    if is_dataclass(each)
-}
+_CLASSES: dict[str, Any] = {}
+for _module in (events, messages, observations, settings):
+    for _name, _class in vars(_module).items():
+        if is_dataclass(_class) and _CLASSES.setdefault(_name, _class) is not _class:
+            raise TypeError(f"two classes of messages are called {_name}")
 
 
 def encode(message: Any) -> str:
@@ -24,16 +23,22 @@ def encode(message: Any) -> str:
 
 
 def decode(line: str | bytes) -> Any:
-    """Return the message that `encode` made this line of; tuples and sets inside come back as lists.
+    """Return the message that `encode` made this line of; sets inside come back as tuples.
 
     Raises:
         ValueError: the line is no message.
     """
 
     def restore(values: dict[str, Any]) -> Any:
+        values = {name: _as_tuples(value) for name, value in values.items()}
         return _CLASSES[values.pop(TAG)](**values) if TAG in values else values
 
     return json.loads(line, object_hook=restore)
+
+
+def _as_tuples(value: Any) -> Any:
+    """Return a value with tuples in the place of all lists."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _as_json(part: Any) -> Any:

@@ -16,15 +16,15 @@ import psutil
 
 from workshop import probe
 from workshop.probe import wire
+from workshop.probe.activity import SUFFIX
 from workshop.probe.connection import ClosedError
 from workshop.probe.log import FILE_VARIABLE, log
 from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
-from workshop.probe.sightings import SUFFIX
+from workshop.processes.activity_text import activities, activity, describe_activities
 from workshop.processes.connections import Connections
-from workshop.processes.output import OutputTail
 from workshop.processes.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
-from workshop.processes.seen import activity, describe_sightings, sightings
+from workshop.processes.script_output import OutputTail
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
@@ -230,14 +230,14 @@ class Script:
         Raises:
             UnseenError: the probe has failed in all processes that do something.
         """
-        active = [each for each in sightings(self.folder) if each.fault or activity(each)]
+        active = [each for each in activities(self.folder) if each.fault or activity(each)]
         if active and all(each.fault for each in active):
             raise self.unseen(self.seen())
         self.say(f"no end of {self.unit} for {seconds:.0f} s; seen so far: {self.seen()}")
 
     def seen(self) -> str:
         """Return what the script's processes have done with torch so far, in a sentence."""
-        return describe_sightings(self.folder)
+        return describe_activities(self.folder)
 
     def unseen(self, message: str) -> UnseenError:
         """Return the error of what cannot be seen, and stop the script."""

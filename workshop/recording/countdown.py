@@ -16,13 +16,7 @@ STEP_PATIENCE_S = 60.0
 
 
 class Countdown:
-    """Tells when the time of a run is over.
-
-    Args:
-        seconds: the time; None for no end.
-        folder: where its processes note that they have loaded torch, and taken a step.
-        say: told from when on the seconds count, where no step is seen.
-    """
+    """Tells when the seconds of a run are over, None for no end; says from when they count if no step is seen."""
 
     def __init__(self, seconds: float | None, folder: Path, say: Say) -> None:
         self._seconds, self._folder, self._say = seconds, folder, say

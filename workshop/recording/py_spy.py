@@ -77,12 +77,7 @@ def record(
 ) -> RecordedRun:
     """Run any command that starts Python under py-spy, and record all its processes.
 
-    Args:
-        command: the command.
-        output: as for `output_path`.
-        flags: more flags of py-spy.
-        seconds: end the run so long after its first training step, as if it had come to its end; None to let it.
-        say: told from when on the seconds count, where no step is seen.
+    It ends by itself, or some seconds after its first training step.
 
     Raises:
         WorkshopError: there is no such command, no Python in it, or py-spy may not look.

@@ -15,16 +15,11 @@ CLEAN_UP_S = 60.0
 
 
 class Run:
-    """A command and all the processes that it starts.
+    """A command and all the processes that it starts: they bear the name of `folder`, which is this run's alone.
 
     Attributes:
         stopped: the exception of Ctrl-C or of a signal that ended it early.
         is_over: whether it was ended because its time was over.
-
-    Args:
-        command: the command.
-        folder: a folder of this run alone; the environment of its processes names it.
-        environment: variables beside those of this process.
     """
 
     def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:

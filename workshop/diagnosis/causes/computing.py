@@ -1,9 +1,9 @@
 """Causes in the computing itself: many small operators, and settings that slow every operator down."""
 
 from workshop.diagnosis.findings import Finding, finding, gain_of
-from workshop.diagnosis.lines import Path, hottest, trunk_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
+from workshop.diagnosis.user_lines import Path, hottest, trunk_of
 from workshop.probe.observations import BackwardPass
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.probe.trials import SMALL_OPERATORS
@@ -38,8 +38,8 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
     if not saved and each_ms < TINY * small_ms:
         saved = MOSTLY_CALLS
     part = min(repeated * max(saved * each_ms, small_ms) / steps.ms_a_step, both)
-    trunk = trunk_of(path for path, _ in measurement.own_paths(steps, Phase.OPTIMIZER))
-    line = hottest(measurement.own_paths(steps, Phase.FORWARD), trunk)
+    trunk = trunk_of(path for path, _ in measurement.user_paths(steps, Phase.OPTIMIZER))
+    line = hottest(measurement.user_paths(steps, Phase.FORWARD), trunk)
     return [
         finding(
             "tiny-operators",
@@ -64,13 +64,15 @@ def _saved(observations: Observations, name: str) -> tuple[float, float]:
 
 
 def _repeated(observations: Observations, backward: BackwardPass) -> float:
-    """The number of operations that would not be there, if each loop of the user's own code were one operation."""
+    """The number of operations that would not be there, if each loop of user code were one operation."""
     loops: dict[tuple[str, int], int] = {}
     for path, line, times in backward.loops:
         loops[path, line] = max(times, loops.get((path, line), 1))
     repeated = 0.0
     for _, operations, stack in backward.parts:
-        times = max((loops.get((frame.path, frame.line or 0), 1) for frame in observations.own_wire(stack)), default=1)
+        times = max(
+            (loops.get((frame.path, frame.line or 0), 1) for frame in observations.user_frames_of(stack)), default=1
+        )
         repeated += operations * (1.0 - 1.0 / times)
     return repeated
 
@@ -105,12 +107,12 @@ def _settings(measurement: Measurement) -> list[Finding]:
         found.append(
             finding(
                 cause,
-                f"{words} On a copy of the model that was {trial.as_it_is_s / trial.changed_s:.2f} times as fast.",
+                f"{words} On a copy of the model the speedup was {trial.as_it_is_s / trial.changed_s:.2f}x.",
                 gain=gain_of(1.0, 1.0 - share),
                 path=_where(measurement, cause),
                 ms_a_step=share * steps.ms_a_step,
                 share=share,
-                besides=OF_A_COPY,
+                margin=OF_A_COPY,
                 measured=True,
             )
         )
@@ -123,5 +125,5 @@ def _where(measurement: Measurement, cause: str) -> Path:
     for each in reversed(observations.settings):
         calls = {(each.function, value) for value in each.values or [""]}
         if calls & _ASKED_BY[cause]:
-            return observations.own_wire(each.stack)
+            return observations.user_frames_of(each.stack)
     return ()

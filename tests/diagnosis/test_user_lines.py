@@ -2,7 +2,7 @@
 
 import pytest
 
-from workshop.diagnosis.lines import hottest, own_lines, trunk_of
+from workshop.diagnosis.user_lines import hottest, time_by_line, trunk_of
 from workshop.profiles.stacks import Frame
 
 MAIN, TRAIN, LOG = Frame("<module>", "train.py", 90), Frame("train", "train.py", 50), Frame("train", "train.py", 60)
@@ -41,4 +41,4 @@ def test_the_loop_is_left_for_the_heaviest_line_in_it() -> None:
 
 
 def test_the_innermost_own_lines() -> None:
-    assert own_lines([((MAIN, TRAIN), 1.0), ((MAIN,), 2.0), ((), 4.0), ((TRAIN,), 0.5)]) == {TRAIN: 1.5, MAIN: 2.0}
+    assert time_by_line([((MAIN, TRAIN), 1.0), ((MAIN,), 2.0), ((), 4.0), ((TRAIN,), 0.5)]) == {TRAIN: 1.5, MAIN: 2.0}

@@ -3,16 +3,16 @@
 from pathlib import Path
 
 from workshop.probe import wire
-from workshop.probe.observations import Sighting
-from workshop.probe.sightings import SUFFIX
+from workshop.probe.activity import SUFFIX
+from workshop.probe.observations import ProcessActivity
 
 MAX_NAMED = 3
 """The number of processes that are named; of more, the others are counted."""
 
 
-def describe_sightings(folder: Path) -> str:
+def describe_activities(folder: Path) -> str:
     """Return what the processes of a run have done with torch so far, and what was not seen of a training step."""
-    seen = sorted(sightings(folder), key=activity, reverse=True)
+    seen = sorted(activities(folder), key=activity, reverse=True)
     if not seen:
         return "no process has loaded torch"
     if faults := [each for each in seen if each.fault]:
@@ -25,7 +25,7 @@ def describe_sightings(folder: Path) -> str:
     return "; ".join(map(_describe, active[:MAX_NAMED])) + others
 
 
-def _describe(seen: Sighting) -> str:
+def _describe(seen: ProcessActivity) -> str:
     counts = [
         _count(seen.batches, "batch of a DataLoader", "batches of a DataLoader"),
         _count(seen.forwards, "forward pass", "forward passes"),
@@ -39,11 +39,11 @@ def _count(number: int, one: str, several: str) -> str:
     return f"{number or 'no'} {one if number < 2 else several}"
 
 
-def activity(seen: Sighting) -> int:
+def activity(seen: ProcessActivity) -> int:
     """Return how much a process was seen doing."""
     return seen.batches + seen.forwards + seen.backwards + seen.optimizer_steps
 
 
-def sightings(folder: Path) -> list[Sighting]:
+def activities(folder: Path) -> list[ProcessActivity]:
     """Return what each process has done that has loaded torch."""
     return [wire.decode(path.read_text(encoding="utf-8")) for path in folder.glob(f"*{SUFFIX}")]

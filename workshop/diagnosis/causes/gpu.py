@@ -1,14 +1,13 @@
 """Causes that only a GPU has: lines that wait for it, and copies from memory that it cannot read by itself."""
 
 from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
-from workshop.diagnosis.lines import hottest
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.user_lines import hottest
 from workshop.probe.phases import Phase
 
 
-def device_findings(measurement: Measurement) -> list[Finding]:
-    """Return what holds a GPU up; nothing where there is none."""
+def gpu_findings(measurement: Measurement) -> list[Finding]:
+    """Return the bottlenecks at the GPU; none without one."""
     if measurement.synchronized is None:
         return []
     return [
@@ -24,8 +23,10 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
     each other all the time: then a step takes as long as the longer of the two.
     """
     as_it_is = measurement.steps
-    waits = [(path, weight / as_it_is.count) for path, weight in measurement.own_paths(as_it_is, Phase.OTHER)]
-    waits += [(path, -weight / synchronized.count) for path, weight in measurement.own_paths(synchronized, Phase.OTHER)]
+    waits = [(path, weight / as_it_is.count) for path, weight in measurement.user_paths(as_it_is, Phase.OTHER)]
+    waits += [
+        (path, -weight / synchronized.count) for path, weight in measurement.user_paths(synchronized, Phase.OTHER)
+    ]
     line, step_s = hottest(waits), measurement.steps.ms_a_step / 1e3
     if line is None or line.weight < LITTLE * step_s:
         return []
@@ -47,7 +48,7 @@ def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> lis
     steps, share = measurement.steps, synchronized.share(Phase.COPY)
     if not steps.pageable_bytes or share < LITTLE:
         return []
-    line = hottest(measurement.own_paths(synchronized, Phase.COPY))
+    line = hottest(measurement.user_paths(synchronized, Phase.COPY))
     return [
         finding(
             "pageable-copy",

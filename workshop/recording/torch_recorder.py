@@ -12,8 +12,8 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
+from workshop.processes.activity_text import describe_activities
 from workshop.processes.script import Say, probe_environment
-from workshop.processes.seen import describe_sightings
 from workshop.recording.command import as_command
 from workshop.recording.output_paths import TRACES, free_folder
 from workshop.recording.run import Run
@@ -43,11 +43,6 @@ class RecordedTraces:
 def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: None) -> RecordedTraces:
     """Run a script, or any command that starts Python, such as torchrun, and record each process of it that trains.
 
-    Args:
-        command: the command.
-        options: when to record, and what.
-        say: told when all traces are written and the training goes on.
-
     Raises:
         WorkshopError: there is no such command, the folder cannot be made, or too little was trained to be recorded.
     """
@@ -66,7 +61,7 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
         run = Run(command, run_folder, environment)
         run.wait(_Written(folder, options, say).is_over)
         processes = list(map(wire.decode, report.read_text().splitlines())) if report.exists() else []
-        seen = describe_sightings(Path(run_folder))
+        seen = describe_activities(Path(run_folder))
     traces = sorted(folder.glob(TRACES))
     if not traces:
         with suppress(OSError):  # something else is in it

@@ -1,12 +1,11 @@
-"""What holds a GPU up, found in samples as a script on a GPU would give them; there, `benchmarks/cuda.py` tries it."""
+"""The bottlenecks of a GPU, found in samples as of a script on one; there, `benchmarks/cuda.py` tries it."""
 
 from dataclasses import replace
 
 import pytest
 
-from workshop.diagnosis.causes.device import device_findings
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.causes.gpu import gpu_findings
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances
 from workshop.probe.observations import Role
@@ -38,26 +37,26 @@ def measured(log_ms: float, log_synchronized_ms: float, pageable_bytes: int = 0)
 
 
 def test_a_line_that_waits_for_the_gpu() -> None:
-    (found,) = device_findings(measured(log_ms=4.0, log_synchronized_ms=0.1))
+    (found,) = gpu_findings(measured(log_ms=4.0, log_synchronized_ms=0.1))
     assert (found.cause, found.line) == ("device-sync", LOG.line)
     assert found.ms_a_step == pytest.approx(3.9)
     assert 10 / 6.1 <= found.gain < 10 / 6.1 * 1.2
 
 
 def test_the_gpu_cannot_be_faster_than_the_wait_for_it() -> None:
-    (found,) = device_findings(measured(log_ms=8.0, log_synchronized_ms=0.0))
+    (found,) = gpu_findings(measured(log_ms=8.0, log_synchronized_ms=0.0))
     assert 10 / 8 <= found.gain < 10 / 8 * 1.2
 
 
 def test_work_of_its_own_is_no_wait() -> None:
-    assert device_findings(measured(log_ms=4.0, log_synchronized_ms=4.0)) == []
+    assert gpu_findings(measured(log_ms=4.0, log_synchronized_ms=4.0)) == []
 
 
 def test_copies_from_memory_that_is_not_pinned() -> None:
-    (found,) = device_findings(measured(0.1, 0.1, pageable_bytes=50_000_000))
+    (found,) = gpu_findings(measured(0.1, 0.1, pageable_bytes=50_000_000))
     assert (found.cause, found.line, found.phase) == ("pageable-copy", COPY.line, Phase.COPY)
     assert "5.0 MB a step" in found.words
 
 
 def test_nothing_is_said_without_a_gpu() -> None:
-    assert device_findings(replace(measured(4.0, 0.0, 1), synchronized=None)) == []
+    assert gpu_findings(replace(measured(4.0, 0.0, 1), synchronized=None)) == []

@@ -6,10 +6,9 @@ import pytest
 
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
-from workshop.diagnosis.findings import BESIDES
+from workshop.diagnosis.findings import COST_MARGIN
 from workshop.diagnosis.loading import cores
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances
 from workshop.probe.observations import LoaderIterated, Role
@@ -77,7 +76,7 @@ def gains(found: Diagnosis) -> dict[str, float]:
 
 
 def test_no_gain_is_above_what_the_wait_and_the_headroom_allow() -> None:
-    """A trial seemed to be three times as fast, though the training waits for a twentieth of its time only."""
+    """A trial seemed to be three times faster, though the training waits for a twentieth of its time only."""
     found = diagnose(measured(steps(5, 95), steps(0, 94), {4: steps(1, 32.6)}))
     assert all(gain <= 100 / 94 for gain in gains(found).values())
     moderate = diagnose(measured(steps(10, 90), steps(0, 92), {4: steps(0, 70)}))
@@ -87,7 +86,7 @@ def test_no_gain_is_above_what_the_wait_and_the_headroom_allow() -> None:
     assert not few.measured
     assert "the loading cannot have made all of this difference" in few.words
     without_headroom = diagnose(measured(steps(20, 80), None))
-    assert 1.1 < gains(without_headroom)["slow-item"] <= 1 + BESIDES * 0.25
+    assert 1.1 < gains(without_headroom)["slow-item"] <= 1 + COST_MARGIN * 0.25
 
 
 def test_workers_that_hinder_take_more_than_the_wait() -> None:
@@ -128,7 +127,7 @@ def test_a_busier_machine_is_said_and_gains_on_it_are_not(
     assert len(found.measurement.notes) == 1
     assert says in found.measurement.notes[0]
     assert gains(found).keys() == {"slow-item"}
-    assert gains(found)["slow-item"] <= 1 + BESIDES * (100 / 60 - 1)
+    assert gains(found)["slow-item"] <= 1 + COST_MARGIN * (100 / 60 - 1)
     print_diagnosis("mine.py", found)
     assert ("Headroom: " in capsys.readouterr().out) == bool(tried)
 

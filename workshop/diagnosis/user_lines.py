@@ -1,4 +1,4 @@
-"""The lines of a person's own code that time goes into, found in sampled stacks."""
+"""The lines of user code that time goes into, found in sampled stacks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -10,12 +10,12 @@ MAX_PARENT_SHARE = 0.6
 """A line is left for one that it calls if that one takes this share of it."""
 
 Path = tuple[Frame, ...]
-"""The own frames of a stack, outermost first."""
+"""The frames of user code of a stack, outermost first."""
 
 
 @dataclass
 class Tree:
-    """Time by own frames: a tree of calls, in which a child is called from the line of its parent."""
+    """Time by frames of user code: a tree of calls, in which a child is called from the line of its parent."""
 
     weight: float = 0.0
     children: dict[Frame, "Tree"] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class HotLine:
     """A line that much time goes into, with all that it calls."""
 
     path: Path
-    """The own frames down to this line."""
+    """The frames of user code down to this line."""
     weight: float
     of_call: float
     """The time of the whole call of the function that the line is in."""
@@ -53,12 +53,12 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
     """Return the line that most time goes into: the deepest one that still holds most of the time of its caller.
 
     Args:
-        paths: the own frames of each sample, and its weight.
+        paths: the frames of user code of each sample, and its weight.
         trunk: name and path of each function that is always left for the heaviest line that it calls, since
             different things are done there.
 
     Returns:
-        None if there is no own frame.
+        None if there is no frame of user code.
     """
     node, found, of_call = Tree(), list[Frame](), 0.0
     for path, weight in paths:
@@ -81,8 +81,8 @@ def trunk_of(paths: Iterable[Path]) -> set[tuple[str, str]]:
     return {_function(frame) for path in paths for frame in path}
 
 
-def own_lines(paths: Iterable[tuple[Path, float]]) -> Counter[Frame]:
-    """Return the weight of each innermost own line."""
+def time_by_line(paths: Iterable[tuple[Path, float]]) -> Counter[Frame]:
+    """Return the weight of each innermost line of user code."""
     found: Counter[Frame] = Counter()
     for path, weight in paths:
         if path:

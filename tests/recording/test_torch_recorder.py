@@ -182,7 +182,7 @@ if __name__ == "__main__":
 def test_a_training_that_does_not_stop_is_ended(
     script: str, record: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_running: Left
 ) -> None:
-    monkeypatch.setattr("workshop.recording.torch_profiler.STOP_PATIENCE_S", 1.0)
+    monkeypatch.setattr("workshop.recording.torch_recorder.STOP_PATIENCE_S", 1.0)
     (tmp_path / "mine.py").write_text(script)
     done = record("--stop", *ONE_STEP, "mine.py")
     assert done.returncode == 0, done.stderr

@@ -46,20 +46,20 @@ def record(
     seconds: float | None = None,
     say: Say = lambda _: None,
 ) -> RecordedLines:
-    """Run a script, or any command that starts Python, and count the lines of the person's own code in all processes.
+    """Run a script, or any command that starts Python, and count the lines of user code in all processes.
 
-    The person's own code is whatever is neither installed, nor part of Python, nor generated: see `is_user_code`.
+    User code is whatever is neither installed, nor part of Python, nor generated: see `is_user_code`.
 
     Args:
         command: the command.
         output: as for `output_path`; empty for a file that is called like the script.
         only: the names of the functions to be counted, qualified or not; empty for all of them.
-        own: folders of installed packages that count as the person's own code, too.
+        own: folders of installed packages that count as user code, too.
         seconds: end the run so long after its first training step, as if it had come to its end; None to let it.
         say: told from when on the seconds count, where no step is seen.
 
     Raises:
-        WorkshopError: there is no such command, or no line of one's own code ran.
+        WorkshopError: there is no such command, or no line of user code ran.
         OSError: the folder of the output cannot be written.
     """
     name = _what_runs(command)

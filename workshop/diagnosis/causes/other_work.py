@@ -1,4 +1,4 @@
-"""Causes in what a script does besides loading and computing: in each step, in every k-th, or more and more of it."""
+"""Causes in what a script does beside loading and computing: in each step, in every k-th, or more and more of it."""
 
 import linecache
 import re
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from workshop.diagnosis.findings import LITTLE, MAX_GAIN, Finding, finding, gain_of
-from workshop.diagnosis.lines import HotLine, Path, hottest, trunk_of
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.user_lines import HotLine, Path, hottest, trunk_of
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -50,28 +49,28 @@ ROLLOUT = 0.2
 """A line in which an environment has this share of the time makes what the model learns from."""
 
 
-def own_code_findings(measurement: Measurement) -> list[Finding]:
-    """Return the own lines that take time besides loading and computing, and those that take more and more."""
+def other_work_findings(measurement: Measurement) -> list[Finding]:
+    """Return the lines of user code that take time beside loading and computing, and those that take more and more."""
     timeline = Timeline(measurement)
     growing = _growing(timeline)
     named = {(each.file, each.line) for each in growing}
     rest = [
         each for each in timeline.samples if not named.intersection((frame.path, frame.line) for frame in each.path)
     ]
-    return [*growing, *_besides(timeline, rest), *_in_forward(timeline, rest)]
+    return [*growing, *_between_phases(timeline, rest), *_in_forward(timeline, rest)]
 
 
 @dataclass(frozen=True)
-class OwnSample:
+class StepSample:
     """A sample of the thread that trains."""
 
     step: int
     """The number of the step, from 0."""
     phase: str
     path: Path
-    """The own frames, outermost first."""
-    is_own: bool
-    """Whether the innermost frame is the user's own, or of another library than torch."""
+    """The frames of user code, outermost first."""
+    is_not_torch: bool
+    """Whether the innermost frame is user code, or of another library than torch."""
     acts: bool
     """Whether it acts in an environment of reinforcement learning."""
     weight_s: float
@@ -85,11 +84,11 @@ class Timeline:
 
     @property
     def steps(self) -> MeasuredSteps:
-        """The steps in which the time of each phase can be told apart: a wait for the GPU is nobody's own work."""
+        """The steps in which a wait for the GPU counts to its phase, and not to the line that waits."""
         return self.measurement.table
 
     @cached_property
-    def samples(self) -> list[OwnSample]:
+    def samples(self) -> list[StepSample]:
         """The samples of the training's thread, with their steps."""
         observations, steps = self.measurement.observations, self.steps
         durations_s = np.array(steps.durations_s)
@@ -98,9 +97,9 @@ class Timeline:
         for each in observations.of(Role.TRAINING, steps.began_s, steps.ended_s):
             step = min(int(np.searchsorted(ends, each.time_s)), len(ends) - 1)
             leaf = each.stack[-1].path if each.stack else ""
-            is_own = "/torch/" not in leaf
-            own = observations.own(each.stack)
-            found.append(OwnSample(step, each.phase, own, is_own, _acts(each.stack, own), each.weight_s))
+            is_not_torch = "/torch/" not in leaf
+            frames = observations.user_frames(each.stack)
+            found.append(StepSample(step, each.phase, frames, is_not_torch, _acts(each.stack, frames), each.weight_s))
         return found
 
     @cached_property
@@ -124,22 +123,22 @@ class Timeline:
 
     @cached_property
     def differentiated(self) -> set[Frame]:
-        """The own lines that have made what a backward pass went through."""
+        """The lines of user code that have made what a backward pass went through."""
         observations = self.measurement.observations
         return {
             frame
             for each in observations.backward_passes
             for seconds, _, stack in each.parts
             if seconds > 0
-            for frame in observations.own_wire(stack)[-1:]
+            for frame in observations.user_frames_of(stack)[-1:]
         }
 
-    def computes(self, sample: OwnSample) -> bool:
+    def computes(self, sample: StepSample) -> bool:
         """Return whether this is the computing of a model whose methods the script calls by their names."""
         in_model = any(frame.name == "forward" for frame in sample.path)
         return sample.phase == Phase.OTHER and (in_model or bool(self.differentiated.intersection(sample.path[-1:])))
 
-    def hottest(self, samples: list[OwnSample]) -> HotLine | None:
+    def hottest(self, samples: list[StepSample]) -> HotLine | None:
         """Return the line that most of the time of some samples goes into."""
         return hottest(((each.path, each.weight_s) for each in samples), self.trunk)
 
@@ -148,10 +147,10 @@ class Timeline:
         return seconds / sum(self.steps.durations_s)
 
 
-def _besides(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
+def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
     """Lines between the phases and of the validation, each in every step or in some."""
-    besides = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
-    ahead = [replace(each, path=_before_model(each.path)) for each in besides if not timeline.computes(each)]
+    between = [each for each in samples if each.phase in (Phase.OTHER, Phase.VALIDATION)]
+    ahead = [replace(each, path=_before_model(each.path)) for each in between if not timeline.computes(each)]
     found: list[Finding] = []
     for _ in range(MAX_LINES):
         line = timeline.hottest(ahead)
@@ -170,7 +169,7 @@ def _before_model(path: Path) -> Path:
     return tuple(takewhile(lambda frame: frame.name != "forward", path)) or path
 
 
-def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> Finding:
+def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> Finding:
     steps, share = timeline.steps, timeline.share(line.weight)
     in_steps = len({each.step for each in samples})
     each_ms = line.weight / in_steps * 1e3
@@ -212,9 +211,9 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[OwnSample]) -> 
     )
 
 
-def _acts(stack: Path, own: Path) -> bool:
+def _acts(stack: Path, frames: Path) -> bool:
     """Return whether a stack acts in an environment, to learn from what comes of it."""
-    lines = [(frame.name, linecache.getline(frame.path, frame.line or 0)) for frame in own]
+    lines = [(frame.name, linecache.getline(frame.path, frame.line or 0)) for frame in frames]
     if any(EVALUATES.search(text) for each in lines for text in each):
         return False
     of_library = any(ENVIRONMENTS.search(frame.path) for frame in stack)
@@ -253,7 +252,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
             f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms: if this line "
             "goes over all that was kept so far, keep a sum in the place of a list, or drop what is old.",
             gain=float(mean / at_first),
-            besides=STILL_GROWS,
+            margin=STILL_GROWS,
             phase=max(by_phase, key=by_phase.__getitem__),
             path=line.path,
             ms_a_step=float(grown * 1e3),
@@ -274,7 +273,7 @@ def _grows_all(timeline: Timeline, line: HotLine) -> bool:
     return bool(rest_s[1] / rest_s[0] - 1.0 > 0.6 * (line_s[1] / line_s[0] - 1.0))
 
 
-def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
+def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
     """Lines of a forward pass that make nothing which is differentiated, and are no operators of torch."""
     differentiated = timeline.differentiated
     if not differentiated:
@@ -282,7 +281,7 @@ def _in_forward(timeline: Timeline, samples: list[OwnSample]) -> list[Finding]:
     samples = [
         each
         for each in samples
-        if each.phase == Phase.FORWARD and each.is_own and each.path and each.path[-1] not in differentiated
+        if each.phase == Phase.FORWARD and each.is_not_torch and each.path and each.path[-1] not in differentiated
     ]
     line = timeline.hottest(samples)
     share = timeline.share(line.weight) if line else 0.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.processes.output import MAX_LINES, shorten
+from workshop.processes.script_output import MAX_LINES, shorten
 
 
 def test_frames_of_packages_are_left_out(tmp_path: Path) -> None:

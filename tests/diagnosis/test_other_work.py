@@ -1,14 +1,13 @@
-"""What a training does besides loading and computing, in constructed samples; cli/test_measure.py runs such scripts."""
+"""What a training does beside loading and computing, in constructed samples; cli/test_measure.py runs such scripts."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from workshop.diagnosis.causes.own_code import own_code_findings
+from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.findings import Finding
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances
 from workshop.probe.observations import Role
@@ -51,7 +50,7 @@ def found(tmp_path: Path) -> Found:
         steps = MeasuredSteps(
             len(durations_s), end_s, phases_s, 80, tuple(durations_s), ended_s=end_s, forwards=forwards
         )
-        return own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+        return other_work_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
 
     return find
 
@@ -114,7 +113,7 @@ def test_a_line_that_calls_a_trainer_is_not_to_be_left_to_another_process(tmp_pa
     ]
     phases_s = dict.fromkeys(Phase, 0.0) | dict.fromkeys(phases, 4 / 3)
     steps = MeasuredSteps(40, 4.0, phases_s, 80, (0.1,) * 40, ended_s=4.0)
-    (each,) = own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+    (each,) = other_work_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
     assert each.words.startswith("The whole training is in this line")
 
 
@@ -141,6 +140,6 @@ def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:
         ]
         phases_s = dict.fromkeys(Phase, 0.0) | {Phase.OTHER: 4.0, Phase.FORWARD: 4.0}
         steps = MeasuredSteps(40, 8.0, phases_s, 80, (0.2,) * 40, ended_s=8.0)
-        both = own_code_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+        both = other_work_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
         assert [each.cause for each in both] == expected
         assert [each.share for each in both] == [pytest.approx(0.5)] * len(expected)

@@ -4,11 +4,10 @@ from functools import partial
 
 from workshop import noise
 from workshop.diagnosis.findings import LITTLE, MIN_GAIN, Finding, finding, gain_of
-from workshop.diagnosis.lines import hottest
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
-from workshop.diagnosis.measured_steps import MeasuredSteps
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Sample
+from workshop.diagnosis.user_lines import hottest
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -23,8 +22,8 @@ OF_LOADING = 1.05
 """The loading costs hardly more than what was seen: the steps without any of it, or with another, were measured."""
 
 
-def loading_findings(measurement: Measurement) -> list[Finding]:
-    """Return what holds the loading up; nothing where the data are there when the training wants them."""
+def data_wait_findings(measurement: Measurement) -> list[Finding]:
+    """Return the bottlenecks of the loading; none where the data are there when the training wants them."""
     loading = Loading(measurement)
     if not loading.matters:
         return []
@@ -51,7 +50,7 @@ def _lines(loading: Loading) -> list[Finding]:
     collate = loading.loader.collate if loading.loader else ("", "")
     found = []
     for cause, collates in (("slow-item", False), ("slow-collate", True)):
-        line = hottest(loading.own_paths(partial(_is_collating, collate, collates)))
+        line = hottest(loading.user_paths(partial(_is_collating, collate, collates)))
         if line is None or line.weight / all_of_it < LITTLE:
             continue
         part = line.weight / all_of_it
@@ -61,7 +60,7 @@ def _lines(loading: Loading) -> list[Finding]:
                 cause,
                 _LINE_WORDS[cause],
                 gain=gain_of(loading.steps.ms_a_step, _ms_without(loading, whole)),
-                besides=OF_LOADING if loading.measurement.headroom else None,
+                margin=OF_LOADING if loading.measurement.headroom else None,
                 max_gain=loading.max_gain(loading.measurement.headroom),
                 phase=Phase.DATA_WAIT,
                 path=line.path,
@@ -103,7 +102,7 @@ def _other_settings(loading: Loading) -> list[Finding]:
             cause,
             f"{words}.",
             gain=gain,
-            besides=OF_LOADING,
+            margin=OF_LOADING,
             max_gain=max_gain,
             phase="" if cause == "worker-contention" else Phase.DATA_WAIT,
             path=_where_restarted(loading) if cause == "worker-restarts" else loading.made,
@@ -159,10 +158,10 @@ def _why(loading: Loading, workers: int) -> tuple[str, str]:
 
 def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
     """Return the line in which the training waits for workers that are started."""
-    steps, own = loading.steps, loading.observations.own
+    steps, frames = loading.steps, loading.observations.user_frames
     samples = loading.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
     line = hottest(
-        (own(each.stack), each.weight_s)
+        (frames(each.stack), each.weight_s)
         for each in samples
         if each.phase == Phase.DATA_WAIT or starts_workers(each.stack)
     )
@@ -170,4 +169,4 @@ def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
 
 
 def _is_collating(function: tuple[str, str], collates: bool, sample: Sample) -> bool:
-    return collates == any((frame.name, frame.path) == tuple(function) for frame in sample.stack)
+    return collates == any((frame.name, frame.path) == function for frame in sample.stack)

@@ -1,0 +1,32 @@
+"""What is private to torch and Python is where the workshop looks for it: what an upgrade moves fails by name."""
+
+import importlib
+import inspect
+
+import pytest
+import torch
+
+from workshop.probe.internals import INTERNALS, WORKER_LOOP, WORKER_MODULE, Internal, worker_argument
+
+
+@pytest.mark.parametrize("internal", INTERNALS, ids=lambda each: f"{each.module}.{each.name}")
+def test_it_is_there(internal: Internal) -> None:
+    found = importlib.import_module(internal.module)
+    for name in internal.name.split("."):
+        if not hasattr(found, name):  # an attribute of its objects
+            assert f"self.{name}" in inspect.getsource(found) or name in vars(found()), internal.lost
+            return
+        found = getattr(found, name)
+
+
+def test_the_arguments_of_a_worker() -> None:
+    loop = getattr(importlib.import_module(WORKER_MODULE), WORKER_LOOP)
+    names = list(inspect.signature(loop).parameters)
+    assert {"num_workers", "worker_id"} < set(names)
+    assert worker_argument(loop, "num_workers", range(len(names)), {}, 1) == names.index("num_workers")
+
+
+def test_a_backward_pass_knows_the_lines_of_its_operations() -> None:
+    with torch.autograd.set_detect_anomaly(True):
+        made = torch.ones(1, requires_grad=True) * 2
+    assert any(__file__ in line for line in made.grad_fn.metadata["traceback_"])

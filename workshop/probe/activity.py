@@ -1,0 +1,100 @@
+"""What each process of a run has done with torch so far: a small file for each that has loaded torch.
+
+It is there before a training sends anything, so that whoever waits for its first step can say what was seen.
+"""
+
+import os
+import sys
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from workshop.probe import wire
+from workshop.probe.listener import Listener
+from workshop.probe.log import log
+from workshop.probe.observations import ProcessActivity
+
+NOTED_EVERY_S = 1.0
+
+SUFFIX = ".seen"
+"""The end of the files' names; the beginning is the process's number."""
+
+_monotonic = time.monotonic  # the script may replace it
+
+
+class ActivityListener(Listener):
+    """Keeps a `ProcessActivity` of this process in a file, which is seldom more than a second behind."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._begin()
+
+    def goes_on_in_fork(self) -> bool:
+        """Begin anew: what was seen before was seen in the other process."""
+        self._begin()
+        return True
+
+    def on_batch(self, batch: Any) -> None:
+        """Count a batch."""
+        self._count("batches")
+
+    def after_forward(self, module: Any, output: Any) -> None:
+        """Count a forward pass."""
+        self._count("forwards")
+
+    def after_backward(self) -> None:
+        """Count a backward pass."""
+        self._count("backwards")
+
+    def after_optimizer(self, optimizer: Any) -> None:
+        """Count an optimizer's step."""
+        self._count("optimizer_steps")
+
+    def on_fault(self, fault: str) -> None:
+        """Note why nothing more will be seen."""
+        note(replace(self._seen, fault=fault), self.folder)
+
+    def _begin(self) -> None:
+        self._seen = ProcessActivity(os.getpid(), script_name())
+        self._note()
+
+    def _note(self) -> None:
+        self._noted_s = _monotonic()
+        note(self._seen, self.folder)
+
+    def _count(self, what: str) -> None:
+        count = getattr(self._seen, what) + 1
+        self._seen = replace(self._seen, **{what: count})
+        is_power_of_two = not count & (count - 1)
+        if is_power_of_two or _monotonic() - self._noted_s > NOTED_EVERY_S:
+            self._note()
+
+
+def note(activity: ProcessActivity, folder: str) -> None:
+    """Keep what was seen, in the place of what was seen before."""
+    with suppress(OSError):  # the run may be over for whoever watched it
+        path = os.path.join(folder, f"{activity.pid}{SUFFIX}")
+        with open(f"{path}.part", "w", encoding="utf-8") as file:
+            file.write(wire.encode(activity))
+        os.replace(f"{path}.part", path)
+
+
+def note_fault(error: Exception, folder: str) -> None:
+    """Keep what has failed before anything was seen."""
+    fault = describe_fault(error)
+    if folder:
+        note(ProcessActivity(os.getpid(), script_name(), fault=fault), folder)
+
+
+def describe_fault(error: Exception) -> str:
+    """Return an exception of the probe, and where it was raised, in one line; the log has all of it."""
+    log("the probe has failed, and leaves this process alone:\n" + "".join(traceback.format_exception(error)))
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({os.path.basename(where.filename)}, line {where.lineno})"
+
+
+def script_name() -> str:
+    """Return the name of the file that this process runs."""
+    return os.path.basename(str((getattr(sys, "argv", None) or [""])[0])) or "python"

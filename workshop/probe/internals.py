@@ -1,0 +1,126 @@
+"""What the workshop uses of torch and Python that is private to them, each once; nothing here loads torch by itself."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, NamedTuple
+
+WORKER_MODULE, WORKER_LOOP = "torch.utils.data._utils.worker", "_worker_loop"
+"""The module and the name of the function that a DataLoader's worker runs."""
+
+FETCH_PATH, LOADER_PATH = "torch/utils/data/_utils/fetch.py", "torch/utils/data/dataloader.py"
+"""Where torch loads a batch, and where it starts and ends workers."""
+
+STARTS_OR_ENDS_WORKERS = ("__init__", "_shutdown_workers", "__del__")
+"""The functions of `LOADER_PATH` that do so."""
+
+
+class Internal(NamedTuple):
+    """Something private, and what is lost when an upgrade has moved it."""
+
+    module: str
+    name: str
+    """The name in the module; what an object has is behind dots, and what its constructor sets is in its source."""
+    lost: str
+
+
+_LOADER = "torch.utils.data.dataloader"
+INTERNALS = (
+    Internal(_LOADER, "_SingleProcessDataLoaderIter.__next__", "batches loaded without workers are not seen"),
+    Internal(_LOADER, "_MultiProcessingDataLoaderIter.__next__", "batches of workers are not seen"),
+    Internal(_LOADER, "_BaseDataLoaderIter.__next__", "--seconds does not count from the second batch"),
+    Internal(_LOADER, "_BaseDataLoaderIter._num_yielded", "epochs from memory do not know where they end"),
+    Internal(_LOADER, "DataLoader._iterator", "copies of a DataLoader share its workers"),
+    Internal(_LOADER, "_MultiProcessingDataLoaderIter._shutdown_workers", "the time to end workers is not told"),
+    Internal(WORKER_MODULE, WORKER_LOOP, "workers are not sampled"),
+    Internal("torch.utils.data._utils.fetch", "_MapDatasetFetcher", "what workers load is not told from their waits"),
+    Internal("torch.nn", "Module._compiled_call_impl", "modules that are compiled in place are not seen"),
+    Internal("torch.nn", "Module._forward_hooks", "copies of a model keep the hooks; TorchScript compiles them"),
+    Internal("torch.nn", "Module._forward_pre_hooks", "copies of a model keep the hooks; TorchScript compiles them"),
+    Internal("torch._dynamo", "OptimizedModule", "compiled models are taken for others"),
+    Internal("torch._subclasses.functional_tensor", "FunctionalTensor", "backward passes that are only traced count"),
+    Internal("torch.utils._pytree", "tree_map", "batches are not copied"),
+    Internal("torch.utils._pytree", "tree_leaves", "batches are not counted"),
+    Internal("torch.profiler", "_ExperimentalConfig", "a trace does not tell which stream waits for which event"),
+    Internal("sys", "_current_frames", "no stack is sampled"),
+    Internal("sys", "_getframe", "the lines that make DataLoaders and settings are not known"),
+)
+
+
+def loader_iterators() -> tuple[Any, Any]:
+    """Return the classes of a DataLoader's iterators: without workers, and with them."""
+    from torch.utils.data import dataloader
+
+    return dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter
+
+
+def any_loader_iterator() -> Any:
+    """Return the class that both are derived from."""
+    from torch.utils.data import dataloader
+
+    return dataloader._BaseDataLoaderIter
+
+
+def batches_yielded(iterator: Any) -> int:
+    """Return how many batches an iterator of a DataLoader has handed out in this epoch."""
+    number: int = iterator._num_yielded
+    return number
+
+
+def drop_iterator(loader: Any) -> None:
+    """Let a copy of a DataLoader keep no workers alive."""
+    loader.__dict__["_iterator"] = None
+
+
+def compiled_call(module: Any) -> Callable[..., Any] | None:
+    """Return what `module.compile()` has put in the place of a call; None if it was not called."""
+    call: Callable[..., Any] | None = module._compiled_call_impl
+    return call
+
+
+def set_compiled_call(module: Any, call: Callable[..., Any]) -> None:
+    """Put something else in the place of a call."""
+    module._compiled_call_impl = call
+
+
+def is_compiled(module: Any) -> bool:
+    """Return whether torch.compile, or `module.compile()`, has made a module."""
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    return compiled_call(module) is not None or bool(dynamo and isinstance(module, dynamo.OptimizedModule))
+
+
+def forward_hooks(module: Any) -> tuple[dict[int, Any], dict[int, Any]]:
+    """Return the hooks before and after a module's forward."""
+    return module._forward_pre_hooks, module._forward_hooks
+
+
+def is_traced(tensor: Any) -> bool:
+    """Return whether torch.compile is tracing, and this stands for a tensor."""
+    module: Any = sys.modules.get("torch._subclasses.functional_tensor")
+    return module is not None and isinstance(tensor, module.FunctionalTensor)
+
+
+def profiler_settings() -> Any:
+    """Return torch.profiler's settings with which a trace tells which stream waits for which event."""
+    import torch
+
+    return torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True)
+
+
+def running_frame(thread: int) -> FrameType | None:
+    """Return the innermost frame of another thread."""
+    return sys._current_frames().get(thread)
+
+
+def frame_above(skipped: int) -> FrameType:
+    """Return the frame of the caller, or of one that has called it."""
+    return sys._getframe(skipped + 1)
+
+
+def worker_argument(function: Callable[..., Any], name: str, args: Any, options: Any, default: Any) -> Any:
+    """Return an argument of a call of the worker loop by its name; the default if there is none of that name."""
+    try:
+        return inspect.signature(function).bind(*args, **options).arguments.get(name, default)
+    except (TypeError, ValueError):
+        return default
