@@ -164,7 +164,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert "another line takes more" in words(f"workshop check part9 --answer {wrong} {check}", exit_code=1)
     words("workshop solution part9 --write --yes")
     said = words(f"workshop check part9 --answer {right} {check}")
-    assert "times as fast as the untouched script, with the same work" in said
+    assert "x over the untouched script, same work" in said
     assert "part9 is finished. Next is part10" in said
 
     ranks = f"torchrun --nproc_per_node=2 train.py bad_node.py {check}"
@@ -202,7 +202,7 @@ def test_a_script_that_nobody_has_seen(type_in: Type) -> None:
     assert "the cause is not own-work" in words("workshop check part11 --answer 20:own-work", exit_code=1)
     words("workshop solution part11 --write --yes")
     said = words("workshop check part11 --answer 20:tiny-operators")
-    assert "times as fast as it came: 20 steps took" in said
+    assert "x over the script as it came: 20 steps took" in said
     assert "tide_levels.py is finished; 1 script solved, in" in said
     assert "workshop start part11" in said
     assert states(type_in("workshop list"))[-1] == "done"

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
+from workshop.judge.step_proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.evidence import EvidenceKeeper, _drops_items

@@ -29,7 +29,7 @@ MAX_REPEATED = 60
 
 
 @dataclass(frozen=True)
-class Epoch:
+class TimedEpoch:
     """One epoch of a script."""
 
     seconds: float
@@ -51,7 +51,7 @@ class Epoch:
 class JudgedScript(Script):
     """A script that stops after each epoch until it is told to go on.
 
-    A script that ends after some epochs of its own is started again as often as it takes. The first epoch of a run
+    A script that ends by itself is started again as often as it takes. The first epoch of a run
     warms it up and is not returned, unless the script trains for one epoch only.
 
     Args:
@@ -88,7 +88,7 @@ class JudgedScript(Script):
         self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states))
         self.epochs_in_run = 0
 
-    def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> Epoch:
+    def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> TimedEpoch:
         """Let the script train for one epoch.
 
         Args:
@@ -154,7 +154,7 @@ class JudgedScript(Script):
         """Stop the script, with everything that it started, until its next epoch."""
         self.signal(signal.SIGSTOP)
 
-    def _next_epoch(self, proceed: Proceed) -> Epoch:
+    def _next_epoch(self, proceed: Proceed) -> TimedEpoch:
         """Train for the next epoch of this run."""
         if self.epochs_in_run:
             self.signal(signal.SIGCONT)
@@ -168,9 +168,9 @@ class JudgedScript(Script):
         if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
             raise ClosedError("the script has ended")  # an epoch was over before; what is left of it is none
         self.epochs_in_run += 1
-        return Epoch(seconds, report)
+        return TimedEpoch(seconds, report)
 
-    def _epoch_of_another_run(self, proceed: Proceed) -> Epoch:
+    def _epoch_of_another_run(self, proceed: Proceed) -> TimedEpoch:
         """Start a script again that has ended by itself, and train for an epoch."""
         only_epoch = self.epochs_in_run == 1
         self.begin(proceed.sample_step if only_epoch else None)

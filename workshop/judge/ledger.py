@@ -30,6 +30,7 @@ from workshop.probe.events import (
     TrainedModel,
     TransformCall,
 )
+from workshop.probe.messages import Recomputation, Repetition
 
 BLANK = 0.05
 """The values of a picture of one colour deviate by no more than this."""
@@ -69,6 +70,14 @@ class Ledger:
     """What the optimizers of other models did, epoch by epoch."""
     drops_items: bool = False
     """Whether a DataLoader leaves out some items of each epoch, others each time."""
+    replaced_clocks: list[str] = field(default_factory=list)
+    """The functions of `time` that it has replaced."""
+    recomputed: list[Recomputation] = field(default_factory=list)
+    """Some of its steps, recomputed by the original; none of the original's if they are known to come out the same."""
+    repeated: list[Repetition] = field(default_factory=list)
+    """Some random transforms, applied again by the original."""
+    ranks: list["Ledger"] = field(default_factory=list)
+    """The ledger of each rank, if there are several."""
     _groups: tuple[ParameterGroup, ...] = ()
     _loader: LoaderStarted | None = None
     _training_loaders: list[LoaderStarted] = field(default_factory=list)
@@ -88,10 +97,13 @@ class Ledger:
 
     @classmethod
     def of_ranks(cls, ledgers: Sequence["Ledger"]) -> "Ledger":
-        """Join the ledgers of several ranks as if one process had done it all: shares of a batch become one batch."""
+        """Join the ledgers of all ranks as if one process had done it all: shares of a batch become one batch."""
+        if len(ledgers) == 1:
+            return ledgers[0]
         # The slowest rank counts: what enters the model on one rank may be made after another has begun its step.
         starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
         whole = cls(loader_starts=starts, batches=ledgers[0].batches, model=ledgers[0].model, others=ledgers[0].others)
+        whole.ranks = list(ledgers)
         whole.workers = sum(ledger.workers for ledger in ledgers)
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
         made = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.transforms)
@@ -141,6 +153,20 @@ class Ledger:
         """All forward passes in their order."""
         return [forward for step in self.steps for forward in step.forwards]
 
+    @property
+    def optimizer_steps(self) -> list[StepTaken]:
+        """The steps in which an optimizer has stepped."""
+        return [step for step in self.steps if step.parameter is not None]
+
+    @property
+    def largest_batch(self) -> ForwardPass:
+        """One of the largest batches."""
+        return max(self.forwards, key=lambda forward: forward.shape[0])
+
+    def items_in(self, steps: slice) -> int:
+        """Count the items in some of the steps."""
+        return sum(forward.shape[0] for step in self.steps[steps] for forward in step.forwards)
+
     @cached_property
     def origins(self) -> Origins:
         """Where the pictures of this ledger come from."""
@@ -164,6 +190,11 @@ class Ledger:
                 target = (forward.targets or ())[row : row + 1]
                 found.append(TracedPicture(target[0] if target else None, self.origins.of(picture, forward.t)))
         return found
+
+    @cached_property
+    def picture_origins(self) -> list[PictureOrigin]:
+        """Where the traced pictures come from, as far as that can be told."""
+        return [each.origin for each in self.traced if each.origin]
 
 
 def events_in(folder: Path) -> list[Event]:

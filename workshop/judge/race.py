@@ -44,7 +44,7 @@ class Result:
 
     target: float
     pairs: tuple[Pair, ...]
-    undone: float | None = None
+    other_ratio: float | None = None
     """The ratio in other runs of both scripts, if these have not shown the target; None if they have, or never ran."""
 
     @property

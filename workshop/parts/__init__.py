@@ -15,11 +15,12 @@ import runpy
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
+    from workshop.judge.bench import Bench
     from workshop.judge.verdict import Verdict
 
 FOLDER = Path(__file__).parent
@@ -135,7 +136,7 @@ class Part:
         """The script as a participant first gets it."""
         return self.folder / self.script if self.own_script else self.solutions / "part1.py"
 
-    def check(self, bench: Any) -> "Verdict":
+    def check(self, bench: "Bench") -> "Verdict":
         """Judge the change on a bench that has both scripts ready, by the part's check.py if there is one."""
         own = self.folder / "check.py"
         return runpy.run_path(str(own))["check"](bench) if own.is_file() else bench.judge()

@@ -13,11 +13,14 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Verdict
 from workshop.parts import Part, find_part
+
+if TYPE_CHECKING:
+    from workshop.judge.bench import Bench
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Case(Part):
         lines = enumerate(script.read_text(encoding="utf-8").splitlines(), start=1)
         return {number for number, line in lines if any(piece in line for piece in self.lines)}
 
-    def check(self, bench: Any) -> Verdict:
+    def check(self, bench: "Bench") -> Verdict:
         """Judge the change on a bench that has the participant's script and the fixed one ready."""
         verdict: Verdict = runpy.run_path(str(self.folder / "check.py"))["check"](bench, self)
         return verdict

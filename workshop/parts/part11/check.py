@@ -41,4 +41,4 @@ def gained(bench: Bench, case: Case) -> str:
     before_s, after_s = map(median, zip(*pairs, strict=True))
     first = "the first " if case.cause == "growing-steps" else ""  # of which the later ones take longer still
     steps = f"{first}{bench.steps} steps took {before_s:.2f} s as it came, and take {after_s:.2f} s now"
-    return f"{before_s / after_s:.1f} times as fast as it came: {steps}"
+    return f"Speedup {before_s / after_s:.1f}x over the script as it came: {steps}"
