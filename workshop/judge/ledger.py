@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from workshop.errors import WorkshopError
-from workshop.judge.origin import Origins, PictureOrigin
+from workshop.judge.picture_history import Histories, PictureHistory
 from workshop.judge.signatures import values_of
 from workshop.probe import wire
 from workshop.probe.event_file import why_lost
@@ -37,16 +36,8 @@ BLANK = 0.05
 
 _KINDS = {kind.__name__: kind for kind in Event.__subclasses__()}
 
-MAX_TRACED = 1000
+MAX_PICTURES = 1000
 """The number of pictures that are followed back; of more pictures, a sample is taken."""
-
-
-@dataclass(frozen=True)
-class TracedPicture:
-    """A picture that entered the model, with its target and, if it can be told, its origin."""
-
-    target: Any
-    origin: PictureOrigin | None
 
 
 @dataclass
@@ -168,9 +159,9 @@ class Ledger:
         return sum(forward.shape[0] for step in self.steps[steps] for forward in step.forwards)
 
     @cached_property
-    def origins(self) -> Origins:
-        """Where the pictures of this ledger come from."""
-        return Origins(self.transforms, self.reads)
+    def histories(self) -> Histories:
+        """Finds the histories of this ledger's pictures."""
+        return Histories(self.transforms, self.reads)
 
     @cached_property
     def blank(self) -> int:
@@ -178,23 +169,23 @@ class Ledger:
         return sum(int((values_of(forward.pictures).std(axis=1) <= BLANK).sum()) for forward in self.forwards)
 
     @cached_property
-    def traced(self) -> list[TracedPicture]:
-        """The pictures that entered the model, with their origins; of many pictures, some chosen by chance."""
+    def pictures(self) -> list[PictureHistory]:
+        """The pictures that entered the model and are not blank; of many pictures, some chosen by chance."""
         pictures = [(forward, row) for forward in self.forwards for row in range(forward.pictures.shape[0])]
-        if len(pictures) > MAX_TRACED:
-            pictures = random.sample(pictures, MAX_TRACED)
+        if len(pictures) > MAX_PICTURES:
+            pictures = random.sample(pictures, MAX_PICTURES)
         found = []
         for forward, row in pictures:
             picture = values_of(forward.pictures)[row]
             if picture.std() > BLANK:  # else the augmentation has blanked it
-                target = (forward.targets or ())[row : row + 1]
-                found.append(TracedPicture(target[0] if target else None, self.origins.of(picture, forward.t)))
+                [target] = (forward.targets or ())[row : row + 1] or [None]
+                found.append(self.histories.of(picture, forward.t, target))
         return found
 
     @cached_property
-    def picture_origins(self) -> list[PictureOrigin]:
-        """Where the traced pictures come from, as far as that can be told."""
-        return [each.origin for each in self.traced if each.origin]
+    def known_pictures(self) -> list[PictureHistory]:
+        """Those of them that transforms are known to have made."""
+        return [each for each in self.pictures if each.way]
 
 
 def events_in(folder: Path) -> list[Event]:

@@ -35,7 +35,7 @@ def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None
         return
     slow = slow_reads(candidate, wasted_time_s)
     items = targets_in(epochs(original)[0]).total()
-    used = {read for read in candidate.origins.read_for if read}
+    used = {read for read in candidate.histories.read_for if read}
     quick = used - set(slow)
     slow_photos = {read.photo for read in slow}
     if quick and all(read.waited_otherwise for read in quick):
@@ -63,7 +63,7 @@ def slow_reads(ledger: Ledger, wasted_time_s: float) -> list[PhotoRead]:
 def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the deterministic half of the preprocessing makes the same of each photo."""
     ours, theirs = (
-        [(each, each.decoded) for each in ledger.picture_origins if each.decoded is not None]
+        [(each, each.decoded) for each in ledger.known_pictures if each.decoded is not None]
         for ledger in (original, candidate)
     )
     if not ours or not theirs:
@@ -86,15 +86,15 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that each random transform is applied to each picture, with its settings and with a draw of its own."""
-    expected = {simple.name: simple for each in original.picture_origins for simple in each.simple}
+    expected = {simple.name: simple for each in original.known_pictures for simple in each.simple}
     if not expected:
         return
-    known, pictures = candidate.picture_origins, len(candidate.traced)
+    known, pictures = candidate.known_pictures, len(candidate.pictures)
     unseen = pictures - sum(not each.has_gap for each in known)
     for name, example in expected.items():
         if not is_random(name):
             continue
-        seen = sum(any(each.name == name for each in origin.simple) for origin in known)
+        seen = sum(any(each.name == name for each in picture.simple) for picture in known)
         if seen >= 0.97 * pictures:
             yield from _check_settings(example, candidate)
         elif seen + unseen < 0.97 * pictures:
@@ -103,15 +103,15 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
             yield Unseen(sentences.UNSEEN_TRANSFORM.format(transform=name, seen=seen, pictures=pictures))
             return
     yield from _check_no_more(original, candidate)
-    shared = max((origin.shared_by for origin in known), default=1)
+    shared = max((each.shared_by for each in known), default=1)
     if shared > 1:
         yield sentences.SHARED_DRAW.format(pictures=shared)
-    if unseen > FEW * pictures and not any(each.has_gap for each in original.picture_origins):
+    if unseen > FEW * pictures and not any(each.has_gap for each in original.known_pictures):
         yield Unseen(sentences.UNSEEN_CHANGE.format(unseen=unseen, pictures=pictures))
 
 
 def _check_settings(usual: SimpleTransform, candidate: Ledger) -> Iterator[str]:
-    uses = [each for origin in candidate.picture_origins for each in origin.simple if each.name == usual.name]
+    uses = [each for picture in candidate.known_pictures for each in picture.simple if each.name == usual.name]
     for name, setting in sorted(usual.settings.items()):
         if others := {use.settings[name] for use in uses if use.settings.get(name, setting) != setting}:
             yield sentences.TRANSFORM_SETTING.format(transform=usual.name, name=name, now=min(others), usual=setting)
@@ -122,10 +122,10 @@ def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
     A transform in the place of another one, or of something that cannot be seen, may do the same.
     """
-    ours, theirs = ([set(each.changed_by) for each in ledger.picture_origins] for ledger in (original, candidate))
-    usual, known = set().union(*ours), {each.name for origin in original.picture_origins for each in origin.simple}
+    ours, theirs = ([each.changed_by for each in ledger.known_pictures] for ledger in (original, candidate))
+    usual, known = set().union(*ours), {each.name for picture in original.known_pictures for each in picture.simple}
     count = Counter(name for names in theirs for name in names - usual - known or names - usual)
-    replaced = usual - set().union(*theirs) or any(each.has_gap for each in original.picture_origins)
+    replaced = usual - set().union(*theirs) or any(each.has_gap for each in original.known_pictures)
     for name, changed in count.items():
         if changed > FEW * len(theirs):
             values = {"transform": name, "changed": changed, "pictures": len(theirs)}
@@ -183,7 +183,7 @@ def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
 def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the values that enter the model are scaled and shifted as the original's, that is, normalised."""
     ours, theirs = (
-        [each.scale for each in ledger.picture_origins if each.scale is not None] for ledger in (original, candidate)
+        [each.scale for each in ledger.known_pictures if each.scale is not None] for ledger in (original, candidate)
     )
     if not ours or not theirs or ours[0].shape != theirs[0].shape:
         yield from _check_spread(original, candidate)
@@ -223,12 +223,8 @@ def _values_of_channels(ledger: Ledger) -> Array:
 
 def check_targets(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that each picture comes with its own target."""
-    true = {each.origin.photo: each.target for each in original.traced if each.origin and each.origin.photo}
-    wrong = [
-        each.origin.photo
-        for each in candidate.traced
-        if each.origin and each.origin.photo in true and true[each.origin.photo] != each.target
-    ]
+    true = {each.photo: each.target for each in original.known_pictures if each.photo}
+    wrong = [each.photo for each in candidate.known_pictures if each.photo in true and true[each.photo] != each.target]
     if wrong:
         yield sentences.TARGETS.format(count=len(wrong), photo=wrong[0])
 
@@ -236,7 +232,7 @@ def check_targets(original: Ledger, candidate: Ledger) -> Iterator[str]:
 def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that a picture looks different in each epoch, as the augmentation makes it."""
     steps = len(epochs(original)[0])
-    augments = any(each.draws for each in original.picture_origins)
+    augments = any(each.draws for each in original.known_pictures)
     seen_twice = len(epochs(original, steps)) > 1
     if any(len(each.targets or ()) != each.pictures.shape[0] for each in (*original.forwards, *candidate.forwards)):
         return  # pictures cannot be told from each other
@@ -245,9 +241,9 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if (share := largest_share_repeated(candidate, steps)) > 0.1:
         yield sentences.FROZEN.format(share=share)
         return
-    uses = Counter(draw for each in candidate.picture_origins for draw in set(each.draws))
+    uses = Counter(draw for each in candidate.known_pictures for draw in each.draws)
     again = [name for (name, _), count in uses.items() if count > 1]
-    if len(again) > 0.03 * len(candidate.traced):
+    if len(again) > 0.03 * len(candidate.pictures):
         yield sentences.KEPT_DRAW.format(transform=again[0])
 
 
