@@ -1,14 +1,13 @@
 """Evidence of what scripts did, recorded once and kept in files, so that the proof can be tried in milliseconds.
 
-`pytest -m slow tests/judge/test_proof.py` records a part of it anew and compares the verdicts. After a change to what
-the probe notes, the files are replaced by
+`pytest -m slow tests/judge/test_proof.py` records that of some scripts anew and compares the verdicts. After a change
+to what the probe notes, the files are replaced by
 
     python tests/judge/recorded_evidence.py
 """
 
 import gzip
 import json
-import random
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,8 +34,8 @@ TESTS = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "evidence"
 
 ITEMS, BATCH, WASTED_S = 11, 4, 0.02
-STEPS, EPOCHS = 3, 4
-"""A step of each epoch but the first is computed over again: three, as in the shortest check."""
+STEPS = 3
+"""A step of each epoch but the first is computed over again, another one each time, as in the shortest check."""
 
 
 def cheats(part: str) -> list[Path]:
@@ -104,7 +103,7 @@ def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Re
     """Let the original and some scripts of a part train, two at a time, and yield what each of them did."""
     contest = _contest(part, data)
     with contest.script(contest.original) as original, ThreadPoolExecutor(2) as threads:
-        for _ in range(EPOCHS):
+        for _ in range(STEPS + 1):
             original.epoch()
         yield "original", Recorded([events_in(original.folder)], [], [], [])
         one_at_a_time = Lock()
@@ -127,7 +126,7 @@ def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Re
 
 def _train(contest: Contest, original: JudgedScript, one_at_a_time: Lock) -> Recorded:
     with JudgedRanks(contest) as ranks:
-        epochs = [ranks.epoch(random.randrange(STEPS) if epoch else None) for epoch in range(EPOCHS)]
+        epochs = [ranks.epoch(step) for step in (None, *range(STEPS))]
         samples = [[epoch.sample for epoch in of_ranks if epoch.sample] for of_ranks in epochs]
         with one_at_a_time:
             whole = [each for each in samples if len(each) == contest.ranks]

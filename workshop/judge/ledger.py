@@ -49,10 +49,6 @@ class Ledger:
     steps: list[StepTaken] = field(default_factory=list)
     loader_starts: list[float] = field(default_factory=list)
     """The times at which a DataLoader began an epoch."""
-    batches: int | None = None
-    """The number of batches in the DataLoader that supplied the first training step."""
-    workers: int = 0
-    """The largest number of workers that a DataLoader asked for."""
     copies: list[BatchCopied] = field(default_factory=list)
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
@@ -93,13 +89,10 @@ class Ledger:
             return ledgers[0]
         # The slowest rank counts: what enters the model on one rank may be made after another has begun its step.
         starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
-        whole = cls(loader_starts=starts, batches=ledgers[0].batches, model=ledgers[0].model, others=ledgers[0].others)
-        whole.ranks = list(ledgers)
-        whole.workers = sum(ledger.workers for ledger in ledgers)
+        whole = cls(loader_starts=starts, model=ledgers[0].model, others=ledgers[0].others, ranks=list(ledgers))
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
         made = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.transforms)
         whole.transforms = sorted(made, key=lambda each: each.t)
-        whole.copies = sorted((copy for ledger in ledgers for copy in ledger.copies), key=lambda copy: copy.t)
         for shares in zip_longest(*(ledger.steps for ledger in ledgers)):
             steps = [step for step in shares if step]
             forwards = zip_longest(*(step.forwards for step in steps))
@@ -116,15 +109,12 @@ class Ledger:
             case StepTaken():
                 if self._loader and self._loader not in self._training_loaders[-1:]:
                     self._training_loaders.append(self._loader)
-                if not self.steps and self._loader:
-                    self.batches = self._loader.batches
                 self._groups = event.groups or self._groups
                 self.steps.append(replace(event, groups=self._groups))
             case LoaderStarted():
                 self.loader_starts.append(event.t)
                 self._loader = event
                 self.drops_items |= event.drops
-                self.workers = max(self.workers, event.workers)
             case BatchCopied():
                 self.copies.append(event)
             case OtherOptimizer():
