@@ -90,7 +90,7 @@ def test_pictures_of_what_was_measured(here: Path) -> None:
     remember(State(here), find_part("part3"), verdict, b"mine")
     drawn = notebook.phases("part3")._repr_html_()
     assert drawn.count("<tr>") == 1 + 2 * len(phases)
-    assert "2.00 times as fast" in drawn
+    assert "speedup 2.00x" in drawn
     assert "width:180px" in drawn, "the longest one"
     assert "width:60px" in drawn, "a third of it"
     assert "2.0x" in notebook.speed_ups()._repr_html_()

@@ -71,11 +71,11 @@ def phases(part: str) -> Picture:
             (speed.get("candidate", "yours"), after[phase], AFTER),
         ):
             rows.append(_row([phase if colour == BEFORE else "", f"{value:.2f} s"], value / longest, colour, who))
-    return _html_table(["phase", "an epoch", "", f"{speed['ratio']:.2f} times as fast"], rows)
+    return _html_table(["phase", "an epoch", "", f"speedup {speed['ratio']:.2f}x"], rows)
 
 
 def speed_ups() -> Picture:
-    """Draw how many times as fast as its original your script was at best, part by part."""
+    """Draw the best speedup of your script over its original, part by part."""
     known = State(Path.cwd()).get("parts") or {}
     best = [(part, known.get(part.name, {})) for part in all_parts()]
     longest = max(1.0, *(each.get("best_ratio", 0.0) for _, each in best))

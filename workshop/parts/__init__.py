@@ -82,7 +82,7 @@ class Part:
     batch_size: int = 4
 
     target: float = 1.0
-    """How many times as fast as the original the participant's script must be; 1 where that is not the point."""
+    """The speedup over the original that is asked for; 1 where that is not the point."""
 
     solutions: Path = SOLUTIONS
 
