@@ -77,7 +77,7 @@ class Bench:
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
         self.replaced_clocks: set[str] = set()
         self.steps_taken: list[int] = []  # in each epoch of the candidate
-        self.last_ledger = Ledger()  # of the candidate, as it was compared last
+        self.ledgers = Ledger(), Ledger()  # of the original and the candidate, as they were compared last
         self.deadline_s = math.inf
         self.raced_s: tuple[float, float] | None = None  # the beginning and the end of the race
 
@@ -165,7 +165,7 @@ class Bench:
         """Return the verdict on other work, or on work that cannot be seen; None for the same work."""
         original, candidate = self.original_ledger(), self.ledger()
         self._compute_again(original, candidate)
-        self.last_ledger = replace(candidate, files=sorted(set(candidate.files) - set(original.files)))
+        self.ledgers = original, candidate
         samples = [sample for of_ranks in self.samples for sample in of_ranks]
         complaints = [*self.also(original, candidate, samples), *self._differences(original, candidate)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
@@ -206,7 +206,7 @@ class Bench:
             again.epoch_steps = self.original.epoch_steps
             for _ in range(epochs):
                 again.epoch()
-            found = self._differences(replace(original, recomputed=[], repeated=[]), Ledger.of(again.folder))
+            found = self._differences(original, Ledger.of(again.folder))
         kinds = set(map(_without_figures, found))
         return [
             Unseen(sentences.ORIGINAL_TOO.format(complaint=each, original=name))
@@ -217,7 +217,8 @@ class Bench:
 
     def files_left(self) -> str:
         """Return a sentence that names the files that the candidate leaves behind; empty if there are none."""
-        if not (files := self.last_ledger.files):
+        original, candidate = self.ledgers
+        if not (files := sorted(set(candidate.files) - set(original.files))):
             return ""
         more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
         return sentences.FILE_LEFT.format(file=files[0], more=more)
@@ -272,7 +273,7 @@ class Bench:
         if solution_ratio and result.ratio > BEATEN * solution_ratio:  # that was measured on a busy machine
             solution_ratio = self._speedup_of_solution(again=True)
         speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
-        then = "" if self.phases else what_is_left(speed, self.last_ledger.restarts_workers)
+        then = "" if self.phases else what_is_left(speed, self.ledgers[1].restarts_workers)
         work = sentences.SAME_WORK
         if left_out := not_reproducible(self.recomputed_originals):
             work = sentences.NOTHING_ELSE

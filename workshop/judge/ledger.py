@@ -65,9 +65,8 @@ class Ledger:
     """Some random transforms, applied again by the original."""
     ranks: list["Ledger"] = field(default_factory=list)
     """The ledger of each rank, if there are several."""
-    _groups: tuple[ParameterGroup, ...] = ()
-    _loader: LoaderStarted | None = None
-    _training_loaders: list[LoaderStarted] = field(default_factory=list)
+    restarts_workers: bool = False
+    """Whether a DataLoader that supplies training steps starts its workers anew in each epoch."""
 
     @classmethod
     def of(cls, folder: Path) -> "Ledger":
@@ -78,8 +77,32 @@ class Ledger:
     def of_events(cls, events: Iterable[Event]) -> "Ledger":
         """Enter events, which are in the order of time."""
         ledger = cls()
+        groups: tuple[ParameterGroup, ...] = ()
+        loaders: dict[float, LoaderStarted] = {}  # that have supplied training steps, by the time of their beginning
+        loader = None
         for event in events:
-            ledger._enter(event)
+            match event:
+                case PhotoRead():
+                    ledger.reads.append(event)
+                case TransformCall():
+                    ledger.transforms.append(event)
+                case StepTaken():
+                    loaders |= {loader.t: loader} if loader else {}
+                    groups = event.groups or groups
+                    ledger.steps.append(replace(event, groups=groups))
+                case LoaderStarted():
+                    loader = event
+                    ledger.loader_starts.append(event.t)
+                    ledger.drops_items |= event.drops
+                case BatchCopied():
+                    ledger.copies.append(event)
+                case OtherOptimizer():
+                    ledger.others.append(event)
+                case FileWritten():
+                    ledger.files.append(event.path)
+                case TrainedModel():
+                    ledger.model = ledger.model or event
+        ledger.restarts_workers = sum(each.workers > 0 and not each.persistent for each in loaders.values()) > 1
         return ledger
 
     @classmethod
@@ -99,35 +122,6 @@ class Ledger:
             together = tuple(_together([forward for forward in each if forward]) for each in forwards)
             whole.steps.append(replace(steps[0], forwards=together, backwards=min(step.backwards for step in steps)))
         return whole
-
-    def _enter(self, event: Event) -> None:
-        match event:
-            case PhotoRead():
-                self.reads.append(event)
-            case TransformCall():
-                self.transforms.append(event)
-            case StepTaken():
-                if self._loader and self._loader not in self._training_loaders[-1:]:
-                    self._training_loaders.append(self._loader)
-                self._groups = event.groups or self._groups
-                self.steps.append(replace(event, groups=self._groups))
-            case LoaderStarted():
-                self.loader_starts.append(event.t)
-                self._loader = event
-                self.drops_items |= event.drops
-            case BatchCopied():
-                self.copies.append(event)
-            case OtherOptimizer():
-                self.others.append(event)
-            case FileWritten():
-                self.files.append(event.path)
-            case TrainedModel():
-                self.model = self.model or event
-
-    @property
-    def restarts_workers(self) -> bool:
-        """Whether a DataLoader that supplies training steps starts its workers anew in each epoch."""
-        return sum(each.workers > 0 and not each.persistent for each in self._training_loaders) > 1
 
     @property
     def forwards(self) -> list[ForwardPass]:
