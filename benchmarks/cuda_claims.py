@@ -15,7 +15,7 @@ from lattice import measure as draw_links
 
 from workshop.course.checks import config_of, contest_of
 from workshop.experiment import load_config
-from workshop.judge.bench import copies
+from workshop.judge.copies import measured_copies
 from workshop.parts import find_part
 from workshop.profiles import line_profile
 
@@ -159,9 +159,10 @@ def hidden_copies(script: Path, place: Place, **environment: str) -> Found:
     part = find_part("part6")
     config = replace(config_of(part, None), wasted_time=0.0, **place.sizes)
     contest = contest_of(part, script, config, place.data, place.device)
-    with replace(contest, environment={**contest.environment, **environment}).script(script) as running:
+    options = {**contest.options, "environment": {**contest.options["environment"], **environment}}
+    with replace(contest, options=options).script(script) as running:
         running.epoch()  # fills the cache
-        share, milliseconds = copies(running)
+        share, milliseconds = measured_copies(running)
     return Found(f"{share:.0%} hidden; a step takes {milliseconds:.1f} ms", None, {"hidden": share, "ms": milliseconds})
 
 

@@ -82,8 +82,7 @@ def test_a_script_that_breaks(exit_code: int | None, outcome: Outcome, says: str
 
 
 def test_the_speed_of_the_solution_is_remembered_for_this_machine(check: Check) -> None:
-    lines = """known = bench.contest.known_solution_ratio
-    bench.contest.keep_solution_ratio(4.0)
+    lines = """known, bench.solution_ratio = bench.solution_ratio, 4.0
     return Verdict(bench.subject, Outcome.NOT_YET, (str(known),))"""
     assert check(lines).reasons == ("None",)
     assert check(lines).reasons == ("4.0",)

@@ -1,14 +1,13 @@
 """Evidence of what scripts did, recorded once and kept in files, so that the proof can be tried in milliseconds.
 
-`pytest -m slow tests/judge/test_proof.py` records a part of it anew and compares the verdicts. After a change to what
-the probe notes, the files are replaced by
+`pytest -m slow tests/judge/test_proof.py` records that of some scripts anew and compares the verdicts. After a change
+to what the probe notes, the files are replaced by
 
     python tests/judge/recorded_evidence.py
 """
 
 import gzip
 import json
-import random
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +17,13 @@ from pathlib import Path
 from threading import Lock
 
 from workshop.course.checks import config_of, contest_of
+from workshop.judge.bench import NO_LOSS
 from workshop.judge.contest import Contest
+from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, as_event, events_in
 from workshop.judge.picture_proof import check_stock
-from workshop.judge.proof import NO_LOSS, Evidence, differences
-from workshop.judge.rank_proof import differences_of_ranks
-from workshop.judge.ranks import Ranks
+from workshop.judge.proof import differences
 from workshop.parts import SOLUTIONS, find_part
 from workshop.probe import wire
 from workshop.probe.events import Event
@@ -35,8 +34,8 @@ TESTS = Path(__file__).parents[1]
 FOLDER = Path(__file__).parent / "evidence"
 
 ITEMS, BATCH, WASTED_S = 11, 4, 0.02
-STEPS, EPOCHS = 3, 4
-"""A step of each epoch but the first is computed over again: three, as in the shortest check."""
+STEPS = 3
+"""A step of each epoch but the first is computed over again, another one each time, as in the shortest check."""
 
 
 def cheats(part: str) -> list[Path]:
@@ -90,15 +89,13 @@ class Recorded:
 
     def differences(self, original: "Recorded") -> list[str]:
         """What the judge says of it."""
-        evidence = Evidence(WASTED_S, self.replaced_clocks, self.recomputed, repeated=self.repeated)
-        alone = Ledger.of_events(original.ranks[0])
-        ledgers = [Ledger.of_events(events) for events in self.ranks]
-        if len(ledgers) > 1:
-            return differences_of_ranks(alone, ledgers, evidence)
-        [candidate] = ledgers
-        found = differences(alone, candidate, evidence)
-        if not found and len(candidate.steps) > STEPS:  # all epochs but the first are the race
-            found = list(check_stock(alone, candidate, (candidate.steps[STEPS - 1].t, candidate.steps[-1].t)))
+        reference = Ledger.of_events(original.ranks[0])
+        candidate = Ledger.of_ranks([Ledger.of_events(events) for events in self.ranks])
+        candidate.recomputed, candidate.repeated = self.recomputed, self.repeated
+        candidate.replaced_clocks = self.replaced_clocks
+        found = differences(reference, candidate, WASTED_S)
+        if not found and len(self.ranks) == 1 and len(candidate.steps) > STEPS:  # the race: all epochs but the first
+            found = list(check_stock(reference, candidate, (candidate.steps[STEPS - 1].t, candidate.steps[-1].t)))
         return found
 
 
@@ -106,7 +103,7 @@ def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Re
     """Let the original and some scripts of a part train, two at a time, and yield what each of them did."""
     contest = _contest(part, data)
     with contest.script(contest.original) as original, ThreadPoolExecutor(2) as threads:
-        for _ in range(EPOCHS):
+        for _ in range(STEPS + 1):
             original.epoch()
         yield "original", Recorded([events_in(original.folder)], [], [], [])
         one_at_a_time = Lock()
@@ -114,7 +111,7 @@ def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Re
         def train(script: Path) -> tuple[str, Recorded]:
             of_script = replace(contest, candidate=script)
             try:
-                return script.stem, _train(of_script, find_part(part).ranks, original, one_at_a_time)
+                return script.stem, _train(of_script, original, one_at_a_time)
             except ScriptError as error:
                 error.add_note(f"{script} printed:\n{error.output}")
                 raise
@@ -127,20 +124,17 @@ def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Re
             threads.shutdown(cancel_futures=True)
 
 
-def _train(contest: Contest, count: int, original: JudgedScript, one_at_a_time: Lock) -> Recorded:
-    ranks = Ranks(contest, count)
-    try:
-        epochs = [ranks.epoch(random.randrange(STEPS) if epoch else None) for epoch in range(EPOCHS)]
+def _train(contest: Contest, original: JudgedScript, one_at_a_time: Lock) -> Recorded:
+    with JudgedRanks(contest) as ranks:
+        epochs = [ranks.epoch(step) for step in (None, *range(STEPS))]
         samples = [[epoch.sample for epoch in of_ranks if epoch.sample] for of_ranks in epochs]
         with one_at_a_time:
-            whole = [each for each in samples if len(each) == count]
+            whole = [each for each in samples if len(each) == contest.ranks]
             recomputed = [original.recompute(*each) for each in whole] or [NO_LOSS]
             files = [path for script in ranks.scripts for path in script.recorded_transforms()]
             repeated = list(original.repeat(files).values())
         clocks = sorted({name for epoch in epochs[-1] for name in epoch.report.replaced_clocks})
         return Recorded([events_in(script.folder) for script in ranks.scripts], recomputed, repeated, clocks)
-    finally:
-        ranks.close()
 
 
 def _contest(name: str, data: Path) -> Contest:

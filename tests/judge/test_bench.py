@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from workshop.judge.bench import hidden_share
+from workshop.judge.copies import copied_ahead, hidden_share
 from workshop.judge.ledger import Ledger
-from workshop.judge.picture_proof import copied_ahead
 from workshop.judge.verdict import Outcome, Unseen, other_work
 from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
 from workshop.probe.signature import encode

@@ -80,9 +80,8 @@ def test_a_picture_is_followed_from_the_model_to_its_file() -> None:
             PhotoRead(3.0, 1, 1, "c.jpg", 0.1),
         ),
     )
-    origin = ledger.origins.of(cropped[0], before=10.0)
-    assert origin
+    history = ledger.histories.of(cropped[0], before=10.0)
     # The process that augmented had opened b.jpg before, but what it augmented came out of a.jpg.
-    assert (origin.photo, origin.simple, origin.shared_by) == ("a.jpg", (crop, resize), 1)
-    assert ledger.origins.of(other[0], before=10.0) is None
-    assert ledger.origins.of(cropped[0], before=8.0) is None, "made later than that"
+    assert (history.photo, history.simple, history.shared_by) == ("a.jpg", [crop, resize], 1)
+    assert not ledger.histories.of(other[0], before=10.0).way
+    assert not ledger.histories.of(cropped[0], before=8.0).way, "made later than that"

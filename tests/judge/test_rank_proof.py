@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.rank_proof import check_parameters, check_steps
+from workshop.judge.proof import check_parameters, check_steps
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.signature import encode
 

@@ -1,6 +1,6 @@
 """How ranks fail."""
 
-from workshop.judge.ranks import _cause
+from workshop.judge.judged_ranks import _cause
 from workshop.processes.script import ScriptError
 
 

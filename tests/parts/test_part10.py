@@ -10,8 +10,9 @@ from script_runs import run_script
 from solutions.part10 import EachItemOnce, check_batches
 from workshop.course.checks import config_of, contest_of
 from workshop.errors import ConfigError
-from workshop.judge.ranks import RanksBench
+from workshop.judge.bench import Bench
 from workshop.parts import find_part
+from workshop.parts.part10 import check as part10
 from workshop.processes.script import ScriptError
 
 PART = find_part("part10")
@@ -47,15 +48,15 @@ def test_without_torchrun_it_says_so(write_config: Callable[..., Path], capsys: 
     assert said.err.startswith("start this with torchrun: torchrun --nproc_per_node=2 ")
 
 
-def bench(script: Path, data: Path) -> RanksBench:
+def bench(script: Path, data: Path) -> Bench:
     """Return a bench on which a script trains on two ranks."""
-    return RanksBench(contest_of(PART, script, config_of(PART, None), data, "cpu"), PART.ranks, print, on_cpu=True)
+    return Bench(contest_of(PART, script, config_of(PART, None), data, "cpu"), print)
 
 
 def test_too_few_cores_to_race_two_ranks(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workshop.judge.ranks.usable_cores", lambda: 7)
-    with bench(PART.solution, data) as ranks:
-        assert ranks.speed() == (
+    monkeypatch.setattr(part10, "usable_cores", lambda: 7)
+    with bench(PART.solution, data) as two:
+        assert part10.speedup(two, on_cpu=True) == (
             "whether 2 ranks are faster than one cannot be measured here: it takes a GPU, or 4 cores, for each, "
             "and there are 7 cores"
         )
@@ -63,10 +64,10 @@ def test_too_few_cores_to_race_two_ranks(data: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_two_ranks_against_one(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workshop.judge.ranks.usable_cores", lambda: 8)
-    with bench(PART.solution, data) as ranks:
-        ranks.ranks.epoch()
-        assert " times as fast as one" in ranks.speed()
+    monkeypatch.setattr(part10, "usable_cores", lambda: 8)
+    with bench(PART.solution, data) as two:
+        two.ranks.epoch()
+        assert "x of 2 ranks over one" in part10.speedup(two, on_cpu=True)
 
 
 @pytest.mark.slow
@@ -75,5 +76,5 @@ def test_a_rank_that_dies_is_named(data: Path, tmp_path: Path) -> None:
     dies = "os.kill(os.getpid(), 9) if rank == 1 else optimizer.zero_grad()"
     script.write_text(PART.solution.read_text().replace("optimizer.zero_grad()", dies))
     says = "rank 1: it was killed by SIGKILL before the end of its first epoch"
-    with bench(script, data) as ranks, pytest.raises(ScriptError, match=says):
-        PART.check(ranks)
+    with bench(script, data) as two, pytest.raises(ScriptError, match=says):
+        PART.check(two)

@@ -117,11 +117,10 @@ def test_every_cheat_is_refused_and_named(cheat: Path, monkeypatch: pytest.Monke
     assert re.search(REFUSED_AS[cheat.stem], found[0])
 
 
-def test_of_steps_that_were_not_seen_nothing_is_said(tmp_path: Path) -> None:
+def test_of_steps_that_were_not_seen_nothing_is_said() -> None:
     """The bench reports a script whose loss or training it cannot see."""
     assert list(complaints([])) == []
-    unseen = SimpleNamespace(folder=tmp_path)
-    assert list(wrong_links(SimpleNamespace(original=unseen, candidate=unseen), [])) == []  # type: ignore[arg-type]
+    assert list(wrong_links(Ledger(), Ledger(), [])) == []
 
 
 def test_of_the_moments_the_third_alone_tells_su3_from_u3() -> None:
@@ -153,7 +152,8 @@ def test_links_are_judged_as_they_enter_the_model() -> None:
     command = [str(CHEATS / "links_reused_in_turn.py"), *PART.arguments, "--batch-size", "8", "--device", "cpu"]
     with run_folder() as folder, JudgedScript(command, folder, epoch_steps=PART.steps) as script:
         samples = [sample for sample in (script.epoch(Proceed(step)).sample for step in (0, 2)) if sample]
-        found = list(wrong_links(SimpleNamespace(original=script, candidate=script), samples))  # type: ignore[arg-type]
+        ledger = Ledger.of(script.folder)
+        found = list(wrong_links(ledger, ledger, samples))
     assert len(samples) == 2
     assert found[-1].startswith("16 of 48 fields had come before")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from workshop.judge.proof import ROUNDING
+from workshop.judge.step_proof import ROUNDING
 from workshop.probe.recomputation import recompute
 from workshop.probe.recorded_step import LossFunction, some_values
 

@@ -13,6 +13,7 @@ from PIL import Image
 from torchvision import transforms as v1
 from torchvision.transforms import v2
 
+from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import SAME_RESULT, check_repeated
 from workshop.judge.verdict import Unseen
 from workshop.probe import recorded_transform
@@ -112,23 +113,25 @@ def test_nothing_foreign_is_loaded(tmp_path: Path) -> None:
     ("differences", "threads", "says"),
     [
         ([0.001] * 10, False, []),
-        ([0.0] * 9 + [0.3], False, ["1 of 10 pictures come out otherwise"]),
+        ([0.0] * 9 + [0.3], False, ["1 of 10 pictures differ"]),
         ([0.0] * 8 + [0.3] * 2, True, []),
-        ([0.0] * 4 + [0.3] * 6, True, ["6 of 10 pictures come out otherwise"]),
+        ([0.0] * 4 + [0.3] * 6, True, ["6 of 10 pictures differ"]),
     ],
 )
 def test_threads_share_a_generator(differences: list[float], threads: bool, says: list[str]) -> None:
-    found = list(check_repeated([Repetition("RandomCrop", each, threads) for each in differences], []))
+    candidate = Ledger(repeated=[Repetition("RandomCrop", each, threads) for each in differences])
+    found = list(check_repeated(Ledger(), candidate))
     assert [each.rpartition(", ")[2] for each in found] == says
 
 
 def test_what_could_not_be_applied_again_is_no_accusation() -> None:
-    [found] = check_repeated([Repetition(error="no memory")] * 2, [])
+    [found] = check_repeated(Ledger(), Ledger(repeated=[Repetition(error="no memory")] * 2))
     assert isinstance(found, Unseen)
 
 
 def test_what_the_original_does_otherwise_itself_is_not_asked_for() -> None:
     failed, other = Repetition(error="no memory"), Repetition("RandomCrop", 0.3)
-    assert list(check_repeated([failed, other], [failed, other])) == []
-    [found] = check_repeated([other, Repetition("RandomErasing", 0.3)], [other])
+    both = Ledger(repeated=[failed, other])
+    assert list(check_repeated(both, both)) == []
+    [found] = check_repeated(both, Ledger(repeated=[other, Repetition("RandomErasing", 0.3)]))
     assert found.startswith("RandomErasing does not do")

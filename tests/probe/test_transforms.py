@@ -10,7 +10,7 @@ import torch
 from torchvision.transforms import v2
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.origin import Hop
+from workshop.judge.picture_history import Hop
 from workshop.judge.signatures import line_after, values_of
 from workshop.probe import recorded_transform, transforms
 from workshop.probe.event_file import EventFile

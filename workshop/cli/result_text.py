@@ -47,7 +47,7 @@ def _figures(speed: Speed) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(speed.original, f"{speed.rate_before:.1f} samples/s")
     interval = f"95 %: {speed.low:.2f} to {speed.high:.2f}, {speed.pairs} pairs"
-    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, {speed.ratio:.2f} times as fast ({interval})")
+    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {speed.ratio:.2f}x ({interval})")
     if speed.headroom_rate:
         share = speed.rate_after / speed.headroom_rate
         reached = f"you reach {share:.0%}" if share < 1 else "you are as fast, within the noise of one epoch"

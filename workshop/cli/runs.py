@@ -107,7 +107,7 @@ def compare(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Arguments passed on to both scripts.", show_default=False)
     ] = None,
-    target: Annotated[float, typer.Option(help="How many times as fast the new one must be.", min=0.01)] = 1.1,
+    target: Annotated[float, typer.Option(help="The speedup that is asked for.", min=0.01)] = 1.1,
     steps: Annotated[
         int | None,
         typer.Option(help="Optimizer steps in an epoch; by default the DataLoader's length, 50 at most.", min=1),
@@ -124,13 +124,28 @@ def compare(
     come before the scripts. Exit codes are those of check.
     """
     from workshop.cli.result_text import print_verdict
-    from workshop.judge import compare as judge
+    from workshop.judge.bench import Bench
+    from workshop.judge.contest import Contest
+    from workshop.judge.verdict import broken
+    from workshop.processes.script import ScriptError
 
     for script in (old, new):
         if not script.is_file():
             raise WorkshopError(f"there is no file {script.absolute()}; name two training scripts")
-    with progress_line() as show:
-        verdict = judge.compare(old, new, arguments or [], target, steps, show)
+    contest = Contest(
+        subject=new.name,
+        original=old.absolute(),
+        candidate=new.absolute(),
+        original_name=old.name,
+        target=target,
+        command=lambda script, _folder, _seed: [str(script), *(arguments or [])],
+        options={"work_folder": Path.cwd(), "epoch_steps": steps},
+    )
+    try:
+        with progress_line() as show, Bench(contest, show) as bench:
+            verdict = bench.judge()
+    except ScriptError as error:
+        verdict = broken(new.name, error)
     print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
     raise typer.Exit(verdict.outcome.exit_code)
 

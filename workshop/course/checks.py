@@ -16,7 +16,6 @@ from workshop.errors import WorkshopError
 from workshop.experiment import ExperimentConfig, load_config
 from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest
-from workshop.judge.ranks import RanksBench
 from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.parts import Part, Question, ScriptChange
 from workshop.parts.case import Case
@@ -24,9 +23,6 @@ from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
 from workshop.processes.script import Say, ScriptError
-
-BUDGET_S = 50.0
-"""The time for a check, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
 
 ITEMS = (39, 41, 43)
 """The number of items in an epoch of a check is one of these; a script cannot know which. The data have 37 classes."""
@@ -71,14 +67,9 @@ def check(
     run = config_of(part, config)
     sizes = f"{run.image_size} px" if config else "the part's own config"
     circumstances = f"{machine(device)}, {sizes}"
-    known_ratio = state.get("calibration", circumstances, part.name)
-    contest = replace(
-        contest_of(part, script, run, data, device),
-        known_solution_ratio=float(known_ratio) if isinstance(known_ratio, int | float) else None,
-        keep_solution_ratio=lambda ratio: state.put(ratio, "calibration", circumstances, part.name),
-    )
+    contest = contest_of(part, script, run, data, device)
     try:
-        verdict = _judge(part, contest, ask, say, recording, state, device == "cpu")
+        verdict = _judge(part, contest, ask, say, recording, state, circumstances)
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
@@ -86,7 +77,7 @@ def check(
 
 
 def _judge(
-    part: Part, contest: Contest, ask: Ask | None, say: Say, recording: Path | None, state: State, on_cpu: bool
+    part: Part, contest: Contest, ask: Ask | None, say: Say, recording: Path | None, state: State, circumstances: str
 ) -> Verdict:
     """Judge the answer to a part's question, if it has one, and then the change that it asks for, if it does."""
     answered: tuple[str, ...] = ()
@@ -100,27 +91,36 @@ def _judge(
         if not part.change:
             return verdict
         answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
-    verdict = _judge_change(part, contest, say, on_cpu, answered)
+    with Bench(contest, say) as bench:
+        verdict = _judge_change(part, bench, state, circumstances, answered)
     if part.question and state.get("parts", part.name, "answer") is None:
         return _with_open_question(verdict, part, part.question)
     return verdict
 
 
-def _judge_change(part: Part, contest: Contest, say: Say, on_cpu: bool, answered: tuple[str, ...]) -> Verdict:
-    """Judge the change that a part asks for; `answered` says what is right in the answer to its question."""
-    if any(is_same_code(contest.candidate, start) for start in (part.untouched, part.beginning)):
-        nothing = f"{contest.candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
+def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[str, ...]) -> Verdict:
+    """Judge the change that a part asks for.
+
+    Args:
+        part: what is asked.
+        bench: both scripts, not started yet.
+        state: where the solution's speedup is remembered, which need not be measured each time.
+        circumstances: what that speedup holds for.
+        answered: what is right in the answer to the part's question.
+    """
+    candidate = bench.contest.candidate
+    if any(is_same_code(candidate, start) for start in (part.untouched, part.beginning)):
+        nothing = f"{candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
         then = f"workshop {'check' if answered else 'show'} {part.name}"
         return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
-    files = ""
-    if part.ranks > 1:
-        with RanksBench(contest, part.ranks, say, on_cpu) as ranks:
-            verdict = part.check(ranks)
-    else:
-        with Bench(contest, say) as bench:
-            verdict = part.check(bench)
-            files = bench.files_left()
-    return replace(verdict, reasons=(*verdict.reasons, *filter(None, [files]), *answered))
+    known = state.get("calibration", circumstances, part.name)
+    bench.solution_ratio = known if isinstance(known, float) else None
+    try:
+        verdict = part.check(bench)
+    finally:
+        if bench.solution_ratio not in (None, known):
+            state.put(bench.solution_ratio, "calibration", circumstances, part.name)
+    return replace(verdict, reasons=(*verdict.reasons, *filter(None, [bench.files_left()]), *answered))
 
 
 def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:
@@ -135,15 +135,14 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         original_name=names.get(original, original.name),
         target=(part.change or ScriptChange()).target,
         command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
-        epoch_steps=part.steps,
-        random_states=bool(part.own_script),
-        recomputable=True,
+        options={"epoch_steps": part.steps, "random_states": True, "environment": {"PYTHONUNBUFFERED": "1"}},
+        ranks=part.ranks,
+        is_part=True,
         solution=None if original == part.solution else part.solution,
-        budget_s=BUDGET_S,
-        environment={"PYTHONUNBUFFERED": "1"},
     )
     if isinstance(part, Case) and part.storage:
-        return replace(contest, photos=Path(part.storage), wasted_time_s=part.storage_s)
+        options = {**contest.options, "photos": Path(part.storage)}
+        return replace(contest, options=options, wasted_time_s=part.storage_s)
     if part.own_script:
         return contest
     data = data.resolve()  # as the files will be named when they are opened
@@ -156,16 +155,12 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         return [str(script), str(path), *options, *on_device]
 
     items = config.max_items or 0
-    return replace(
-        contest,
-        command=command,
-        environment={**contest.environment, OFFLINE_VARIABLE: "1"},
-        photos=data / "stand-in" / BASE_FOLDER / "images",
-        epoch_steps=-(-items // config.batch_size),
-        items=items,
-        batch_size=config.batch_size,
-        wasted_time_s=config.wasted_time,
-    )
+    options = {
+        "epoch_steps": -(-items // config.batch_size),
+        "photos": data / "stand-in" / BASE_FOLDER / "images",
+        "environment": {"PYTHONUNBUFFERED": "1", OFFLINE_VARIABLE: "1"},
+    }
+    return replace(contest, command=command, options=options, items=items, wasted_time_s=config.wasted_time)
 
 
 def config_of(part: Part, path: Path | None) -> ExperimentConfig:

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.processes.script import run_folder
-
-Command = Callable[[Path, Path, int], list[str]]
-"""Makes the command of a run, from the script, the run's folder and a random seed."""
 
 
 @dataclass(frozen=True)
@@ -23,35 +21,22 @@ class Contest:
     original_name: str
     """The name of the original in verdicts, such as "the untouched script"."""
     target: float
-    """How many times as fast as the original the candidate must be."""
-    command: Command
-    work_folder: Path | None = None
-    """The folder that the scripts run in; None for an empty one each."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for the scripts, beside those of this process."""
-    photos: Path | None = None
-    """The folder whose files are the data, in each script's own folder if it is relative; None if reading them is of no
-    interest."""
-    budget_s: float | None = None
-    """The time from the start of the scripts to the end of the race, for a person who waits; None for `LONG_BUDGET_S`
-    for the race alone."""
-    epoch_steps: int | None = None
-    """The number of optimizer steps in an epoch; None for the length of the original's first DataLoader."""
-    random_states: bool = False
-    """Note the state of the CPU's random generator at each step, to count the numbers that were drawn."""
+    """The speedup that is asked for."""
+    command: Callable[[Path, Path, int], list[str]]
+    """Makes the command of a run, from the script, the run's folder and a random seed."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The other arguments of each `JudgedScript`."""
+    ranks: int = 1
+    """The number of processes that the candidate trains with."""
     items: int = 0
     """The number of items in an epoch, where it is known."""
-    batch_size: int = 0
     wasted_time_s: float | None = None
     """The seconds that each read of a photo must have slept; None where there is no such rule."""
-    recomputable: bool = False
-    """Whether the original's steps are known to come out the same when they are recomputed."""
+    is_part: bool = False
+    """Whether the original is a part's, whose steps are known to come out the same when they are recomputed, and whose
+    participant waits for the verdict."""
     solution: Path | None = None
     """A script that is known to be fast, to see what this machine can show."""
-    known_solution_ratio: float | None = None
-    """How many times as fast as the original the solution was on this machine, if that was ever measured."""
-    keep_solution_ratio: Callable[[float], None] = lambda ratio: None
-    """Called when it has been measured."""
 
     @contextmanager
     def script(self, path: Path) -> Iterator[JudgedScript]:
@@ -61,12 +46,4 @@ class Contest:
 
     def run(self, path: Path, folder: Path, seed: int = 0) -> JudgedScript:
         """Make a run of a script, not started yet, that goes on with what earlier runs have left in the folder."""
-        return JudgedScript(
-            self.command(path, folder, seed),
-            folder,
-            photos=self.photos,
-            epoch_steps=self.epoch_steps,
-            random_states=self.random_states,
-            work_folder=self.work_folder,
-            environment=self.environment,
-        )
+        return JudgedScript(self.command(path, folder, seed), folder, **self.options)

@@ -1,5 +1,6 @@
 """The steps of a ledger, epoch by epoch, and what came in them."""
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -22,12 +23,11 @@ def epochs(ledger: Ledger, steps: int | None = None) -> list[list[StepTaken]]:
     if steps is None and len(ledger.loader_starts) < 2:
         steps = len(ledger.steps)
     if steps is None:
-        borders = [*ledger.loader_starts[1:], float("inf")]
-        cut: list[list[StepTaken]] = [[] for _ in borders]
+        by_start: dict[int, list[StepTaken]] = {}
         for step in ledger.steps:
             began = step.forwards[0].t if step.forwards else step.t
-            cut[next(number for number, border in enumerate(borders) if began < border)].append(step)
-        full = [epoch for epoch in cut if epoch]
+            by_start.setdefault(bisect(ledger.loader_starts[1:], began), []).append(step)
+        full = [by_start[start] for start in sorted(by_start)]
         return full[:-1] if len(full) > 1 and len(full[-1]) < len(full[0]) else full
     by_run: dict[int, list[StepTaken]] = {}
     for step in ledger.steps:

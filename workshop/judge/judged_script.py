@@ -29,12 +29,11 @@ MAX_REPEATED = 60
 
 
 @dataclass(frozen=True)
-class Epoch:
+class TimedEpoch:
     """One epoch of a script."""
 
     seconds: float
-    """Its time by the judge's clock, from the end of the last optimizer step before it, or from its own beginning if it
-    is the first epoch of a run, to the end of its own last step."""
+    """By the judge's clock, from the last optimizer step before it, or in a new run from its beginning, to its last."""
     report: EpochReport
 
     @property
@@ -51,8 +50,8 @@ class Epoch:
 class JudgedScript(Script):
     """A script that stops after each epoch until it is told to go on.
 
-    A script that ends after some epochs of its own is started again as often as it takes. The first epoch of a run
-    warms it up and is not returned, unless the script trains for one epoch only.
+    A script that ends by itself is started again as often as it takes. The first epoch of a run warms it up and is not
+    returned, unless the script trains for one epoch only.
 
     Args:
         *command: the command and the folder of the run, as for a `Script`.
@@ -80,15 +79,11 @@ class JudgedScript(Script):
         self.epochs_in_run = 0
 
     def begin(self, sample_step: int | None = None) -> None:
-        """Start the script, which runs into its first epoch at once.
-
-        Args:
-            sample_step: record this step of the first epoch, counted from 0.
-        """
+        """Start the script, which runs into its first epoch at once, and record that step of it, counted from 0."""
         self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states))
         self.epochs_in_run = 0
 
-    def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> Epoch:
+    def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> TimedEpoch:
         """Let the script train for one epoch.
 
         Args:
@@ -113,10 +108,7 @@ class JudgedScript(Script):
         return found
 
     def recompute(self, *samples: Path) -> Recomputation:
-        """Have this script recompute a step that others recorded, between two epochs.
-
-        Args:
-            samples: the files of the step: one for each rank that took part in it.
+        """Have this script recompute a step, of which each rank has recorded a file, between two epochs.
 
         Raises:
             ScriptError: the script has ended.
@@ -128,10 +120,7 @@ class JudgedScript(Script):
         return sorted(self.folder.glob("transform-*.pickle"))
 
     def repeat(self, files: Iterable[Path]) -> dict[Path, Repetition]:
-        """Have this script apply random transforms again that others recorded, between two epochs.
-
-        Args:
-            files: their `recorded_transforms`; of many, some are chosen by chance.
+        """Have this script apply `recorded_transforms` again, between two epochs; of many, some that chance chooses.
 
         Raises:
             ScriptError: the script has ended.
@@ -154,7 +143,7 @@ class JudgedScript(Script):
         """Stop the script, with everything that it started, until its next epoch."""
         self.signal(signal.SIGSTOP)
 
-    def _next_epoch(self, proceed: Proceed) -> Epoch:
+    def _next_epoch(self, proceed: Proceed) -> TimedEpoch:
         """Train for the next epoch of this run."""
         if self.epochs_in_run:
             self.signal(signal.SIGCONT)
@@ -168,9 +157,9 @@ class JudgedScript(Script):
         if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
             raise ClosedError("the script has ended")  # an epoch was over before; what is left of it is none
         self.epochs_in_run += 1
-        return Epoch(seconds, report)
+        return TimedEpoch(seconds, report)
 
-    def _epoch_of_another_run(self, proceed: Proceed) -> Epoch:
+    def _epoch_of_another_run(self, proceed: Proceed) -> TimedEpoch:
         """Start a script again that has ended by itself, and train for an epoch."""
         only_epoch = self.epochs_in_run == 1
         self.begin(proceed.sample_step if only_epoch else None)

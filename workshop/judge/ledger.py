@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from workshop.errors import WorkshopError
-from workshop.judge.origin import Origins, PictureOrigin
+from workshop.judge.picture_history import Histories, PictureHistory
 from workshop.judge.signatures import values_of
 from workshop.probe import wire
 from workshop.probe.event_file import why_lost
@@ -30,22 +29,15 @@ from workshop.probe.events import (
     TrainedModel,
     TransformCall,
 )
+from workshop.probe.messages import Recomputation, Repetition
 
 BLANK = 0.05
 """The values of a picture of one colour deviate by no more than this."""
 
 _KINDS = {kind.__name__: kind for kind in Event.__subclasses__()}
 
-MAX_TRACED = 1000
+MAX_PICTURES = 1000
 """The number of pictures that are followed back; of more pictures, a sample is taken."""
-
-
-@dataclass(frozen=True)
-class TracedPicture:
-    """A picture that entered the model, with its target and, if it can be told, its origin."""
-
-    target: Any
-    origin: PictureOrigin | None
 
 
 @dataclass
@@ -57,10 +49,6 @@ class Ledger:
     steps: list[StepTaken] = field(default_factory=list)
     loader_starts: list[float] = field(default_factory=list)
     """The times at which a DataLoader began an epoch."""
-    batches: int | None = None
-    """The number of batches in the DataLoader that supplied the first training step."""
-    workers: int = 0
-    """The largest number of workers that a DataLoader asked for."""
     copies: list[BatchCopied] = field(default_factory=list)
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
@@ -69,9 +57,16 @@ class Ledger:
     """What the optimizers of other models did, epoch by epoch."""
     drops_items: bool = False
     """Whether a DataLoader leaves out some items of each epoch, others each time."""
-    _groups: tuple[ParameterGroup, ...] = ()
-    _loader: LoaderStarted | None = None
-    _training_loaders: list[LoaderStarted] = field(default_factory=list)
+    replaced_clocks: list[str] = field(default_factory=list)
+    """The functions of `time` that it has replaced."""
+    recomputed: list[Recomputation] = field(default_factory=list)
+    """Some of its steps, recomputed by the original; none of the original's if they are known to come out the same."""
+    repeated: list[Repetition] = field(default_factory=list)
+    """Some random transforms, applied again by the original."""
+    ranks: list["Ledger"] = field(default_factory=list)
+    """The ledger of each rank, if there are several."""
+    restarts_workers: bool = False
+    """Whether a DataLoader that supplies training steps starts its workers anew in each epoch."""
 
     @classmethod
     def of(cls, folder: Path) -> "Ledger":
@@ -82,21 +77,45 @@ class Ledger:
     def of_events(cls, events: Iterable[Event]) -> "Ledger":
         """Enter events, which are in the order of time."""
         ledger = cls()
+        groups: tuple[ParameterGroup, ...] = ()
+        loaders: dict[float, LoaderStarted] = {}  # that have supplied training steps, by the time of their beginning
+        loader = None
         for event in events:
-            ledger._enter(event)
+            match event:
+                case PhotoRead():
+                    ledger.reads.append(event)
+                case TransformCall():
+                    ledger.transforms.append(event)
+                case StepTaken():
+                    loaders |= {loader.t: loader} if loader else {}
+                    groups = event.groups or groups
+                    ledger.steps.append(replace(event, groups=groups))
+                case LoaderStarted():
+                    loader = event
+                    ledger.loader_starts.append(event.t)
+                    ledger.drops_items |= event.drops
+                case BatchCopied():
+                    ledger.copies.append(event)
+                case OtherOptimizer():
+                    ledger.others.append(event)
+                case FileWritten():
+                    ledger.files.append(event.path)
+                case TrainedModel():
+                    ledger.model = ledger.model or event
+        ledger.restarts_workers = sum(each.workers > 0 and not each.persistent for each in loaders.values()) > 1
         return ledger
 
     @classmethod
     def of_ranks(cls, ledgers: Sequence["Ledger"]) -> "Ledger":
-        """Join the ledgers of several ranks as if one process had done it all: shares of a batch become one batch."""
+        """Join the ledgers of all ranks as if one process had done it all: shares of a batch become one batch."""
+        if len(ledgers) == 1:
+            return ledgers[0]
         # The slowest rank counts: what enters the model on one rank may be made after another has begun its step.
         starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
-        whole = cls(loader_starts=starts, batches=ledgers[0].batches, model=ledgers[0].model, others=ledgers[0].others)
-        whole.workers = sum(ledger.workers for ledger in ledgers)
+        whole = cls(loader_starts=starts, model=ledgers[0].model, others=ledgers[0].others, ranks=list(ledgers))
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
         made = (replace(each, rank=rank) for rank, ledger in enumerate(ledgers) for each in ledger.transforms)
         whole.transforms = sorted(made, key=lambda each: each.t)
-        whole.copies = sorted((copy for ledger in ledgers for copy in ledger.copies), key=lambda copy: copy.t)
         for shares in zip_longest(*(ledger.steps for ledger in ledgers)):
             steps = [step for step in shares if step]
             forwards = zip_longest(*(step.forwards for step in steps))
@@ -104,47 +123,29 @@ class Ledger:
             whole.steps.append(replace(steps[0], forwards=together, backwards=min(step.backwards for step in steps)))
         return whole
 
-    def _enter(self, event: Event) -> None:
-        match event:
-            case PhotoRead():
-                self.reads.append(event)
-            case TransformCall():
-                self.transforms.append(event)
-            case StepTaken():
-                if self._loader and self._loader not in self._training_loaders[-1:]:
-                    self._training_loaders.append(self._loader)
-                if not self.steps and self._loader:
-                    self.batches = self._loader.batches
-                self._groups = event.groups or self._groups
-                self.steps.append(replace(event, groups=self._groups))
-            case LoaderStarted():
-                self.loader_starts.append(event.t)
-                self._loader = event
-                self.drops_items |= event.drops
-                self.workers = max(self.workers, event.workers)
-            case BatchCopied():
-                self.copies.append(event)
-            case OtherOptimizer():
-                self.others.append(event)
-            case FileWritten():
-                self.files.append(event.path)
-            case TrainedModel():
-                self.model = self.model or event
-
-    @property
-    def restarts_workers(self) -> bool:
-        """Whether a DataLoader that supplies training steps starts its workers anew in each epoch."""
-        return sum(each.workers > 0 and not each.persistent for each in self._training_loaders) > 1
-
     @property
     def forwards(self) -> list[ForwardPass]:
         """All forward passes in their order."""
         return [forward for step in self.steps for forward in step.forwards]
 
+    @property
+    def optimizer_steps(self) -> list[StepTaken]:
+        """The steps in which an optimizer has stepped."""
+        return [step for step in self.steps if step.parameter is not None]
+
+    @property
+    def largest_batch(self) -> ForwardPass:
+        """One of the largest batches."""
+        return max(self.forwards, key=lambda forward: forward.shape[0])
+
+    def items_in(self, steps: slice) -> int:
+        """Count the items in some of the steps."""
+        return sum(forward.shape[0] for step in self.steps[steps] for forward in step.forwards)
+
     @cached_property
-    def origins(self) -> Origins:
-        """Where the pictures of this ledger come from."""
-        return Origins(self.transforms, self.reads)
+    def histories(self) -> Histories:
+        """Finds the histories of this ledger's pictures."""
+        return Histories(self.transforms, self.reads)
 
     @cached_property
     def blank(self) -> int:
@@ -152,18 +153,23 @@ class Ledger:
         return sum(int((values_of(forward.pictures).std(axis=1) <= BLANK).sum()) for forward in self.forwards)
 
     @cached_property
-    def traced(self) -> list[TracedPicture]:
-        """The pictures that entered the model, with their origins; of many pictures, some chosen by chance."""
+    def pictures(self) -> list[PictureHistory]:
+        """The pictures that entered the model and are not blank; of many pictures, some chosen by chance."""
         pictures = [(forward, row) for forward in self.forwards for row in range(forward.pictures.shape[0])]
-        if len(pictures) > MAX_TRACED:
-            pictures = random.sample(pictures, MAX_TRACED)
+        if len(pictures) > MAX_PICTURES:
+            pictures = random.sample(pictures, MAX_PICTURES)
         found = []
         for forward, row in pictures:
             picture = values_of(forward.pictures)[row]
             if picture.std() > BLANK:  # else the augmentation has blanked it
-                target = (forward.targets or ())[row : row + 1]
-                found.append(TracedPicture(target[0] if target else None, self.origins.of(picture, forward.t)))
+                [target] = (forward.targets or ())[row : row + 1] or [None]
+                found.append(self.histories.of(picture, forward.t, target))
         return found
+
+    @cached_property
+    def known_pictures(self) -> list[PictureHistory]:
+        """Those of them that transforms are known to have made."""
+        return [each for each in self.pictures if each.way]
 
 
 def events_in(folder: Path) -> list[Event]:

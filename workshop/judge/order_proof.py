@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import chain, combinations, pairwise
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from workshop.judge import sentences
 from workshop.judge.epochs import epochs, forwards_in
 from workshop.judge.ledger import Ledger
 
@@ -32,8 +32,7 @@ SAME_PAIRS = 0.8
 """The largest share of pairs of items that are a pair in two epochs."""
 
 
-@dataclass(frozen=True)
-class _Likeness:
+class _Likeness(NamedTuple):
     """How like each other two epochs are; each share is at most 1."""
 
     items: int
@@ -57,29 +56,17 @@ def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if not ours or not theirs:
         return
     alike = max(ALIKE, DEVIATIONS / np.sqrt((mean(each.items for each in theirs) - 1) * len(theirs)))
+    usual_company, company = (max(each.company for each in some) for some in (ours, theirs))
+    usual_succession, succession = (max(each.succession for each in some) for some in (ours, theirs))
+    usual_order, order = (mean(each.order for each in some) for some in (ours, theirs))
     if not any(each.is_same_order for each in ours) and any(each.is_same_order for each in theirs):
-        yield "the items come in the order of an epoch before: shuffle=True, or a sampler's set_epoch(), is missing"
-    elif _most(ours, "company") < SAME_PAIRS < (share := _most(theirs, "company")):
-        yield f"{share:.0%} of the items that share a batch shared one in an epoch before: shuffle items, not batches"
-    elif _most(ours, "succession") < SAME_PAIRS < (share := _most(theirs, "succession")):
-        yield f"{share:.0%} of the items that follow each other did so in an epoch before: shuffle all of them anew"
-    elif _mean(ours) < alike < (correlation := _mean(theirs)):
-        yield (
-            f"the items come in much the same order in each epoch: the correlation of their positions is "
-            f"{correlation:.2f}, and by chance it is 0: shuffle all of them, not a part at a time"
-        )
-
-
-def _most(likenesses: Iterable[_Likeness], what: str) -> float:
-    return max(getattr(each, what) for each in likenesses)
-
-
-def _mean(likenesses: Iterable[_Likeness]) -> float:
-    return mean(each.order for each in likenesses)
-
-
-_Batches = list[tuple[Any, ...]]
-"""The targets of each batch of an epoch."""
+        yield sentences.SAME_ORDER
+    elif usual_company < SAME_PAIRS < company:
+        yield sentences.SAME_BATCHES.format(share=company)
+    elif usual_succession < SAME_PAIRS < succession:
+        yield sentences.SAME_SEQUENCE.format(share=succession)
+    elif usual_order < alike < order:
+        yield sentences.SIMILAR_ORDER.format(correlation=order)
 
 
 def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
@@ -87,7 +74,7 @@ def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
 
     Targets that come more than once in an epoch are left out: they do not tell which item it was.
     """
-    by_run: dict[int, list[_Batches]] = {}
+    by_run: dict[int, list[list[tuple[Any, ...]]]] = {}  # of each epoch, the targets of each batch
     for epoch in epochs(ledger, steps):
         batches = [forward.targets or () for forward in forwards_in(epoch)]
         count = Counter(chain(*batches))
@@ -102,9 +89,9 @@ def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
 
 def _likeness(before: list[list[Any]], after: list[list[Any]]) -> _Likeness:
     """Compare two epochs of the same items."""
-    orders = [list(chain(*batches)) for batches in (before, after)]
-    place, batch_of = ({item: n for n, item in enumerate(orders[0])}, {i: n for n, b in enumerate(before) for i in b})
-    places = [place[item] for item in orders[1]]
+    place = {item: number for number, item in enumerate(chain(*before))}
+    batch_of = {item: number for number, batch in enumerate(before) for item in batch}
+    places = [place[item] for item in chain(*after)]
     order = float(np.corrcoef(np.arange(len(places)), places)[0, 1])
     pairs = sum(math.comb(len(batch), 2) for batch in after)
     both = sum(math.comb(n, 2) for batch in after for n in Counter(batch_of[item] for item in batch).values())

@@ -33,7 +33,7 @@ class Pair:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast the second script is."""
+        """The speedup of the second script."""
         return self.before_s / self.after_s
 
 
@@ -43,8 +43,8 @@ class Result:
 
     target: float
     pairs: tuple[Pair, ...]
-    undone: float | None = None
-    """The ratio in other runs of both scripts, if these have not shown the target; None if they have, or never ran."""
+    other_ratio: float | None = None
+    """The ratio in other runs of both scripts, if these have not reached the target."""
 
     @property
     def lead(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from workshop.judge import sentences
 from workshop.processes.script import ScriptError, UnseenError
 from workshop.processes.script_output import shorten
 
@@ -72,30 +73,26 @@ class Verdict:
 
 def broken(subject: str, error: ScriptError) -> Verdict:
     """Return the verdict on a script that did not come to the end of an epoch."""
-    output = shorten(error.output)
+    outcome, says, output = Outcome.BROKEN, sentences.STOPPED, shorten(error.output)
     if isinstance(error, UnseenError):
-        return Verdict(subject, Outcome.UNDECIDED, (f"the judge cannot see what {error.script} does: {error}",))
-    if error.exit_code == 0:
-        return Verdict(subject, Outcome.OTHER_WORK, (f"the script does not train: {error}",), output=output)
-    return Verdict(
-        subject,
-        Outcome.BROKEN,
-        (f"{error.script} {'crashed' if error.exit_code else 'was stopped'}: {error}",),
-        output=output,
-    )
+        outcome, says, output = Outcome.UNDECIDED, sentences.UNSEEN, ""
+    elif error.exit_code == 0:
+        outcome, says = Outcome.OTHER_WORK, sentences.DOES_NOT_TRAIN
+    elif error.exit_code:
+        says = sentences.CRASHED
+    return Verdict(subject, outcome, (says.format(script=error.script, error=error),), output=output)
 
 
 class Unseen(str):
     """A sentence that says what cannot be seen, and what would make it visible."""
 
 
-def other_work(subject: str, complaints: Sequence[str], next: str = "") -> Verdict | None:
+def other_work(subject: str, complaints: Sequence[str]) -> Verdict | None:
     """Return the verdict on what `differences` has found; None if that is nothing.
 
     What cannot be seen is no accusation: the verdict is then undecided.
     """
-    refused = tuple(complaint for complaint in complaints if not isinstance(complaint, Unseen))
-    if refused:
-        return Verdict(subject, Outcome.OTHER_WORK, refused, next=next)
-    reasons = tuple(f"the judge cannot see whether it is the same work: {complaint}" for complaint in complaints)
+    if refused := tuple(complaint for complaint in complaints if not isinstance(complaint, Unseen)):
+        return Verdict(subject, Outcome.OTHER_WORK, refused)
+    reasons = tuple(sentences.UNSEEN_WORK.format(complaint=complaint) for complaint in complaints)
     return Verdict(subject, Outcome.UNDECIDED, reasons) if reasons else None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
+    from workshop.judge.bench import Bench
     from workshop.judge.verdict import Verdict
 
 FOLDER = Path(__file__).parent
@@ -148,8 +149,8 @@ class Part:
         """The script as a participant first gets it."""
         return self.folder / self.script if self.own_script else self.solutions / "part1.py"
 
-    def check(self, bench: Any) -> "Verdict":
-        """Judge the change, on a bench that has both scripts ready."""
+    def check(self, bench: "Bench") -> "Verdict":
+        """Judge the change on a bench that has both scripts ready."""
         judged_by = self.change and self.change.judged_by
         return runpy.run_path(str(self.folder / judged_by))["check"](bench) if judged_by else bench.judge()
 

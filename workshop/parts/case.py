@@ -11,11 +11,14 @@ import tempfile
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Verdict
 from workshop.parts import Part, find_part, read_toml
+
+if TYPE_CHECKING:
+    from workshop.judge.bench import Bench
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Case(Part):
         lines = enumerate(script.read_text(encoding="utf-8").splitlines(), start=1)
         return {number for number, line in lines if any(piece in line for piece in self.lines)}
 
-    def check(self, bench: Any) -> Verdict:
+    def check(self, bench: "Bench") -> Verdict:
         """Judge the change on a bench that has the participant's script and the fixed one ready."""
         assert self.change
         verdict: Verdict = runpy.run_path(str(self.folder / self.change.judged_by))["check"](bench, self)

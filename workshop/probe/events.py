@@ -94,8 +94,6 @@ class TransformCall(Event):
 class LoaderStarted(Event):
     """A DataLoader began an epoch."""
 
-    batches: int | None
-    """The length of the DataLoader, if it has one."""
     workers: int
     persistent: bool = False
     """Whether its workers are kept for the next epoch."""

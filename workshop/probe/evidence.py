@@ -160,7 +160,7 @@ class EvidenceKeeper(Listener):
         except TypeError:  # of an iterable dataset
             self.batches = None
         kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
-        self.events.write(LoaderStarted, batches=self.batches, **kept)
+        self.events.write(LoaderStarted, **kept)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,10 +15,8 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.messages import Recomputation
 from workshop.probe.recorded_step import LossFunction, copied, some_of, some_values
 
-_Gradient: TypeAlias = torch.Tensor | None
-
-NOISE_TRIALS = 3
-"""So many times the noise of rounding is tried."""
+ROUNDING_TRIALS = 3
+"""So often the parameters and the batch are rounded at random, to see what that makes of the gradients."""
 
 MIN_NOISE = 2**-24
 """Of a gradient, relative to its length: half a unit in the last place."""
@@ -42,7 +40,7 @@ class _Computed:
 
     shares: list[_Share]
     loss: float
-    gradients: list[_Gradient]
+    gradients: list[torch.Tensor]
     buffers: list[torch.Tensor]
 
 
@@ -61,20 +59,20 @@ def recompute(
     records = [torch.load(sample, map_location=device, weights_only=True) for sample in samples]
     if any(_shapes(record["before"]) != _shapes(model.parameters()) for record in records):
         return Recomputation(error="the model has other parameters")
-    recorded = records[0]["gradients"]
+    recorded = _without_none(records[0]["gradients"], records[0]["before"])
     tried = [_computed(shares, records[0], model, loss) for shares in _ways_to_share(records)]
-    best = min(tried, key=lambda each: _length(_differences(each.gradients, recorded)))
-    off = _lengths(_differences(best.gradients, recorded))
-    noise = [MIN_NOISE * length for length in _lengths(best.gradients)]
-    for _ in range(NOISE_TRIALS if any(off) else 0):
-        nudged = _computed(best.shares, records[0], model, loss, nudge=_rounding(records[0]))
-        noise = list(map(max, noise, _lengths(_differences(best.gradients, nudged.gradients))))
+    best = min(tried, key=lambda each: math.hypot(*_distances(each.gradients, recorded)))
+    off, lengths = _distances(best.gradients, recorded), [float(each.norm()) for each in best.gradients]
+    noise = [MIN_NOISE * length for length in lengths]
+    for _ in range(ROUNDING_TRIALS if any(off) else 0):
+        rounded = _computed(best.shares, records[0], model, loss, rounding=_rounding(records[0]))
+        noise = list(map(max, noise, _distances(best.gradients, rounded.gradients)))
     items = sum(len(record["batch"]) for record in records)
     step_error, state_error = _errors_of_step(records[0], optimizers)
     return Recomputation(
         loss=best.loss,
         recorded_loss=sum(float(record["loss"].mean()) * len(record["batch"]) / items for record in records),
-        gradient_error=math.hypot(*off) / max(_length(best.gradients), 1e-30),
+        gradient_error=math.hypot(*off) / max(math.hypot(*lengths), 1e-30),
         gradient_errors=[error / max(level, 1e-30) for error, level in zip(off, noise, strict=True)],
         step_error=step_error,
         state_error=state_error,
@@ -102,7 +100,7 @@ def _ways_to_share(records: list[dict[str, Any]]) -> list[list[_Share]]:
 
 
 def _computed(
-    shares: list[_Share], record: dict[str, Any], model: nn.Module, loss: LossFunction, nudge: float = 0.0
+    shares: list[_Share], record: dict[str, Any], model: nn.Module, loss: LossFunction, rounding: float = 0.0
 ) -> _Computed:
     """Compute the gradients of a step's batch, with the gradients of its shares added up.
 
@@ -111,33 +109,34 @@ def _computed(
         record: the parameters and buffers before the step.
         model: the model to compute with.
         loss: the loss function.
-        nudge: move each parameter and each input by up to this times its value: that is what rounding does to them.
+        rounding: move each parameter and each input by up to this times its value.
     """
-    own = copy.deepcopy(model).train()
+    copied_model = copy.deepcopy(model).train()
     device, dtype, is_enabled = record["autocast"]
     total = 0.0
     with torch.random.fork_rng([shares[0].batch.device] if device == "cuda" else []):
         with torch.no_grad():
-            for parameter, value in zip(own.parameters(), record["before"], strict=True):
-                parameter.copy_(_nudged(value, nudge))
+            for parameter, value in zip(copied_model.parameters(), record["before"], strict=True):
+                parameter.copy_(_rounded(value, rounding))
                 parameter.grad = None
-            if _shapes(own.buffers()) == _shapes(record["buffers"]):
-                for buffer, value in zip(own.buffers(), record["buffers"], strict=True):
+            if _shapes(copied_model.buffers()) == _shapes(record["buffers"]):
+                for buffer, value in zip(copied_model.buffers(), record["buffers"], strict=True):
                     buffer.copy_(value)
         for share in shares:
-            batch = _nudged(share.batch, nudge)
+            batch = _rounded(share.batch, rounding)
             _set_random_state(*record["random"])  # dropout comes out as it did
             with torch.autocast(device, dtype, is_enabled):
-                value = loss(own(batch), share.targets)
+                value = loss(copied_model(batch), share.targets)
             (value * share.weight).backward()
             total += float(value.detach()) * share.part
-    return _Computed(shares, total, [parameter.grad for parameter in own.parameters()], list(own.buffers()))
+    gradients = _without_none([parameter.grad for parameter in copied_model.parameters()], record["before"])
+    return _Computed(shares, total, gradients, list(copied_model.buffers()))
 
 
-def _nudged(values: torch.Tensor, nudge: float) -> torch.Tensor:
-    if not nudge or not values.is_floating_point():
+def _rounded(values: torch.Tensor, rounding: float) -> torch.Tensor:
+    if not rounding or not values.is_floating_point():
         return values
-    return values * (1 + nudge * (2 * torch.rand_like(values) - 1))
+    return values * (1 + rounding * (2 * torch.rand_like(values) - 1))
 
 
 def _set_random_state(on_cpu: torch.Tensor, on_cuda: torch.Tensor | None) -> None:
@@ -178,31 +177,26 @@ def _errors_of_step(record: dict[str, Any], optimizers: Sequence[Optimizer]) -> 
     return step_error, state_error
 
 
-def _differences(some: Sequence[_Gradient], others: Sequence[_Gradient]) -> list[torch.Tensor]:
-    """The differences of gradients; one that does not exist is zero."""
-    pairs = zip(some, others, strict=True)
-    zero = torch.zeros(())
-    return [(zero if a is None else a) - (zero if b is None else b) if a is not b else zero for a, b in pairs]
+def _without_none(gradients: Sequence[torch.Tensor | None], parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Put zeros in the place of gradients that do not exist."""
+    pairs = zip(gradients, parameters, strict=True)
+    return [torch.zeros_like(parameter) if gradient is None else gradient for gradient, parameter in pairs]
 
 
-def _lengths(tensors: Iterable[_Gradient]) -> list[float]:
-    return [0.0 if tensor is None else float(tensor.norm()) for tensor in tensors]
-
-
-def _length(tensors: Iterable[_Gradient]) -> float:
-    return math.hypot(*_lengths(tensors))
+def _distances(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> list[float]:
+    return [float((one - other).norm()) for one, other in zip(some, others, strict=True)]
 
 
 def _new(kind: type[Optimizer], groups: list[dict[str, Any]], parameters: list[nn.Parameter]) -> Optimizer:
     """Return a new optimizer with recorded groups, which give the numbers of their parameters."""
     accepted = inspect.signature(kind).parameters
-    own = [
+    accepted_groups = [
         {name: value for name, value in group.items() if name in accepted}
         | {"params": [parameters[number] for number in group["params"]]}
         for group in groups
         if group["params"]
     ]
-    return kind(own)
+    return kind(accepted_groups)
 
 
 def _buffer_error(computed: list[torch.Tensor], recorded: list[torch.Tensor]) -> float:

@@ -1,16 +1,66 @@
 """Part 10: several ranks train one model together, and each item is used once an epoch."""
 
-from workshop.judge.ranks import RanksBench
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from workshop.judge.bench import Bench
+from workshop.judge.judged_ranks import JudgedRanks
+from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Outcome, Verdict
+from workshop.processes.machine import usable_cores
+
+PAIRS = 3
+
+CORES_FOR_A_RANK = 4
+"""With fewer, two processes on a CPU only take the cores from each other."""
 
 
-def check(bench: RanksBench) -> Verdict:
+def check(bench: Bench) -> Verdict:
     """Judge whether the ranks together do the same work, and tell how much faster they are, if that can be measured."""
-    bench.train()
+    bench.start()
+    bench.train(1)
+    bench.align()
+    ranks = bench.ledger().ranks
+    then = f"workshop show {bench.subject}"
+    if reason := why_separate(ranks):
+        return Verdict(bench.subject, Outcome.NOT_YET, (reason,), next=then)
     if refused := bench.refusal():
-        return refused
+        return replace(refused, next=then)
     together = (
-        f"{bench.count} ranks train one model: each item once an epoch, the same parameters on all after "
+        f"{len(ranks)} ranks train one model: each item once an epoch, the same parameters on all after "
         "each step, and the steps are those of one process"
     )
-    return Verdict(bench.subject, Outcome.DONE, (together, bench.speed()))
+    return Verdict(bench.subject, Outcome.DONE, (together, speedup(bench, on_cpu=ranks[0].forwards[0].device == "cpu")))
+
+
+def why_separate(ranks: Sequence[Ledger]) -> str:
+    """Return why the ranks of a run are several trainings; empty if they know of each other."""
+    if {ledger.model.ranks for ledger in ranks if ledger.model} == {len(ranks)}:
+        return ""
+    return (
+        f"the {len(ranks)} ranks know nothing of each other: each trains a model of its own on all items; "
+        "torch.distributed.init_process_group is missing"
+    )
+
+
+def speedup(bench: Bench, on_cpu: bool) -> str:
+    """Return a sentence that says how much faster several ranks are than one, where the machine can tell."""
+    count, cores = len(bench.ranks.scripts), usable_cores()
+    if on_cpu and cores < CORES_FOR_A_RANK * count:
+        return (
+            f"whether {count} ranks are faster than one cannot be measured here: it takes a GPU, or "
+            f"{CORES_FOR_A_RANK} cores, for each, and there are {cores} cores"
+        )
+    bench.say("starting one rank beside them, to see how much faster they are")
+    with JudgedRanks(bench.contest, count=1) as one:
+        one.epoch()
+        ratios = [_seconds(one) / _seconds(bench.ranks) for _ in range(PAIRS)]
+    return f"speedup {median(ratios):.2f}x of {count} ranks over one"
+
+
+def _seconds(ranks: JudgedRanks) -> float:
+    begin = time.perf_counter()
+    ranks.epoch()
+    return time.perf_counter() - begin

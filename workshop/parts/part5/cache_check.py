@@ -29,10 +29,10 @@ def cold_rate(bench: Bench) -> float:
 
 def why_not_cached(bench: Bench) -> str:
     """Return what a cache on disk lacks, judged by the slow reads of two runs; nothing if it works."""
-    ledger, contest, items = bench.ledger(), bench.contest, bench.contest.items
+    ledger, items = bench.ledger(), bench.contest.items
     runs = [[epoch for epoch in epochs(ledger, bench.steps) if epoch[0].run_index == run] for run in (0, 1)]
     ends = [epoch[-1].t for run in runs for epoch in run]  # of both epochs of the first run, and the second run's first
-    reads = slow_reads(ledger, contest.wasted_time_s or 0.0, contest.batch_size)
+    reads = slow_reads(ledger, bench.contest.wasted_time_s or 0.0)
     slow = [sum(begin < read.t <= end for read in reads) for begin, end in pairwise([0.0, *ends])]
     if slow[1] >= items / 2:
         again = f"{slow[1]} of {items} photos were read slowly again in the second epoch"

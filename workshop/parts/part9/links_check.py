@@ -19,26 +19,26 @@ def check(bench: Bench) -> Verdict:
 
     On a CPU drawing links is not what takes the time, so it is raced by itself; on a GPU the whole step is.
     """
-    bench.also = lambda samples: wrong_links(bench, samples)
+    bench.also = wrong_links
     bench.start()
     if refused := bench.refusal():
         return refused
-    if Ledger.of(bench.original.folder).forwards[0].device != "cpu":
+    if bench.original_ledger().forwards[0].device != "cpu":
         return bench.race()
-    bench.timed = PREPARATION
+    bench.phases = PREPARATION
     return bench.race("on a CPU the whole step is hardly faster: drawing is not what takes its time")
 
 
-def wrong_links(bench: Bench, samples: Sequence[Path]) -> Iterator[str]:
+def wrong_links(original: Ledger, candidate: Ledger, samples: Sequence[Path]) -> Iterator[str]:
     """Yield what is wrong with the links that entered the model: all of `samples`, a few values of other steps."""
-    ours, theirs = (Ledger.of(script.folder).forwards for script in (bench.original, bench.candidate))
+    ours, theirs = original.forwards, candidate.forwards
     if not theirs:
         return  # a script that does not train is reported by the bench
     if theirs[0].device != ours[0].device:
         yield f"the model runs on {theirs[0].device}, the untouched script's on {ours[0].device}"
     yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])
     if ours[0].device == "cpu":
-        yield from too_few_draws(Ledger.of(bench.candidate.folder))
+        yield from too_few_draws(candidate)
     fields = np.concatenate([values_of(forward.pictures) for forward in theirs])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
         yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"

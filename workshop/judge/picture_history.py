@@ -1,4 +1,4 @@
-"""Where a picture comes from: the way from its file to the model, with the transforms that made it what it is.
+"""The history of a picture: the way from its file to the model, with the transforms that made it what it is.
 
 A picture is followed by its signature, a few of its values, which stays the same as long as the values of a channel are
 only scaled and shifted: by `ToDtype`, by `Normalize`, by a move to another process or to the device. Whatever else
@@ -8,39 +8,12 @@ changes a picture, a crop or an augmentation, is a transform that reports both e
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 
 from workshop.judge.signatures import Array, Pictures, distance, is_same, line_after, scale_between, unit, values_of
 from workshop.probe.events import SAMPLES, PhotoRead, Signatures, SimpleTransform, TransformCall, is_random
-
-
-@dataclass(frozen=True)
-class PictureOrigin:
-    """The way of a picture into the model."""
-
-    photo: str | None
-    """The file; None if it cannot be told."""
-    simple: tuple[SimpleTransform, ...]
-    """The transforms on its way, the latest first."""
-    shared_by: int
-    """The number of pictures that share one random draw; 1 if each has a draw of its own."""
-    draws: tuple[tuple[str, int], ...] = ()
-    """The random transforms on its way: the name, and the number of the event among the ledger's transforms."""
-    decoded: Array | None = None
-    """The signature of the picture as it entered the first random transform."""
-    has_gap: bool = False
-    """Whether something that is no transform of torchvision has changed the picture on its way."""
-    changed_by: tuple[str, ...] = ()
-    """The transforms on its way, from the first random one on, that do more than scale and shift its values."""
-    scale: Array | None = None
-    """What is made of the values of each channel from the first random transform on, other than at random: slopes and
-    offsets, of shape (channels, 2)."""
-
-    @property
-    def decoded_size(self) -> tuple[int, ...] | None:
-        """Height and width of the picture as it entered the first random transform."""
-        return next((each.before for each in reversed(self.simple) if is_random(each.name)), None)
 
 
 @dataclass(frozen=True)
@@ -64,11 +37,6 @@ class Hop:
     def after(self) -> Array:
         """The signature of what left."""
         return values_of(self.made.after)[self.row]
-
-    @property
-    def decoded(self) -> Array | None:
-        """The signature of the picture as it entered the first random transform inside, if there is one."""
-        return None if self.made.decoded is None else unit(values_of(self.made.decoded))[self.row]
 
     @property
     def drawn(self) -> list[tuple[str, int]]:
@@ -114,8 +82,68 @@ class Hop:
                 yield scale_between(*ends)
 
 
-class Origins:
-    """Finds the origins of pictures among the transforms and the reads of a script."""
+@dataclass(frozen=True)
+class PictureHistory:
+    """The way of a picture into the model."""
+
+    way: Sequence[Hop]
+    """The transforms that made it, the latest first; none if no transform is known to have made it."""
+    photo: str | None = None
+    """The file; None if it cannot be told."""
+    target: Any = None
+
+    @cached_property
+    def simple(self) -> list[SimpleTransform]:
+        """The transforms that contain no others, the latest first."""
+        return [simple for hop in self.way for simple in reversed(hop.made.simple)]
+
+    @property
+    def shared_by(self) -> int:
+        """The number of pictures that share one random draw; 1 if each has a draw of its own."""
+        return max((hop.made.after.shape[0] for hop in self.way if hop.drawn), default=1)
+
+    @property
+    def draws(self) -> set[tuple[str, int]]:
+        """The random transforms: the name, and the number of the event among the ledger's transforms."""
+        return {draw for hop in self.way for draw in hop.drawn}
+
+    @cached_property
+    def augmented(self) -> Sequence[Hop]:
+        """The way from the first random transform on, the latest first."""
+        return self.way[: max((place for place, hop in enumerate(self.way, 1) if hop.made.decoded), default=0)]
+
+    @property
+    def decoded(self) -> Array | None:
+        """The signature of the picture as it entered the first random transform."""
+        first = self.augmented[-1] if self.augmented else None
+        return unit(values_of(first.made.decoded))[first.row] if first and first.made.decoded else None
+
+    @property
+    def decoded_size(self) -> tuple[int, ...] | None:
+        """Height and width of the picture as it entered the first random transform."""
+        return next((each.before for each in reversed(self.simple) if is_random(each.name)), None)
+
+    @cached_property
+    def has_gap(self) -> bool:
+        """Whether something that is no transform of torchvision has changed the picture."""
+        return any(hop.has_gap for hop in self.way)
+
+    @property
+    def changed_by(self) -> set[str]:
+        """The transforms, from the first random one on, that do more than scale and shift values."""
+        return {name for hop in self.augmented for name in hop.changed_by}
+
+    @property
+    def scale(self) -> Array | None:
+        """Slope and offset of what is done to the values of each channel after the first random transform began."""
+        if not self.augmented:
+            return None
+        same = np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(self.way[0].found) // SAMPLES, 1))
+        return reduce(line_after, (line for hop in self.augmented for line in hop.lines), same)
+
+
+class Histories:
+    """Finds the history of a picture among the transforms and the reads of a script."""
 
     def __init__(self, transforms: Sequence[TransformCall], reads: Sequence[PhotoRead]) -> None:
         self._transforms = transforms
@@ -131,23 +159,10 @@ class Origins:
             else:
                 self.read_for.append(opened.pop(event.source, None))
 
-    def of(self, picture: Array, before: float) -> PictureOrigin | None:
-        """Follow a picture back from a time, given its signature. None: no transform made it."""
+    def of(self, picture: Array, before: float, target: Any = None) -> PictureHistory:
+        """Follow a picture back from a time, given its signature."""
         way = list(self._way(picture, before))
-        if not way:
-            return None
-        augmented = way[: max((place for place, hop in enumerate(way, 1) if hop.made.decoded), default=0)]
-        same = np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(picture) // SAMPLES, 1))
-        return PictureOrigin(
-            photo=self._photo(way),
-            simple=tuple(simple for hop in way for simple in reversed(hop.made.simple)),
-            shared_by=max((hop.made.after.shape[0] for hop in way if hop.drawn), default=1),
-            draws=tuple(draw for hop in way for draw in hop.drawn),
-            decoded=augmented[-1].decoded if augmented else None,
-            has_gap=any(hop.has_gap for hop in way),
-            changed_by=tuple(name for hop in augmented for name in hop.changed_by),
-            scale=reduce(line_after, (line for hop in augmented for line in hop.lines), same) if augmented else None,
-        )
+        return PictureHistory(way, self._photo(way) if way else None, target)
 
     def _way(self, picture: Array, before: float) -> Iterator[Hop]:
         """Yield the transforms on a picture's way, the latest first."""
@@ -166,6 +181,6 @@ class Origins:
         """The file that a picture was read from, if it can be told."""
         numbers = [hop.number for hop in reversed(way)]
         if not any(self.read_for[number] for number in numbers):
-            # What has been kept by code of its own comes back as the same picture: see what it was the first time.
+            # What the script itself has kept comes back as the same picture: see what it was the first time.
             numbers = self._taken.near(unit(way[-1].before[None])[0])
         return next((read.photo for number in numbers if (read := self.read_for[number])), None)

@@ -1,0 +1,83 @@
+"""Whether steps of a script come out the same when the original computes them over again."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from workshop.judge import sentences
+from workshop.judge.ledger import Ledger
+from workshop.judge.verdict import Unseen
+from workshop.probe.messages import Recomputation
+
+LOSS_TOLERANCE = 1e-3
+"""The largest relative error of a loss. float32 in another order of operations makes 1e-6, bfloat16 1e-2."""
+
+GRADIENT_TOLERANCE = 0.1
+"""The largest `gradient_error` of a recomputed step."""
+
+ROUNDING = 20.0
+"""Gradients may differ by this times the noise of rounding. On ResNet-18, another order of operations, another memory
+layout or a compiler makes 3 of it; bfloat16 makes 290 where it is used for one layer alone, and 900 for gradients. On
+CUDA, where convolutions may round to TensorFloat-32, the noise is that of its 10 bits, and bfloat16 is within it."""
+
+STEP_TOLERANCE = 1e-2
+"""The largest `step_error` of a recomputed step."""
+
+STATE_TOLERANCE = 1e-4
+"""The largest `state_error` of a recomputed step; bfloat16 makes 2e-3."""
+
+BUFFER_TOLERANCE = 1e-3
+"""The largest `buffer_error` of a recomputed step."""
+
+
+def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that the original, from a step's own beginning, comes to the same loss, gradients, parameters and state.
+
+    What does not come out the same of the original's own steps is not asked of the candidate.
+    """
+    left_out = not_reproducible(original.recomputed)
+    for result in candidate.recomputed:
+        if result.error is not None:
+            yield Unseen(sentences.NOT_RECOMPUTED.format(error=result.error))
+            return
+        if wrong := [sentence for what, sentence in _wrong(result) if what not in left_out]:
+            yield wrong[0]
+            return
+    if "gradients" not in left_out:
+        yield from _check_precision([each.gradient_errors for each in candidate.recomputed if each.gradient_errors])
+
+
+def not_reproducible(recomputed: Sequence[Recomputation]) -> list[str]:
+    """Return what does not come out the same when the original's own steps are recomputed: "loss", "gradients", ..."""
+    if any(each.error is not None for each in recomputed):
+        return ["steps themselves"]
+    return sorted({what for each in recomputed for what, _ in _wrong(each)})
+
+
+def _wrong(result: Recomputation) -> Iterator[tuple[str, str]]:
+    """What is wrong with a step, and a sentence that says so."""
+    loss, recorded = result.loss, result.recorded_loss
+    if abs(recorded - loss) > LOSS_TOLERANCE * abs(loss):
+        yield "loss", sentences.LOSS.format(recorded=recorded, loss=loss)
+    for what, error, tolerance, sentence in (
+        ("gradients", result.gradient_error, GRADIENT_TOLERANCE, sentences.GRADIENT),
+        ("change of the parameters", result.step_error, STEP_TOLERANCE, sentences.STEP),
+        ("optimizer's state", result.state_error, STATE_TOLERANCE, sentences.STATE),
+        ("model's buffers", result.buffer_error, BUFFER_TOLERANCE, sentences.BUFFERS),
+    ):
+        if error > tolerance:
+            yield what, sentence.format(error=error)
+
+
+def _check_precision(errors: Sequence[Sequence[float]]) -> Iterator[str]:
+    """Check that gradients differ by no more than rounding does, given the errors of each tensor in some steps.
+
+    A value that is rounded to the other side of a kink, as that of ReLU, makes gradients jump: in one step, of the
+    layers before it. So two steps must be off in nearly all tensors; or a tensor in each step, and in three at least.
+    """
+    off = sorted(float(np.quantile(of_step, 0.1)) for of_step in errors)[-2:]
+    in_all_steps = np.min(errors, axis=0) if len(errors) >= 3 else np.zeros(1)
+    if len(off) == 2 and off[0] > ROUNDING:
+        yield sentences.PRECISION.format(where="nearly all tensors", times=off[0])
+    elif in_all_steps.max() > ROUNDING:
+        yield sentences.PRECISION.format(where=f"{(in_all_steps > ROUNDING).sum()} tensors", times=in_all_steps.max())
