@@ -12,7 +12,7 @@ from workshop.course.checks import config_of, contest_of
 from workshop.errors import ConfigError
 from workshop.judge.bench import Bench
 from workshop.parts import find_part
-from workshop.parts.part10 import check as part10
+from workshop.parts.part10 import ranks_check as part10
 from workshop.processes.script import ScriptError
 
 PART = find_part("part10")
