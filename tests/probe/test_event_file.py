@@ -37,10 +37,10 @@ def test_threads_that_begin_at_once_lose_no_event(tmp_path: Path) -> None:
 
             def write(thread: int, events: EventFile = events, together: Barrier = together) -> None:
                 together.wait()
-                events.write(LoaderStarted, batches=thread, workers=0)
+                events.write(LoaderStarted, workers=thread)
 
             list(pool.map(write, range(THREADS)))
-            assert sorted(event.batches for event in events_in(folder)) == list(range(THREADS))
+            assert sorted(event.workers for event in events_in(folder)) == list(range(THREADS))
 
 
 OPENS = """

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
 from workshop.traces import Trace, read
+from workshop.traces.comparison.change_text import milliseconds, sentences
 from workshop.traces.comparison.difference import RunDifference, compare
-from workshop.traces.comparison.sentences import milliseconds, sentences
 from workshop.traces.comparison.step_times import NO_OPERATOR
 
 
