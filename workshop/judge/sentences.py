@@ -1,4 +1,4 @@
-"""Every sentence that the judge says of a script, except those in the checks of single parts; values go into the braces."""
+"""Every sentence that the judge says of a script, except those in the checks of single parts, with values in braces."""
 
 # Of the race. A ratio is the time of the original divided by that of the script.
 SPEEDUP = "Speedup {ratio:.2f}x over {original}{where}, {work}"
