@@ -16,7 +16,7 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.step_proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
-from workshop.probe.evidence import EvidenceKeeper, _drops_items
+from workshop.probe.evidence import EvidenceRecorder, _drops_items
 from workshop.probe.messages import EpochBegan, EpochEnded, Proceed, Recompute
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
@@ -87,7 +87,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         sample_step: int = 1,
     ) -> Training:
         config = ProbeConfig(str(tmp_path), 0, 0, JudgedRun(None, None, sample_step))
-        keepers.append(EvidenceKeeper(config, Connection(ends[1]), EventFile(str(tmp_path))))
+        keepers.append(EvidenceRecorder(config, Connection(ends[1]), EventFile(str(tmp_path))))
         keepers[-1].hooks.install()
         future = pool.submit(train, epochs, dropout, steps_optimizer, in_closure, validates)
         return Training(Connection(ends[0]), tmp_path, future)

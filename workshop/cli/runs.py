@@ -24,7 +24,7 @@ def measure(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Arguments passed on to the script.", show_default=False)
     ] = None,
-    is_module: Annotated[bool, typer.Option("-m", help="It is a module, as in python -m package.train.")] = False,
+    is_module: Annotated[bool, typer.Option("-m", help="Run the script as a module, like python -m.")] = False,
     seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
     headroom: Annotated[bool, typer.Option(help="Try batches from memory, and other numbers of workers.")] = True,
     html: Annotated[

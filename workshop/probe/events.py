@@ -62,7 +62,8 @@ class SimpleTransform:
     draw: str = ""
     """A digest of the state of torch's random generator as the transform begins; empty if it is not a random one."""
     entered: Signatures | None = None
-    """None if it is as it left the transform before or, where that has none, as it entered the first random one."""
+    """The picture before the transform; None if it has not changed since the last `left`, or since the first random
+    transform began."""
     left: Signatures | None = None
     """None before the first random transform."""
 

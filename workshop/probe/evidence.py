@@ -1,6 +1,6 @@
 """Keeps evidence of what a training does, for the judge, and stops the training after each epoch.
 
-After the last optimizer step of an epoch the process waits until the judge lets it go on: see `EvidenceKeeper.wait`.
+After the last optimizer step of an epoch the process waits until the judge lets it go on: see `EvidenceRecorder.wait`.
 """
 
 import inspect
@@ -103,7 +103,7 @@ class _Step:
     groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
 
 
-class EvidenceKeeper(Listener):
+class EvidenceRecorder(Listener):
     """Notes each step of the model that is trained: the first one with parameters that is called with gradients."""
 
     def __init__(self, config: ProbeConfig, judge: Connection, events: EventFile) -> None:

@@ -76,7 +76,7 @@ def _judge(config: ProbeConfig, judged: JudgedRun) -> None:
     _after("torchvision.transforms.v2", lambda v2: _probe("transforms").watch_transforms(v2, events), folder)
     judge = claim(config)
     if judge:
-        _after("torch", lambda _: _probe("evidence").EvidenceKeeper(config, judge, events).hooks.install(), folder)
+        _after("torch", lambda _: _probe("evidence").EvidenceRecorder(config, judge, events).hooks.install(), folder)
     else:  # a training here is not judged, but it is seen
         _after("torch", lambda _: _probe("hooks").TrainingHooks(ActivityListener(folder)).install(), folder)
 
