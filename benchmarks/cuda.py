@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cuda_claims import Claim, Found, Place, Row
 
-# Beside this file, `import cuda` finds it in the place of NVIDIA's package, of which torch imports `cuda.bindings`.
+# Beside this file, `import cuda` finds it in place of NVIDIA's package, of which torch imports `cuda.bindings`.
 __path__ = extend_path([], "cuda")
 
 ROOT = Path(__file__).parents[1]

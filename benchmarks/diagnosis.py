@@ -22,7 +22,7 @@ from machine import machine
 
 from workshop.diagnosis.causes import findings
 from workshop.diagnosis.findings import Finding
-from workshop.diagnosis.measuring import measure
+from workshop.diagnosis.stages import measure
 
 WITHIN = 1.3
 NOISE = 1.05

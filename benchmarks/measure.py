@@ -19,8 +19,8 @@ from statistics import median
 from machine import machine
 
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
-from workshop.diagnosis.measuring import measure
 from workshop.diagnosis.staged_run import MeasuredScript
+from workshop.diagnosis.stages import measure
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
 from workshop.parts import SOLUTIONS

@@ -183,7 +183,7 @@ def mistake(
     [
         ({"batch_size": 0}, [], r".*config\.py, line 2: batch_size must be a whole number from 1 to .*, not 0"),
         ({}, ["--device", "cuda:99"], "there is no device 'cuda:99' here; this machine has .*cpu"),
-        # A file in the place of a folder is refused to everybody; missing permissions do not stop root.
+        # A file in place of a folder is refused to everybody; missing permissions do not stop root.
         ({}, ["--experiments", "taken/x"], "cannot write to taken/x: Not a directory; name another folder with .*"),
         ({}, ["--data", "taken/x"], "cannot use taken/x: Not a directory; name a folder of your own"),
     ],

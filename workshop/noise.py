@@ -1,4 +1,4 @@
-"""Is a difference real, or noise? The one rule for all that compares: Welch's t-test with Bonferroni's correction."""
+"""Is a difference real, or noise? Welch's t-test with Bonferroni's correction, but not in the judge's race."""
 
 from functools import cache
 from statistics import NormalDist

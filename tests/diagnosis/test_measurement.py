@@ -8,7 +8,7 @@ from fake_script import STEPS
 
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.measuring import measure
+from workshop.diagnosis.stages import measure
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
 from workshop.processes.script import ScriptError

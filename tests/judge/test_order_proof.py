@@ -64,10 +64,10 @@ def ledger(order: Order, seed: int, epochs: int = EPOCHS, class_of: Callable[[in
 @pytest.mark.parametrize(
     ("order", "says"),
     [
-        (lambda *_: list(range(ITEMS)), "come in the order of an epoch before"),
-        (in_turns_of_three, "come in the order of an epoch before"),
-        (in_batches, "share a batch shared one in an epoch before|come in the order of an epoch before"),
-        (rotated, "follow each other did so in an epoch before|share a batch shared one|come in the order of an"),
+        (lambda *_: list(range(ITEMS)), "come in the order of an earlier epoch"),
+        (in_turns_of_three, "come in the order of an earlier epoch"),
+        (in_batches, "share a batch shared one in an earlier epoch|come in the order of an earlier epoch"),
+        (rotated, "follow each other did so in an earlier epoch|share a batch shared one|come in the order of an"),
         (in_halves, "much the same order in each epoch"),
         (from_a_buffer, "much the same order in each epoch"),
     ],

@@ -26,9 +26,9 @@ NAMED = {
         "momentum_forgotten": "something else has changed the optimizer's state",
         "normalised_otherwise": "is the normalisation another one?",
         "optimizer_state_rounded": "something else has changed the optimizer's state",
-        "orders_take_turns": "the items come in the order of an epoch before",
+        "orders_take_turns": "the items come in the order of an earlier epoch",
         "pictures_left_black": "pictures that enter the model show nothing",
-        "workers_draw_alike": "begin where a random generator had been before",
+        "workers_draw_alike": "start from a random state that was used before",
         "augmentation_frozen": "the augmentation is frozen",
         "backward_left_out": "backward runs",
         "batch_size_changed": "batches have 8 items, the original's 4",
@@ -40,7 +40,7 @@ NAMED = {
         "decoded_in_grey": "are not what the original makes of the photos",
         "decoded_small": "are not what the original makes of the photos",
         "decoded_with_loss": "JPEG changes all pictures, in the original none",
-        "draw_repeated": "begin where a random generator had been before",
+        "draw_repeated": "start from a random state that was used before",
         "epochs_from_memory": "the augmentation is frozen",
         "epochs_prepared": "had gone through AutoAugment before it began",
         "every_second_batch_skipped": "batches are skipped",
@@ -55,7 +55,7 @@ NAMED = {
         "layers_frozen": "something else than the gradient of its batch",
         "lower_precision": "lower precision",
         "not_normalised": "is the normalisation another one?",
-        "not_shuffled": "the items come in the order of an epoch before",
+        "not_shuffled": "the items come in the order of an earlier epoch",
         "optimizer_another": "the optimizer is SGD, the original's AdamW",
         "optimizer_every_other_batch": "the optimizer steps",
         "optimizer_pretends": "optimizer steps moved nothing in 62 of the model's 62 tensors",
@@ -72,7 +72,7 @@ NAMED = {
         "sleep_removed": "all reads of a photo did not wait for the slow storage",
         "smaller_model": "the model is another one: 4,924,773 parameters, the original has 11,195,493",
         "targets_exchanged": "with the target of another one",
-        "transform_dropped": "AutoAugment was at work on 0 of",
+        "transform_dropped": "AutoAugment was applied to 0 of",
         "transform_shared": "share one draw of a random transform",
         "transform_weakened": "RandomResizedCrop has scale=(0.99, 1.0), in the original (0.08, 1.0)",
         "weights_changed_after_the_step": "something else has changed the model's parameters",
@@ -82,7 +82,7 @@ NAMED = {
         "every_rank_sees_all": "an epoch trains on 22 items, the original on 11",
         "gradients_not_averaged": "the ranks have different parameters",
         "item_dealt_twice": "an epoch trains on 12 items, the original on 11",
-        "order_kept": "the items come in the order of an epoch before",
+        "order_kept": "the items come in the order of an earlier epoch",
         "rank_stops_early": "the ranks do not step together: in an epoch, rank 0 takes 3, rank 1 takes 2 steps",
     },
 }
@@ -90,7 +90,7 @@ NAMED = {
 
 UNSEEN = {
     "asyncio_sleep": "reads of a photo waited cannot be seen: wait for the slow storage with time.sleep",
-    "own_crop": "RandomResizedCrop was seen at work on 0 of",
+    "own_crop": "RandomResizedCrop was seen to be applied to 0 of",
     "own_loss": "the targets cannot be seen: take the loss from a loss function of torch.nn",
 }
 """What is said of work that may be the same, and cannot be seen."""
@@ -137,7 +137,7 @@ def test_a_transform_in_the_place_of_something_unseen_is_no_accusation() -> None
     ]
     [says] = greyed.differences(replace(original, ranks=[own]))
     assert isinstance(says, Unseen)
-    assert "pictures, in the original none; whether it does what another transform does there" in says
+    assert "pictures, in the original none; whether it replaces another transform cannot be seen" in says
 
 
 def test_one_epoch_of_the_original_is_enough_where_its_items_are_known() -> None:

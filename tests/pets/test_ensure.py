@@ -54,7 +54,7 @@ def test_an_incomplete_set_is_an_error_and_not_a_reason_for_the_stand_in(data: P
     for dataset in ("auto", "oxford-pets"):
         with pytest.raises(DataError, match="740 missing"):
             ensure.ensure_pets(tmp_path, dataset)
-    photos_folder(tmp_path).images.write_text("a file in the place of a folder")
+    photos_folder(tmp_path).images.write_text("a file in place of a folder")
     with pytest.raises(DataError, match="740 missing"):
         ensure.ensure_pets(tmp_path, "auto")
 

@@ -1,4 +1,4 @@
-"""What a run did in the place of what was waited for, in a sentence."""
+"""What a run did in place of what was waited for, in a sentence."""
 
 from pathlib import Path
 

@@ -251,7 +251,7 @@ def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
 
 @pytest.mark.slow
 def test_the_seconds_of_a_script_without_torch(workshop: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workshop.recording.countdown.TORCH_PATIENCE_S", 1.0)
+    monkeypatch.setattr("workshop.recording.time_limit.TORCH_PATIENCE_S", 1.0)
     (folder / "endless.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
     done = workshop("record", "lines", "--seconds", "2", "--", "endless.py")
     assert done.returncode == 0, done.stderr
@@ -317,7 +317,7 @@ def test_odd_sources_and_processes(folder: Path) -> None:
     assert texts[8] == "return who"
     change = line_change.between([profile], [profile])
     assert {row.kind for each in change.functions for row in each.rows} == {"same"}
-    assert change.before_s == pytest.approx(sum(each.seconds for each in profile.functions))
+    assert change.as_dict()["before_s"] == pytest.approx(sum(each.seconds for each in profile.functions))
 
 
 @pytest.mark.slow

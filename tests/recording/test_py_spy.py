@@ -141,7 +141,7 @@ def test_after_some_seconds_all_of_it_ends_with_what_was_seen(
     workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_running: Left
 ) -> None:
     """Though it listens to no signal."""
-    monkeypatch.setattr("workshop.recording.countdown.TORCH_PATIENCE_S", 2.0)
+    monkeypatch.setattr("workshop.recording.time_limit.TORCH_PATIENCE_S", 2.0)
     (tmp_path / "busy.py").write_text(BUSY + DEAF + "work(60)")
     done = workshop("record", "py-spy", "--seconds", "2", "--", sys.executable, str(tmp_path / "busy.py"))
     assert done.returncode == 0, done.stderr

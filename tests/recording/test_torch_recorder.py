@@ -134,8 +134,8 @@ def test_ctrl_c_keeps_what_was_recorded(active: int, kept: list[int] | None, tmp
 def test_the_training_goes_on_or_ends_once_the_traces_are_written(
     stop: list[str], record: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workshop.recording.torch_profiler.LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr("workshop.recording.torch_profiler.SETTLED_S", 0.2)
+    monkeypatch.setattr("workshop.recording.torch_recorder.LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr("workshop.recording.torch_recorder.SETTLED_S", 0.2)
     (tmp_path / "mine.py").write_text(f"{TRAINING}    if step > 2:\n        import time; time.sleep(0.3)\n")
     done = record(*stop, *ONE_STEP, "mine.py", "9")
     assert done.returncode == 0

@@ -10,7 +10,7 @@ import typer
 from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
 from workshop.cli.output import ask, filled, given, print_json, progress_line, say
-from workshop.course import cases
+from workshop.course import given_cases
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
 from workshop.course.state import State
@@ -67,7 +67,7 @@ def check(
         raise typer.BadParameter("goes with no part, answer or recording", param_hint="--all")
     todo = []
     state = state_beside(script)
-    for each in [cases.given(part, state) for part in all_parts()] if every else [named_or_next(part, state)]:
+    for each in [given_cases.given(part, state) for part in all_parts()] if every else [named_or_next(part, state)]:
         own = script or Path(each.script)
         if every and (each.own_script or case_names(each)):
             own = own.with_name(each.script)
@@ -158,7 +158,7 @@ def _print_end(part: Part, following: Part | None, state: State) -> None:
     """Print that a part is finished, or a script of it, what there is to learn from it, and what comes next."""
     if isinstance(part, Case):
         print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
-        print(f"{cases.how_many(cases.solved(part, state))}.", end=" ")
+        print(f"{given_cases.how_many(given_cases.solved(part, state))}.", end=" ")
     else:
         print(f"\n{part.name} is finished.", end=" ")
     print(what_comes_next(following, after=part))

@@ -8,7 +8,7 @@ import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
 from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
-from workshop.course import cases, progress
+from workshop.course import given_cases, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
 from workshop.parts import Part, all_parts
@@ -35,7 +35,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
     for each in parts:
         best = f"best speedup {each.best_ratio:.1f}x" if each.best_ratio else ""
         hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
-        solved = cases.how_many(each.solved) if each.solved else ""
+        solved = given_cases.how_many(each.solved) if each.solved else ""
         rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
     print_rows(rows)
     print(what_comes_next(following))
@@ -93,7 +93,7 @@ def diff(
 @app.command(rich_help_panel=COURSE)
 def solution(
     part: NamedPartArgument,
-    write: Annotated[bool, typer.Option("--write", help="Put it in the place of your script, which is kept.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Put it in place of your script, which is kept.")] = False,
     yes: YesOption = False,
     script: PartScriptOption = None,
 ) -> None:
@@ -101,7 +101,7 @@ def solution(
 
     Example: workshop solution part3 --write
 
-    What it changes is shown against the script that the part begins with. With --write it is put in the place of yours.
+    What it changes is shown against the script that the part begins with. With --write it is put in place of yours.
     """
     state = state_beside(script)
     found = progress.named_or_next(part, state)
@@ -111,7 +111,7 @@ def solution(
         return
     print_diff(progress.difference(found.beginning, source, found))
     print("" if isinstance(found, Case) else f"\nThe whole script is {source}")  # that of a case is a temporary file
-    print(f"To put it in the place of yours, which is kept:\n\n{commands(f'workshop solution {found.name} --write')}")
+    print(f"To put it in place of yours, which is kept:\n\n{commands(f'workshop solution {found.name} --write')}")
 
 
 @app.command(rich_help_panel=COURSE)
@@ -134,7 +134,7 @@ def start(
     found = progress.named_or_next(part, state)
     if seed is not None and not case_names(found):
         raise typer.BadParameter(f"{found.name} has the same script for everybody", param_hint="--seed")
-    given = cases.give(found, state, seed) if case_names(found) else found
+    given = given_cases.give(found, state, seed) if case_names(found) else found
     if given is None:
         print(f"You have solved all the scripts of {found.name}. Now measure a script of your own:")
         print(f"\n{commands('workshop measure SCRIPT')}")
@@ -157,7 +157,7 @@ def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
     Example: workshop reset part9
     """
     found = progress.named_or_next(part or all_parts()[0].name, state_beside(script))
-    cases.require_script(found)
+    given_cases.require_script(found)
     _replace(script or Path(found.script), found.untouched, "the original again")
 
 
@@ -176,6 +176,6 @@ def what_comes_next(part: Part | None, after: Part | None = None) -> str:
 
 
 def _replace(script: Path, source: Path, is_now: str) -> None:
-    """Put another script in the place of the participant's, and say what it is now."""
+    """Put another script in place of the participant's, and say what it is now."""
     backup = replace_script(script, source)
     print(f"{script} is {is_now}." + (f" Yours is kept as {backup}." if backup else ""))

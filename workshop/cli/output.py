@@ -195,7 +195,7 @@ def print_lesson(markdown: str) -> None:
 
 
 def _with_commands(markdown: str) -> str:
-    """Return a lesson with commands in the place of its links, which a terminal cannot follow."""
+    """Return a lesson with commands in place of its links, which a terminal cannot follow."""
 
     def command(link: re.Match[str]) -> str:
         text, path = link[1], link[2]

@@ -148,7 +148,7 @@ def _print(
 
 
 def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: bool, html: Path | None) -> None:
-    from workshop.cli import trace_difference
+    from workshop.cli import trace_difference_text
     from workshop.traces.comparison.difference import compare
 
     if len(paths) != 2:
@@ -163,8 +163,8 @@ def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: boo
     elif as_csv and names:
         print_csv([change.row() for change in found.tables[names[0]]], list(found.step.row()))
     elif as_json:
-        print_json(**trace_difference.fields(before, after, found, names))
+        print_json(**trace_difference_text.fields(before, after, found, names))
     else:
-        print(trace_difference.as_text(found, names, terminal_width()))
+        print(trace_difference_text.as_text(found, names, terminal_width()))
     for note in [*before.notes, *after.notes]:
         say(note)

@@ -22,7 +22,7 @@ NOTHING_OF = {
     "bandwidth": "No copy in the trace tells its number of bytes.",
     **dict.fromkeys(("allocations", "peaks", "held"), NO_MEMORY),
 }
-"""What is said in the place of one table and those that come with it."""
+"""What is said in place of one table and those that come with it."""
 
 MORE_TABLES = "More: --tables NAME prints another table, --tables all prints all of them, and --help lists them."
 
@@ -158,7 +158,7 @@ def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -
 
 
 def nothing(table: str) -> str:
-    """Return what is said in the place of a table without rows."""
+    """Return what is said in place of a table without rows."""
     return NOTHING_OF.get(table, NOTHING)
 
 

@@ -11,7 +11,7 @@ import html
 from dataclasses import dataclass
 from pathlib import Path
 
-from workshop.course import cases
+from workshop.course import given_cases
 from workshop.course.answers.hot_line import newest_profile
 from workshop.course.state import State
 from workshop.errors import WorkshopError
@@ -89,14 +89,14 @@ def speed_ups() -> Picture:
 
 def script(part: str) -> str:
     """Return the name of the script that a part is about: of part 11, of the one that you were given."""
-    return cases.given(find_part(part), State(Path.cwd())).script
+    return given_cases.given(find_part(part), State(Path.cwd())).script
 
 
 def right_answer(part: str) -> str:
     """Return the right answer for the scripts as they are here, for those who only want to be shown around."""
     from workshop.course.selftest import answers  # it brings torch along
 
-    found = cases.given(find_part(part), State(Path.cwd()))
+    found = given_cases.given(find_part(part), State(Path.cwd()))
     return answers(found, Path(found.script))[0]
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from workshop.course import cases
+from workshop.course import given_cases
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
@@ -43,7 +43,7 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
     if verdict.outcome is Outcome.DONE:
         known |= {"done": True, "script": fingerprint(source)}
         if isinstance(part, Case):
-            cases.solve(known, part)
+            given_cases.solve(known, part)
         elif verdict.speed:
             known["best_ratio"] = round(max(verdict.speed.ratio, known.get("best_ratio", 0.0)), 3)
     state.put(known, "parts", part.name)
@@ -52,14 +52,14 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
 def progress(state: State, script: Path) -> list[Progress]:
     """Return the progress in every part, in order; a script of a part's own is looked for beside the script."""
     found = []
-    for part in (cases.given(part, state) for part in all_parts()):
+    for part in (given_cases.given(part, state) for part in all_parts()):
         own = script.with_name(part.script) if part.own_script else script
         now = fingerprint(own.read_bytes()) if own.is_file() else None
         known = state.get("parts", part.name) or {}
         text = known.get("last", "open").replace(Outcome.BROKEN.value, "crashed")
         if known.get("done"):
             text = "done" if known.get("script") == now or not part.change or known.get("solved") else EDITED
-        hints, solved = known.get("hints", 0), cases.solved(part, state)
+        hints, solved = known.get("hints", 0), given_cases.solved(part, state)
         is_open = isinstance(part, Case) and part.case not in solved
         title = f"{part.title}: {part.script} is open" if is_open else part.title
         found.append(Progress(part.name, title, text, known.get("best_ratio"), hints, solved))
@@ -88,7 +88,7 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
             again = "Change something" if part.change else "Look again"
             return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
         return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
-    if known.get("read") and case_names(part) and not isinstance(cases.given(part, state), Case):
+    if known.get("read") and case_names(part) and not isinstance(given_cases.given(part, state), Case):
         return f"{named}: get the script that it is about.", f"workshop start {part.name}"
     if known.get("read"):
         return f"{named}: once you have done what it asks, have it checked.", f"workshop check {part.name}"
@@ -97,7 +97,7 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
 
 def named_or_next(name: str | None, state: State) -> Part:
     """Return the part of that name, as the participant has it; without a name the next one, or the last of all."""
-    return cases.given(find_part(name) if name else next_part(state) or all_parts()[-1], state)
+    return given_cases.given(find_part(name) if name else next_part(state) or all_parts()[-1], state)
 
 
 def next_hint(state: State, part: Part) -> tuple[int, str]:
@@ -113,7 +113,7 @@ def solution(state: State, part: Part, yes: bool) -> Path:
     Raises:
         WorkshopError: the part was not tried, or it asks a question and has no script to show.
     """
-    cases.require_script(part)
+    given_cases.require_script(part)
     if not part.change:
         raise WorkshopError(f"{part.name} asks a question, there is no script to show; try workshop hint {part.name}")
     if not (yes or state.get("parts", part.name, "tried")):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from workshop.course.cases import require_script
+from workshop.course.given_cases import require_script
 from workshop.errors import WorkshopError
 from workshop.experiment import STAMP
 from workshop.parts import Part
@@ -37,7 +37,7 @@ def is_same_code(one: Path, other: Path) -> bool:
 
 
 def replace_script(script: Path, source: Path) -> Path | None:
-    """Put a copy of a script in the place of another one, which is kept beside it, with the date in its name.
+    """Put a copy of a script in place of another one, which is kept beside it, with the date in its name.
 
     Returns:
         The path under which it was kept; None if there was none or it was the same.

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from workshop.judge.epochs import epochs, forwards_in
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
+from workshop.judge.ledger_epochs import epochs, forwards_in
 from workshop.judge.signatures import SAME_PICTURE, distance, unit, values_of
 from workshop.probe.messages import Proceed
 from workshop.traces.intervals import overlap, union_of

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from workshop.judge import sentences
-from workshop.judge.epochs import epochs, largest_share_repeated, targets_in
 from workshop.judge.ledger import Ledger
+from workshop.judge.ledger_epochs import epochs, largest_share_repeated, targets_in
 from workshop.judge.signatures import Array, distance, values_of
 from workshop.judge.verdict import Unseen
 from workshop.probe.events import PhotoRead, SimpleTransform, is_random
@@ -120,7 +120,7 @@ def _check_settings(usual: SimpleTransform, candidate: Ledger) -> Iterator[str]:
 def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that from the first random transform on no other transforms change the pictures than in the original.
 
-    A transform in the place of another one, or of something that cannot be seen, may do the same.
+    A transform in place of another one, or of something that cannot be seen, may do the same.
     """
     ours, theirs = ([each.changed_by for each in ledger.known_pictures] for ledger in (original, candidate))
     usual, known = set().union(*ours), {each.name for picture in original.known_pictures for each in picture.simple}

@@ -1,4 +1,4 @@
-"""Every sentence that the judge says of a script, except those in the checks of single parts, with values in braces."""
+"""What the judge says of a script's work and speed, with values in braces; parts' checks have some of their own."""
 
 # Of the race. A ratio is the time of the original divided by that of the script.
 SPEEDUP = "Speedup {ratio:.2f}x over {original}{where}, {work}"
@@ -9,12 +9,12 @@ ASKED = "{says}; asked: {target:g}x"
 SOLUTION = "the solution reaches {ratio:.1f}x here"
 NOISY = "too noisy: the speedups of the pairs of epochs were {low:.2f}x to {high:.2f}x; asked: {target:g}x"
 WEAK_MACHINE = "this machine cannot show it now: {solution}; asked: {target:g}x"
-MAY_BE_REACHED = "the pairs of epochs differ so much that {target:g}x may be reached as well"
+MAY_BE_REACHED = "too noisy: the speedup may be {target:g}x or more"
 NOT_REPEATED = "speedup {first:.2f}x in one run of both, and {second:.2f}x in another"
-MAY_BE_NO_GAIN = "the speedups of the pairs of epochs were {low:.2f}x to {high:.2f}x: there may be no gain at all"
+MAY_BE_NO_GAIN = "the pairs of epochs had speedups of {low:.2f}x to {high:.2f}x, so there may be no gain"
 NO_LEAD = "after {pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
-TIME_IS_OVER = ", and the time is over"
-NOT_COMPARED = "not compared: the {what}; the original's own do not come out the same when they are computed over again"
+TIME_IS_OVER = " when the time ran out"
+NOT_COMPARED = "not compared: the {what}, because recomputing the original's own gives other results"
 
 # What to do next, where the script is faster or may become so.
 WAITS = "the loop still waits for data for {share:.0%} of an epoch"
@@ -29,9 +29,9 @@ STARTING = "starting {candidate} and {original}"
 WATCHING = "watching what {candidate} does, for two epochs"
 STARTING_AGAIN = "starting both again, to see whether it holds"
 RESTARTING = "starting your script again, on the cache that it left"
-RUNNING_ORIGINAL_AGAIN = "running {original} once more, to see whether it does so, too"
+RUNNING_ORIGINAL_AGAIN = "running {original} again, to see whether it does the same"
 RACING = "racing, epoch by epoch; asked: speedup {target:g}x{where}"
-PAIR = "pair {pairs} of at most {most}: speedup {ratio:.2f}x so far; {left_s:.0f} s left at least"
+PAIR = "pair {pairs} of at most {most}: speedup {ratio:.2f}x so far; at least {left_s:.0f} s left"
 MEASURING_SOLUTION = "measuring the solution on this machine{once}"
 MEASURING_PAIR = "measuring the solution on this machine: pair {pair} of 3"
 
@@ -42,13 +42,13 @@ DOES_NOT_TRAIN = "the script does not train: {error}"
 CRASHED = "{script} crashed: {error}"
 STOPPED = "{script} was stopped: {error}"
 UNSEEN_WORK = "the judge cannot see whether it is the same work: {complaint}"
-ORIGINAL_TOO = "{complaint}; but {original}, run once more, does so, too"
+ORIGINAL_TOO = "{complaint}; but so did {original} when run again"
 NO_TRAINING = "no training was seen: no model with parameters was called and stepped by an optimizer"
 NO_LOSS = "no loss function of torch.nn was seen"
-FILE_LEFT = "what it writes stays behind: {file}{more}; what is kept belongs under the config's cache_dir"
+FILE_LEFT = "it leaves files behind: {file}{more}; keep files under the config's cache_dir"
 
 # Of epochs, batches, items and their order.
-CLOCKS = "the script replaces {names}; the judge goes by its own clock, so put it back"
+CLOCKS = "the script replaces {names}: leave the clocks alone; the judge uses its own"
 FEWER_STEPS = "an epoch has {fewest} steps, the original's {steps}"
 STEPS_PER_BATCH = (
     "the optimizer steps {steps} times for {batches} batches, in the original {usual} times for {usual_batches}"
@@ -63,12 +63,12 @@ LAST_DROPPED = "an epoch trains on {total} of {items} items: the last batch is d
 SKIPPED = "an epoch trains on {total} of {items} items: batches are skipped"
 OTHER_TOTAL = "an epoch trains on {total} items, the original on {items}"
 OTHER_ITEMS = (
-    "of an epoch's {items} items {missing} do not come, and {surplus} come again or with another target: each must "
-    "come once, with its own target"
+    "of the {items} items of an epoch, {missing} are missing, and {surplus} are repeated or have a wrong target: each "
+    "must come once, with its own target"
 )
-SAME_ORDER = "the items come in the order of an epoch before: shuffle=True, or a sampler's set_epoch(), is missing"
-SAME_BATCHES = "{share:.0%} of the items that share a batch shared one in an epoch before: shuffle items, not batches"
-SAME_SEQUENCE = "{share:.0%} of the items that follow each other did so in an epoch before: shuffle all of them anew"
+SAME_ORDER = "the items come in the order of an earlier epoch: use shuffle=True, or call the sampler's set_epoch()"
+SAME_BATCHES = "{share:.0%} of the items that share a batch shared one in an earlier epoch: shuffle items, not batches"
+SAME_SEQUENCE = "{share:.0%} of the items that follow each other did so in an earlier epoch: shuffle all of them anew"
 SIMILAR_ORDER = (
     "the items come in much the same order in each epoch: the correlation of their positions is {correlation:.2f}, and "
     "by chance it is 0: shuffle all of them, not a part at a time"
@@ -84,18 +84,18 @@ QUICK_READS = (
     "thread that reads"
 )
 UNREAD = (
-    "only {read} of {items} photos were ever read from the slow storage: what the others come from was made before "
-    "this run, or lies outside of the config's cache_dir"
+    "only {read} of {items} photos were ever read from the slow storage: the others come from data made before this "
+    "run, or kept outside the config's cache_dir"
 )
 DECODED_SIZE = "the pictures that enter {transform} are {now} pixels, the original's {usual}"
 DECODED = (
     "{wrong} of {pictures} pictures that enter {transform} are not what the original makes of the photos: their median "
     "distance is {distance:.2f}, with honest decoders below 0.01"
 )
-LEFT_OUT = "{transform} was at work on {seen} of {pictures} pictures, in the original on all"
+LEFT_OUT = "{transform} was applied to {seen} of {pictures} pictures, in the original to all"
 UNSEEN_TRANSFORM = (
-    "{transform} was seen at work on {seen} of {pictures} pictures, and what makes the others cannot be seen: use the "
-    "transforms of torchvision, and call them as objects"
+    "{transform} was seen to be applied to {seen} of {pictures} pictures, and what makes the others cannot be seen: use "
+    "the transforms of torchvision, and call them as objects"
 )
 UNSEEN_CHANGE = (
     "something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the transforms of "
@@ -103,7 +103,7 @@ UNSEEN_CHANGE = (
 )
 TRANSFORM_SETTING = "{transform} has {name}={now}, in the original {usual}"
 ADDED = "{transform} changes {changed} of {pictures} pictures, in the original none"
-REPLACED = f"{ADDED}; whether it does what another transform does there"
+REPLACED = f"{ADDED}; whether it replaces another transform cannot be seen"
 SHARED_DRAW = "{pictures} pictures share one draw of a random transform; the original draws for each"
 OTHER_TRANSFORM = (
     "{transform} does not do what torchvision's {transform} does: applied again with the same draw, {differing} of "
@@ -112,12 +112,12 @@ OTHER_TRANSFORM = (
 NOT_APPLIED = "{failed} of {pictures} random transforms could not be applied again: {error}"
 BLANK = "{now} of {pictures} pictures that enter the model show nothing, in the original {usual} of {usual_pictures}"
 USED_STATES = (
-    "{repeated} of {draws} random transforms begin where a random generator had been before: each picture needs a draw "
+    "{repeated} of {draws} random transforms start from a random state that was used before: each picture needs a draw "
     "of its own, in each worker"
 )
 SCALE = (
-    "what enters the model is {slope:.2f} x {offset:+.2f} for a value x of channel {channel}, in the original "
-    "{usual_slope:.2f} x {usual_offset:+.2f}: is the normalisation another one?"
+    "channel {channel} enters the model as {slope:.2f} * value {offset:+.2f}, in the original as {usual_slope:.2f} * "
+    "value {usual_offset:+.2f}: is the normalisation another one?"
 )
 SPREAD = (
     "the values that enter the model have mean {mean:.2f} and deviation {deviation:.2f}, in the original "
@@ -125,7 +125,7 @@ SPREAD = (
 )
 TARGETS = "{count} pictures came with the target of another one, such as {photo}"
 FROZEN = (
-    "{share:.0%} of the pictures look exactly as in an epoch before: the augmentation is frozen; keep what is "
+    "{share:.0%} of the pictures look exactly as in an earlier epoch: the augmentation is frozen; keep what is "
     "deterministic, and augment what comes out"
 )
 KEPT_DRAW = (
@@ -133,8 +133,8 @@ KEPT_DRAW = (
     "augment what comes out"
 )
 STOCK = (
-    "{count} of the pictures in the race had gone through {transform} before it began: what is augmented for later "
-    "epochs is work left out of the race"
+    "{count} of the pictures in the race had gone through {transform} before it began: work that is done in advance is "
+    "left out of the race"
 )
 
 # Of the model, the optimizer and its steps.
@@ -162,8 +162,8 @@ GRADIENT = (
     "is not accounted for"
 )
 STEP = (
-    "in a sampled step, the optimizer did not make of its gradients what the original's would: {error:.0%} of the "
-    "change of a tensor is not accounted for"
+    "in a sampled step, the optimizer turned the gradients into another update than the original's would: {error:.0%} "
+    "of the change of a tensor is not accounted for"
 )
 STATE = (
     "after a sampled step the optimizer's state is not what the original's would be: a tensor is off by {error:.1g} of "
@@ -171,7 +171,7 @@ STATE = (
 )
 BUFFERS = "a sampled step left other values in the model's buffers, such as the running means of batch norm"
 PRECISION = (
-    "the gradients of {where} are off by {times:.0f} times the noise of rounding, and another order of operations "
+    "the gradients of {where} are off by {times:.0f} times the rounding noise, where another order of operations "
     "makes 3: something is computed in lower precision"
 )
 

@@ -3,7 +3,7 @@
     part11/cases/whale_calls/whale_calls.py   the script as it is handed out, with one fault
     part11/cases/whale_calls/case.toml        the fault, its fix, the hints and what is said in the end: see `Case`
 
-Nothing else knows of a case: a new one is a new folder.
+The commands find a new case by its folder.
 """
 
 import runpy

@@ -25,14 +25,14 @@ _monotonic = time.monotonic  # the script may replace it
 
 
 class ActivityListener(Listener):
-    """Keeps a `ProcessActivity` of this process in a file, which is seldom more than a second behind."""
+    """Keeps a `ProcessActivity` of this process in a file, usually at most a second old."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._begin()
 
     def goes_on_in_fork(self) -> bool:
-        """Begin anew: what was seen before was seen in the other process."""
+        """Start over: earlier counts belong to the parent process."""
         self._begin()
         return True
 
@@ -73,7 +73,7 @@ class ActivityListener(Listener):
 
 
 def note(activity: ProcessActivity, folder: str) -> None:
-    """Keep what was seen, in the place of what was seen before."""
+    """Keep what was seen, in place of what was seen before."""
     with suppress(OSError):  # the run may be over for whoever watched it
         path = os.path.join(folder, f"{activity.pid}{SUFFIX}")
         with open(f"{path}.part", "w", encoding="utf-8") as file:
@@ -82,7 +82,7 @@ def note(activity: ProcessActivity, folder: str) -> None:
 
 
 def note_fault(error: Exception, folder: str) -> None:
-    """Keep what has failed before anything was seen."""
+    """Record a failure from before anything was seen."""
     fault = describe_fault(error)
     if folder:
         note(ProcessActivity(os.getpid(), script_name(), fault=fault), folder)

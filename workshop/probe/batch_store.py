@@ -1,4 +1,4 @@
-"""Batches that are kept in memory and handed out again in the place of a DataLoader's."""
+"""Batches that are kept in memory and handed out again in place of a DataLoader's."""
 
 import copy
 from dataclasses import dataclass, field
@@ -55,11 +55,11 @@ class BatchStore:
             self.kept += 1
 
     def replays(self, source: Any) -> bool:
-        """Return whether batches are replayed in the place of a DataLoader's, or of its iterator's."""
+        """Return whether batches are replayed in place of a DataLoader's, or of its iterator's."""
         return self.replaying and bool((kept := self._of(source)) and kept.batches)
 
     def batch(self, source: Any) -> Any:
-        """Return the next of the kept batches in the place of a DataLoader's, or of its iterator's."""
+        """Return the next of the kept batches in place of a DataLoader's, or of its iterator's."""
         kept = self._of(source)
         assert kept
         batch = kept.batches[kept.replayed % len(kept.batches)]

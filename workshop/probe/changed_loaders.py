@@ -53,7 +53,7 @@ class ChangedLoaders:
         return self._workers is not None and torch.is_grad_enabled()
 
     def batch(self, source: Any) -> Any:
-        """Return a batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does."""
+        """Return a batch in place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does."""
         loader = source if isinstance(source, DataLoader) else loader_of(source)
         if loader is None:
             return NO_BATCH

@@ -236,7 +236,7 @@ class TrainingHooks:
         return self.batches.replays(source) or self.loaders.are_tried()
 
     def _in_place_of(self, source: Any) -> Any:
-        """A batch in the place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place."""
+        """A batch in place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place."""
         batch = NO_BATCH
         with self.clock.within(Phase.DATA_WAIT), self._guarded():
             batch = self.batches.batch(source) if self.batches.replays(source) else self.loaders.batch(source)

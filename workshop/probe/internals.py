@@ -74,13 +74,13 @@ def drop_iterator(loader: Any) -> None:
 
 
 def compiled_call(module: Any) -> Callable[..., Any] | None:
-    """Return what `module.compile()` has put in the place of a call; None if it was not called."""
+    """Return what `module.compile()` has put in place of a call; None if it was not called."""
     call: Callable[..., Any] | None = module._compiled_call_impl
     return call
 
 
 def set_compiled_call(module: Any, call: Callable[..., Any]) -> None:
-    """Put something else in the place of a call."""
+    """Put something else in place of a call."""
     module._compiled_call_impl = call
 
 

@@ -15,7 +15,7 @@ _LOADER, _LENGTH, _REPLACED = "_workshop_loader", "_workshop_epoch_length", "_wo
 
 
 class LoaderEpochs:
-    """Knows how many batches an epoch of each DataLoader has, and how many have come in the place of an iterator's."""
+    """Knows how many batches an epoch of each DataLoader has, and how many have come in place of an iterator's."""
 
     def started(self, loader: DataLoader[Any], iterator: Any) -> None:
         """Remember which DataLoader an iterator belongs to."""

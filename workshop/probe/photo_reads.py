@@ -67,7 +67,7 @@ def audit_read_file(image: Any) -> None:
 
 
 def replaced_clocks() -> list[str]:
-    """Return the names in `time` that the script has put something else in the place of."""
+    """Return the names in `time` that the script has put something else in place of."""
     names = [name for name, clock in _CLOCKS.items() if getattr(time, name) is not clock]
     return [*names, *([] if getattr(time.sleep, "is_watched", False) else ["sleep"])]
 

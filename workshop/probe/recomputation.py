@@ -178,7 +178,7 @@ def _errors_of_step(record: dict[str, Any], optimizers: Sequence[Optimizer]) -> 
 
 
 def _without_none(gradients: Sequence[torch.Tensor | None], parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Put zeros in the place of gradients that do not exist."""
+    """Put zeros in place of gradients that do not exist."""
     pairs = zip(gradients, parameters, strict=True)
     return [torch.zeros_like(parameter) if gradient is None else gradient for gradient, parameter in pairs]
 

@@ -1,4 +1,4 @@
-"""Puts a wrapper in the place of somebody's function, and takes it away again."""
+"""Puts a wrapper in place of somebody's function, and takes it away again."""
 
 import functools
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def replace_function(owner: Any, name: str, wrapper: Callable[..., Any]) -> Callable[[], None]:
-    """Put a function in the place of another, which it calls; return what puts the other back."""
+    """Put a function in place of another, which it calls; return what puts the other back."""
     original = getattr(owner, name)
     functools.update_wrapper(wrapper, original)
 

@@ -75,7 +75,7 @@ class StepCounter:
         return self._repeated(StepUnit.BATCH, 2 * PATIENCE_S)
 
     def _repeated(self, unit: StepUnit, patience_s: float) -> int:
-        """Take a unit once it has come often enough with nothing above it, or at once in the place of a lower one."""
+        """Take a unit once it has come often enough with nothing above it, or at once in place of a lower one."""
         if self.unit is None:
             self._seen[unit] += 1
             waited_s = _monotonic() - self._first_s.setdefault(unit, _monotonic())

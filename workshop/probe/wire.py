@@ -37,7 +37,7 @@ def decode(line: str | bytes) -> Any:
 
 
 def _as_tuples(value: Any) -> Any:
-    """Return a value with tuples in the place of all lists."""
+    """Return a value with tuples in place of all lists."""
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 

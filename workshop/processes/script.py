@@ -225,7 +225,7 @@ class Script:
         return self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s: {self.seen()}")
 
     def on_silence(self, seconds: float) -> None:
-        """Say what was seen in the place of what is waited for.
+        """Say what was seen in place of what is waited for.
 
         Raises:
             UnseenError: the probe has failed in all processes that do something.

@@ -17,9 +17,9 @@ from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.processes.script import Say, probe_environment
 from workshop.profiles import line_profile
 from workshop.recording.command import as_command
-from workshop.recording.countdown import Countdown
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import Run
+from workshop.recording.time_limit import TimeLimit
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def record(
     path = output_path(output or "./", f"{name}.lprof")
     with tempfile.TemporaryDirectory(prefix="workshop-lines-", ignore_cleanup_errors=True) as folder:
         counted = CountedRun(folder, tuple(str(each.resolve()) for each in own), tuple(only))
-        countdown = Countdown(seconds, Path(folder), say)
-        environment = {LINES_VARIABLE: wire.encode(counted), **countdown.environment, **probe_environment()}
+        limit = TimeLimit(seconds, Path(folder), say)
+        environment = {LINES_VARIABLE: wire.encode(counted), **limit.environment, **probe_environment()}
         run = Run(as_command(command), folder, environment)
-        run.wait(countdown.is_over)
+        run.wait(limit.is_over)
         found = list(counts.read(Path(folder)))
     if not found:
         if run.stopped:

@@ -19,10 +19,10 @@ from workshop.processes.process_tree import ProcessTree, command_of
 from workshop.processes.script import Say, probe_environment
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
-from workshop.recording.countdown import Countdown
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import Run
 from workshop.recording.slurm import job_script
+from workshop.recording.time_limit import TimeLimit
 
 FOLDER = "py-spy-outputs/"
 """The folder for recordings, where no other is named."""
@@ -91,12 +91,12 @@ def record(
     partial.touch()
     try:
         with tempfile.TemporaryDirectory(prefix="workshop-py-spy-") as folder:
-            countdown = Countdown(seconds, Path(folder), say)
+            limit = TimeLimit(seconds, Path(folder), say)
             begin = time.monotonic()
-            environment = countdown.environment and {**countdown.environment, **probe_environment()}
+            environment = limit.environment and {**limit.environment, **probe_environment()}
             run = _PySpyRun([*flags, "--output", str(partial)], command, Path(folder), environment)
             with run.tree.watched(run.process.pid):
-                run.wait(countdown.is_over)
+                run.wait(limit.is_over)
             ran_s = time.monotonic() - begin
             if not partial.stat().st_size:
                 raise WorkshopError(_why_nothing(run, command))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.profiles import line_profile, recorded_lines
+from workshop.profiles import line_profile, sampled_lines
 from workshop.profiles.line_profile import Function
 from workshop.profiles.stacks import Recording
 from workshop.recording.py_spy import FOLDER
@@ -57,9 +57,9 @@ def judge_recorded(check: AnswerCheck) -> Verdict:
         where = check.recording or f"{FOLDER.rstrip('/')} here; if it is elsewhere, say --recording FOLDER"
         return check.not_yet(f"there is no recording of {script.name} in {where}", record)
     path, recording = found
-    if stale := recorded_lines.why_stale(path, recording, script):
+    if stale := sampled_lines.why_stale(path, recording, script):
         return check.not_yet(f"the recording is stale: {stale}", record)
-    if "--idle" in recorder and not recorded_lines.shows_waiting(recording, script):
+    if "--idle" in recorder and not sampled_lines.shows_waiting(recording, script):
         return check.not_yet(f"hardly anything waits in {path.name}: it was recorded without --idle", record)
     return _judge_recorded_line(check, path, recording, script)
 
@@ -71,7 +71,7 @@ def judge_untouched(check: AnswerCheck) -> Verdict:
     for path, recording in _recordings(check):
         if changed and path.stat().st_mtime > script.stat().st_mtime:
             continue  # it may well be of the script as it is now, with no line moved
-        if not recorded_lines.why_of_another_script(path, recording, untouched):
+        if not sampled_lines.why_of_another_script(path, recording, untouched):
             return _judge_recorded_line(check, path, recording, untouched)
     missing = f"there is no recording of {script.name} as it first came"
     record = f"workshop reset {part.name}\nworkshop record {check.question.recorded} -- python {check.command}"
@@ -81,11 +81,11 @@ def judge_untouched(check: AnswerCheck) -> Verdict:
 def _recordings(check: AnswerCheck) -> Iterator[tuple[Path, Recording]]:
     """Yield the recordings of the script where they were said to be, or else in the usual folders; the newest first."""
     folders = [check.recording] if check.recording else [Path.cwd() / FOLDER, check.script.parent / FOLDER]
-    return recorded_lines.recordings_of(folders, check.script)
+    return sampled_lines.recordings_of(folders, check.script)
 
 
 def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, script: Path) -> Verdict:
-    function = recorded_lines.as_function(recording, script)
+    function = sampled_lines.as_function(recording, script)
     # A sampling profiler may miss a line that ran.
     name = f"the lines of {script.name} that {path.name} has"
     return _judge_line(check, replace(function, name=name), "is not one of")

@@ -44,7 +44,7 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
         finding(
             "tiny-operators",
             f"{repeated:.0f} of {operations:.0f} operators of a step repeat others in a loop, and most of their time "
-            "goes into the calls, not the numbers: compute with larger tensors in the place of the loop.",
+            "goes into the calls, not the numbers: compute with larger tensors in place of the loop.",
             gain=gain_of(1.0, 1.0 - part),
             phase=Phase.FORWARD,
             path=line.path if line else (),

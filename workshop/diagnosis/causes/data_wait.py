@@ -92,10 +92,10 @@ def _other_settings(loading: Loading) -> list[Finding]:
         return []
     best_ms, max_gain = tried[workers].ms_a_step, loading.max_gain(tried[workers])
     cause, words = _why(loading, workers)
-    words = f"{words}, a step took {best_ms:.1f} ms in the place of {step_ms:.1f}"
+    words = f"{words}, a step took {best_ms:.1f} ms instead of {step_ms:.1f}"
     gain = gain_of(step_ms, best_ms)
     if gain > max_gain:
-        words = f"{words}; the loading cannot have made all of this difference"
+        words = f"{words}; loading cannot explain all of this difference"
     saved = 1.0 - 1.0 / min(gain, max_gain)
     return [
         finding(
@@ -144,7 +144,7 @@ def _why(loading: Loading, workers: int) -> tuple[str, str]:
     now, step_ms = loading.workers, loading.steps.ms_a_step
     helps = {number for number, each in loading.measurement.with_workers.items() if step_ms > NEARLY * each.ms_a_step}
     if workers > now:
-        return "few-workers", f"With num_workers={workers} in the place of {now}"
+        return "few-workers", f"With num_workers={workers} instead of {now}"
     if loading.restarts and workers == now:
         restarts = f"Workers are started anew {loading.restarts} times in {loading.steps.count} steps."
         return "worker-restarts", f"{restarts} With one DataLoader that keeps them (persistent_workers=True)"

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from workshop.judge.bench import Bench
-from workshop.judge.epochs import epochs, share_repeated
+from workshop.judge.ledger_epochs import epochs, share_repeated
 from workshop.judge.picture_proof import slow_reads
 from workshop.judge.verdict import Outcome, Verdict
 

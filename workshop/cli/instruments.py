@@ -48,8 +48,8 @@ def measure(
     Example: workshop measure train.py configs/example_config.py
 
     The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
-    writes what it always writes; in the end, it trains on the same few batches again and again: let it save its
-    checkpoints elsewhere, or say --no-headroom. To see ranks side by side, the script may be torchrun, with its
+    writes what it always writes. At the end it trains on the same few batches over and over, so let it save
+    checkpoints elsewhere, or use --no-headroom. To see ranks side by side, the script may be torchrun, with its
     arguments. Options of this command come before the script. Exit codes: 2, there is nothing to measure; 5, the
     script crashed.
     """
@@ -57,13 +57,13 @@ def measure(
     from workshop.cli.result_text import print_verdict
     from workshop.diagnosis.change import changes, read_saved
     from workshop.diagnosis.diagnosis import diagnose
-    from workshop.diagnosis.measuring import measure as measure_script
+    from workshop.diagnosis.stages import measure as measure_script
     from workshop.judge.verdict import Outcome, broken
     from workshop.pages.measurement_page import page
     from workshop.processes.script import ScriptError
 
     for option in {"--save", "--diff", "--html", "--seconds", "--no-headroom"}.intersection(arguments or []):
-        say(f"{option} stands behind {script}, so it goes to the script; options of this command come before it")
+        say(f"{option} comes after {script}, so the script gets it; put options of this command before {script}")
     before = read_saved(against) if against else None
     for path in filter(None, (html, save)):
         write_file(path, "")  # before minutes are spent on what cannot be kept
@@ -153,10 +153,10 @@ def compare(
 @app.command(rich_help_panel=INSTRUMENTS)
 def monitor(
     pid: Annotated[
-        list[int] | None, typer.Option(help="Of a run; by default every training run.", show_default=False)
+        list[int] | None, typer.Option(help="Process to watch; by default every training run.", show_default=False)
     ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between two pictures.", min=0.1)] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one picture and end.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Watch cores, memory, GPUs and every process of a run.

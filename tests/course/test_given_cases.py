@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from workshop.course import cases, progress
+from workshop.course import given_cases, progress
 from workshop.course.checks import check
 from workshop.course.state import State
 from workshop.errors import WorkshopError
@@ -24,38 +24,38 @@ def solve(state: State, case: Case) -> None:
 
 
 def test_a_seed_gives_everybody_the_same_order_and_begins_with_the_script_of_its_number() -> None:
-    orders = [cases.in_order_of(seed, NAMES) for seed in range(1, 2 * len(NAMES) + 1)]
+    orders = [given_cases.in_order_of(seed, NAMES) for seed in range(1, 2 * len(NAMES) + 1)]
     assert [order[0] for order in orders] == NAMES * 2
     assert all(sorted(order) == NAMES for order in orders)
     assert len({tuple(order[1:5]) for order in orders}) == len(orders)
-    assert orders[6] == cases.in_order_of(7, NAMES)
+    assert orders[6] == given_cases.in_order_of(7, NAMES)
 
 
 def test_without_a_seed_neighbours_get_different_scripts(tmp_path: Path) -> None:
-    given = {cases.give(PART, State(tmp_path / str(number))) for number in range(20)}
+    given = {given_cases.give(PART, State(tmp_path / str(number))) for number in range(20)}
     assert len({case.case for case in given if case}) > 5
 
 
 def test_each_script_is_given_once_and_the_next_when_it_is_solved(tmp_path: Path) -> None:
     state = State(tmp_path)
-    assert cases.given(PART, state) == PART
+    assert given_cases.given(PART, state) == PART
     seen = []
-    while case := cases.give(PART, state, seed=None if seen else 5):
-        assert cases.give(PART, state) == cases.given(PART, state) == case, "as long as it is not solved"
+    while case := given_cases.give(PART, state, seed=None if seen else 5):
+        assert given_cases.give(PART, state) == given_cases.given(PART, state) == case, "as long as it is not solved"
         state.put(2, "parts", "part11", "hints")
         solve(state, case)
         seen.append(case.case)
-    assert seen == cases.in_order_of(5, NAMES)
-    assert cases.solved(PART, state).keys() == set(NAMES)
+    assert seen == given_cases.in_order_of(5, NAMES)
+    assert given_cases.solved(PART, state).keys() == set(NAMES)
     assert progress.next_part(state, after=PART) == find_part("part1")
 
 
 def test_another_seed_gives_another_script_and_forgets_hints_and_answers(tmp_path: Path) -> None:
     state = State(tmp_path)
-    first = cases.give(PART, state, seed=1)
+    first = given_cases.give(PART, state, seed=1)
     state.put("41:slow-item", "parts", "part11", "answer")
-    progress.next_hint(state, cases.given(PART, state))
-    second = cases.give(PART, state, seed=2)
+    progress.next_hint(state, given_cases.given(PART, state))
+    second = given_cases.give(PART, state, seed=2)
     assert first
     assert second
     assert [first.case, second.case] == NAMES[:2]
@@ -130,6 +130,6 @@ def test_the_commands(workshop: Run, tmp_path: Path) -> None:
     assert listed["title"] == "A script you have never seen"
     assert (listed["state"], listed["best_ratio"], listed["solved"]) == ("done", None, {"tide_levels": 0.0})
     assert "1 script solved, in 0 minutes" in " ".join(said("list").split())
-    following = cases.in_order_of(number, NAMES)[1]
+    following = given_cases.in_order_of(number, NAMES)[1]
     assert f"{following}.py is here" in said("start", "part11")
     assert f"A script you have never seen: {following}.py is open; 1 script solved" in " ".join(said("list").split())

@@ -15,7 +15,7 @@ STEP_PATIENCE_S = 60.0
 """A run that takes no step within this time, once it has loaded torch, is taken for one in which no step is seen."""
 
 
-class Countdown:
+class TimeLimit:
     """Tells when the seconds of a run are over, None for no end; says from when they count if no step is seen."""
 
     def __init__(self, seconds: float | None, folder: Path, say: Say) -> None:

@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 from made_traces import a_step, event, write
 
-from workshop.cli.trace_difference import as_text
+from workshop.cli.trace_difference_text import as_text
 from workshop.traces import load
 from workshop.traces.comparison.difference import compare
 from workshop.traces.comparison.step_times import TABLES

@@ -9,8 +9,8 @@ import pytest
 
 from workshop.probe.first_step import STEP, TORCH
 from workshop.processes.script import probe_environment
-from workshop.recording import countdown
-from workshop.recording.countdown import Countdown
+from workshop.recording import time_limit
+from workshop.recording.time_limit import TimeLimit
 
 STEPS = """
 import sys
@@ -51,7 +51,7 @@ if __name__ == "__main__":
 )
 def test_the_first_step_is_noted_and_then_no_wrapper_is_left(how: str, seen: bool, gone: bool, tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text(STEPS)
-    environment = {**os.environ, **probe_environment(), **Countdown(1, tmp_path, print).environment}
+    environment = {**os.environ, **probe_environment(), **TimeLimit(1, tmp_path, print).environment}
     done = subprocess.run(
         [sys.executable, "steps.py", tmp_path, how], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
@@ -62,7 +62,7 @@ def test_the_first_step_is_noted_and_then_no_wrapper_is_left(how: str, seen: boo
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which passes as the test says."""
     time = [1000.0]
-    monkeypatch.setattr(countdown.time, "monotonic", lambda: time[0])
+    monkeypatch.setattr(time_limit.time, "monotonic", lambda: time[0])
     return time
 
 
@@ -75,23 +75,23 @@ def test_from_when_on_the_seconds_count(now: list[float], tmp_path: Path) -> Non
             (tmp_path / name).touch()
         return run.is_over()
 
-    run = Countdown(5, tmp_path, said.append)
+    run = TimeLimit(5, tmp_path, said.append)
     assert not over_after(19, torch=False, step=False)
     assert over_after(2, torch=False, step=False), "it has no torch: its time was over long ago"
     assert said == ["\ntorch was not loaded within 20 s; the time counts from the start."]
 
-    run = Countdown(5, tmp_path, said.append)
+    run = TimeLimit(5, tmp_path, said.append)
     assert not over_after(19, torch=True, step=False)
     assert not over_after(59, torch=True, step=False)
     assert not over_after(2, torch=True, step=False)
     assert over_after(5, torch=True, step=False)
     assert said[1:] == ["\nNo training step was seen within 60 s; the 5 s begin now."]
 
-    run = Countdown(5, tmp_path, said.append)
+    run = TimeLimit(5, tmp_path, said.append)
     assert not over_after(19, torch=True, step=True)
     assert not over_after(4, torch=True, step=True)
     assert over_after(1, torch=True, step=True)
     assert len(said) == 2
 
-    run = Countdown(None, tmp_path, said.append)
+    run = TimeLimit(None, tmp_path, said.append)
     assert not over_after(1e6, torch=True, step=True)
