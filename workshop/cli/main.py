@@ -19,9 +19,9 @@ MODULES = {
     "course": ("list", "show", "hint", "diff", "solution", "start", "reset"),
     "check": ("check", "watch", "dev"),
     "setup": ("doctor", "data"),
-    "runs": ("measure", "compare", "monitor"),
+    "instruments": ("measure", "compare", "monitor"),
     "lines_command": ("lines",),
-    "recordings": ("py-spy-report", "flamegraph"),
+    "py_spy_commands": ("py-spy-report", "flamegraph"),
     "trace_command": ("trace",),
     "record": ("torchrun", "record"),
 }

@@ -94,8 +94,8 @@ DECODED = (
 )
 LEFT_OUT = "{transform} was applied to {seen} of {pictures} pictures, in the original to all"
 UNSEEN_TRANSFORM = (
-    "{transform} was seen to be applied to {seen} of {pictures} pictures, and what makes the others cannot be seen: use "
-    "the transforms of torchvision, and call them as objects"
+    "{transform} was seen to be applied to {seen} of {pictures} pictures, and what makes the others cannot be seen: "
+    "use the transforms of torchvision, and call them as objects"
 )
 UNSEEN_CHANGE = (
     "something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the transforms of "
