@@ -157,9 +157,9 @@ def step(x, y):
 def odd(measured: Callable[..., Found], tmp_path: Path) -> Callable[..., Found]:
     """What is found of a loop that is written in some way."""
 
-    def measure(loop: str, samples_in_a_step: int | None = 6) -> Found:
+    def measure(loop: str, samples_in_a_step: int | None = 6, seconds: float = 0.5) -> Found:
         (tmp_path / "mine.py").write_text(COMMON + loop)
-        return measured(0.5, samples_in_a_step, "mine.py")
+        return measured(seconds, samples_in_a_step, "mine.py")
 
     return measure
 
@@ -322,7 +322,8 @@ def test_ctrl_c_shows_what_is_known(tmp_path: Path) -> None:
 def test_what_a_loop_does_besides(loop: str, cause: str, text: str, odd: Callable[..., Found], tmp_path: Path) -> None:
     found = odd(
         "seen = []\nx, y = torch.ones(6, 8), torch.zeros(6, dtype=torch.long)\n"
-        f"for number in range(100_000):\n    step(x, y)\n    if True:\n        {loop}\n"
+        f"for number in range(100_000):\n    step(x, y)\n    if True:\n        {loop}\n",
+        seconds=3,  # so many steps that a busy moment does not hide that they grow
     )
     first = found["findings"][0]
     assert first["cause"] == cause

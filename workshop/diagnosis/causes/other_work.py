@@ -228,10 +228,8 @@ def _growing(timeline: Timeline) -> list[Finding]:
         return []
     quarters = [float(np.median(each)) for each in np.array_split(durations, 4)]
     shortest = [float(each.min()) for each in np.array_split(durations, 4)]  # what a busy machine does not make longer
-    if (
-        min(quarters[3] / max(quarters[0], 1e-9), shortest[3] / max(shortest[0], 1e-9)) < GROWS
-        or sorted(quarters) != quarters
-    ):
+    ratio = min(each[3] / max(each[0], 1e-9) for each in (quarters, shortest))
+    if ratio < GROWS or sorted(shortest) != shortest:
         return []
     half = len(durations) / 2
     more = [(each, each.weight_s / work[each.step] * (1 if each.step >= half else -1)) for each in timeline.samples]
