@@ -99,7 +99,7 @@ def first_command(place: Place) -> Found:
     options = ["--data", place.data, "--device", place.device]
     folder = place.new_folder()
     place.run("-m", "kernprof", "-lv", script, config, *options, folder=folder)
-    main = line_profile.find(folder / "train.py.lprof", script, "main")
+    main = line_profile.read(folder / "train.py.lprof").find(script, "main")
     assert main
     assert main.hottest
     share = main.share(main.hottest.number)
