@@ -26,6 +26,7 @@ from line_profiler import LineProfiler
 from workshop.line_counts.counts import SUFFIX, ProcessCounts
 from workshop.line_counts.import_hook import ImportHook
 from workshop.probe.after_import import after_import
+from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP
 from workshop.probe.settings import CountedRun
 
 WRITE_EVERY_S = 1.0
@@ -66,7 +67,7 @@ class LineCounter:
         self._write_before_exit()
         # This counter has a thread of its own, of which Python 3.12 would warn wherever the script forks.
         warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)
-        after_import("torch.utils.data._utils.signal_handling", self._write_when_terminated)
+        after_import(SIGNAL_MODULE, self._write_when_terminated)
 
     def count(self, code: CodeType, path: str, source: bytes) -> CodeType:
         """Have the lines of a file be counted, and return the code that is to run."""
@@ -153,13 +154,13 @@ class LineCounter:
 
     def _write_when_terminated(self, signal_handling: Any) -> None:
         """Write also in DataLoader workers that are terminated in the end, as those that persist are."""
-        set_handlers = signal_handling._set_worker_signal_handlers
+        set_handlers = getattr(signal_handling, SET_SIGNALS)
 
         def set_handlers_and_ours() -> None:
             set_handlers()
             signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # as torch does, but with what was counted
 
-        signal_handling._set_worker_signal_handlers = set_handlers_and_ours
+        setattr(signal_handling, SET_SIGNALS, set_handlers_and_ours)
 
     def _write_before_exit(self) -> None:
         """Write also where a process ends by `os._exit`, as forked ones do."""
@@ -191,7 +192,7 @@ def _name() -> str:
     process: Any = multiprocessing.current_process()
     name = "" if process.name == "MainProcess" else process.name
     target: Any = getattr(process, "_target", None)
-    if getattr(target, "__name__", "") == "_worker_loop":  # torch's own note of it is gone in the end
+    if getattr(target, "__name__", "") == WORKER_LOOP:  # torch's own note of it is gone in the end
         name = f"worker {signature(target).bind(*process._args).arguments['worker_id']}"
     rank = f"rank {os.environ['RANK']}" if "RANK" in os.environ else ""
     return f"{rank} {name}".strip() or "main"

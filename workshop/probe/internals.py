@@ -1,4 +1,4 @@
-"""What the workshop uses of torch and Python that is private to them, each once; nothing here loads torch by itself."""
+"""What the workshop uses of torch and Python that is private to them; nothing here loads torch by itself."""
 
 import inspect
 import sys
@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 WORKER_MODULE, WORKER_LOOP = "torch.utils.data._utils.worker", "_worker_loop"
 """The module and the name of the function that a DataLoader's worker runs."""
+
+SIGNAL_MODULE, SET_SIGNALS = "torch.utils.data._utils.signal_handling", "_set_worker_signal_handlers"
+"""The module and the name of the function by which a worker sets what its signals do."""
 
 FETCH_PATH, LOADER_PATH = "torch/utils/data/_utils/fetch.py", "torch/utils/data/dataloader.py"
 """Where torch loads a batch, and where it starts and ends workers."""
@@ -34,6 +37,7 @@ INTERNALS = (
     Internal(_LOADER, "DataLoader._iterator", "copies of a DataLoader share its workers"),
     Internal(_LOADER, "_MultiProcessingDataLoaderIter._shutdown_workers", "the time to end workers is not told"),
     Internal(WORKER_MODULE, WORKER_LOOP, "workers are not sampled"),
+    Internal(SIGNAL_MODULE, SET_SIGNALS, "lines of workers that persist are lost in the end"),
     Internal("torch.utils.data._utils.fetch", "_MapDatasetFetcher", "what workers load is not told from their waits"),
     Internal("torch.nn", "Module._compiled_call_impl", "modules that are compiled in place are not seen"),
     Internal("torch.nn", "Module._forward_hooks", "copies of a model keep the hooks; TorchScript compiles them"),

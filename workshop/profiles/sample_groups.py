@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from workshop.errors import WorkshopError
+from workshop.probe.internals import WORKER_LOOP
 from workshop.profiles.code_origin import CodeOrigins
 from workshop.profiles.stacks import Recording, Stack
 
@@ -58,7 +59,7 @@ def workers(recording: Recording) -> set[ProcessId]:
     return {
         process_id(stack)
         for stack in recording.stacks
-        if any(frame.name == "_worker_loop" and "_utils" in frame.path for frame in stack.frames)
+        if any(frame.name == WORKER_LOOP and "_utils" in frame.path for frame in stack.frames)
     }
 
 
