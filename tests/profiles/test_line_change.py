@@ -168,3 +168,39 @@ def test_a_script_with_another_name_is_compared_too(tmp_path: Path) -> None:
         recorded=replace(new.recorded, sources={str(other): AFTER}),
     )
     assert {each.title for each in line_change.between([old], [renamed]).functions} == {"load", "main -> main, step"}
+
+
+UNUSED = BEFORE.replace("image = load(item)", "image = load(item) if item < 0 else 1")
+
+
+def test_what_did_not_run_is_not_deleted(tmp_path: Path) -> None:
+    idle = profile(tmp_path, UNUSED, {"main": OLD["main"]})
+    gone = profile(tmp_path, BEFORE[BEFORE.index("def main") :].replace("load(item)", "1"), {"main": {2: 0, 3: 1}})
+    old = profile(tmp_path, BEFORE, OLD)
+
+    def load(before: LineProfile, after: LineProfile) -> tuple[str, set[str]]:
+        changes = line_change.between([before], [after]).functions
+        return next((each.title, {row.kind for row in each.rows}) for each in changes if "load" in each.title)
+
+    assert load(old, idle) == ("load, not run after", {"not run"})
+    assert load(idle, old) == ("load, not run before", {"not run"})
+    assert load(old, gone) == ("load, deleted", {"deleted"})
+    assert load(gone, old) == ("load, added", {"added"})
+    assert idle.recorded
+    main_only = replace(idle, recorded=replace(idle.recorded, only=("main",)))
+    assert load(old, main_only) == ("load, not profiled after", {"not profiled"})
+    idle.functions[0].file.write_text(UNUSED)
+    assert load(old, replace(idle, recorded=None)) == ("load, not profiled after", {"not profiled"}), "by kernprof"
+
+
+def test_a_busier_machine_is_told_from_a_slower_line(tmp_path: Path) -> None:
+    times: Times = {"load": OLD["load"], "main": {8: 10, 9: 12, 10: 102, 11: 40, 12: 20, 13: 15}}
+    busy = {name: {line: ms * 2.1 for line, ms in lines.items()} for name, lines in times.items()}
+    busy["main"][12] = 20 * 5  # and one line became slower by itself
+    change = line_change.between([profile(tmp_path, BEFORE, times)], [profile(tmp_path, BEFORE, busy)])
+    assert change.slowdown == pytest.approx(2.1)
+    apart = [row.after.first for each in change.functions for row in each.rows if row.after and not row.as_untouched]
+    assert apart == [12]
+    quiet = line_change.between([profile(tmp_path, BEFORE, times)], [profile(tmp_path, BEFORE, times)])
+    assert quiet.slowdown == 1
+    assert not any(row.as_untouched for each in quiet.functions for row in each.rows)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from workshop.cli.output import console
-from workshop.profiles.line_change import FunctionChange, LineChange, RowChange
+from workshop.cli.output import console, filled
+from workshop.profiles.line_change import NOT_PROFILED, NOT_RUN, FunctionChange, LineChange, RowChange
 from workshop.profiles.line_profile import LineProfile
 from workshop.profiles.line_tables import TOGETHER, LineTable
 
@@ -17,6 +17,9 @@ MIN_SHARE = 0.01
 
 HOT, WARM = 0.5, 0.1
 """The shares of the run's time, which is that of the hottest function, from which on a line is hot, or warm."""
+
+AS_UNTOUCHED = "like untouched lines"
+"""The note on a row that changed as all lines did that nobody touched."""
 
 
 def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], everything: bool) -> None:
@@ -104,6 +107,8 @@ def print_change(change: LineChange, everything: bool) -> None:
             hidden += 1
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
+    if change.slowdown != 1:
+        out.print(f"\n{filled(slowdown_text(change.slowdown))}")
     if min(change.runs) == 1:
         out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
@@ -130,7 +135,7 @@ def _changed_rows(change: FunctionChange, largest: float, everything: bool) -> l
     lines: list[Line] = [("dim", ["before", "after", "time", "after", "change", ""])]
     for row in change.rows:
         if everything or abs(row.seconds) >= MIN_SHARE * largest:
-            style = "dim" if row.is_noise else "green" if row.seconds < 0 else "red"
+            style = "dim" if row.is_noise or row.as_untouched else "green" if row.seconds < 0 else "red"
             numbers = [str(side.first) if side else "" for side in (row.before, row.after)]
             times = [seconds(row.before_s) if row.before else "", seconds(row.after_s) if row.after else ""]
             lines.append((style, [*numbers, *times, _signed(row.seconds), _says(row)]))
@@ -140,5 +145,15 @@ def _changed_rows(change: FunctionChange, largest: float, everything: bool) -> l
 def _says(row: RowChange) -> str:
     shown = row.after or row.before
     assert shown
-    notes = [row.kind] * (row.kind != "same") + ["noise"] * row.is_noise
+    when = " before" * (row.before is None and row.kind in (NOT_RUN, NOT_PROFILED))
+    notes = [f"{row.kind}{when}"] * (row.kind != "same") + ["noise"] * row.is_noise + [AS_UNTOUCHED] * row.as_untouched
     return f"({', '.join(notes)}) {shown.text}" if notes else shown.text
+
+
+def slowdown_text(slowdown: float) -> str:
+    """Say what the untouched lines tell of the machine."""
+    ratio, slower, busier = (slowdown, "slower", "busier") if slowdown > 1 else (1 / slowdown, "faster", "less busy")
+    return (
+        f"The lines you did not touch are {ratio:.1f}x {slower}: the machine was {busier} in the later run, or a hit "
+        f"had more or less to do. Rows that changed by as much, and no more, are marked: {AS_UNTOUCHED}."
+    )

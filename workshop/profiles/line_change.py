@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, quantiles
 from typing import Any
 
 from workshop import noise
@@ -15,13 +15,26 @@ from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import source_of
 from workshop.profiles.statements import Row, Source
 
+NOT_RUN, NOT_PROFILED = "not run", "not profiled"
+"""The kinds of a statement that is still there, but has no hits on one side."""
+
+MIN_SLOWDOWN = 1.2
+"""Untouched lines that take less than this many times as long, or as short, took as long."""
+
+MIN_UNTOUCHED = 4
+"""It takes so many untouched lines to tell."""
+
+MIN_TIMED_S = 0.005
+"""A line with less time is not one of them."""
+
 
 @dataclass(frozen=True)
 class RowChange:
     """A statement before and after."""
 
     kind: str
-    """"same", "changed", "moved", "added" or "deleted"."""
+    """"same", "changed", "moved", "added" or "deleted"; "not run" or "not profiled" on the side that is None, where
+    the statement is in the file or the whole file is not in the profile."""
     before: Row | None
     after: Row | None
     before_s: float
@@ -29,6 +42,8 @@ class RowChange:
     """The mean times of the runs; without the time of a function that was split off and is called here."""
     is_noise: bool
     """Whether runs of one script may well differ by as much; False where there is but one run."""
+    as_untouched: bool
+    """Whether the line only got slower or faster as all untouched lines did: see `LineChange.slowdown`."""
 
     @property
     def seconds(self) -> float:
@@ -54,9 +69,14 @@ class FunctionChange:
 
     @property
     def title(self) -> str:
-        """The name; what it was and what it is, if it has another now."""
+        """The name; what it was and what it is, if it has another now, or what became of it."""
         old, new = (", ".join(dict.fromkeys(each.title for each in side)) for side in (self.before, self.after))
-        return old if old == new else f"{old or 'nothing'} -> {new or 'nothing'}"
+        if old and new:
+            return old if old == new else f"{old} -> {new}"
+        kinds = {row.kind for row in self.rows}
+        what = next((kind for kind in (NOT_PROFILED, NOT_RUN) if kind in kinds), self.rows[0].kind)
+        when = (" after" if old else " before") if what in (NOT_PROFILED, NOT_RUN) else ""
+        return f"{old or new}, {what}{when}"
 
     @property
     def before_s(self) -> float:
@@ -84,6 +104,8 @@ class LineChange:
     """The numbers of runs before and after."""
     runs_s: tuple[float, float] | None
     """The mean time of a run before and after; None if it is not known."""
+    slowdown: float
+    """How many times as long the untouched lines took after as before; 1 if they took as long, or do not agree."""
 
     def of(self, name: str) -> "LineChange":
         """Return the change of one function, by a name that it has or had.
@@ -101,6 +123,7 @@ class LineChange:
         return {
             "runs": list(self.runs),
             "runs_s": list(self.runs_s) if self.runs_s else None,
+            "slowdown": self.slowdown,
             "before_s": sum(each.before_s for each in self.functions),
             "after_s": sum(each.after_s for each in self.functions),
             "functions": [
@@ -150,6 +173,7 @@ class _Runs:
     def __init__(self, profiles: Sequence[LineProfile]) -> None:
         files = sorted({each.file for profile in profiles for each in profile.functions if each.lines})
         self.sources: dict[Path, Source] = {file: source_of(profiles[0], file) for file in files}
+        self.profiles = profiles
         for profile in profiles[1:]:
             if changed := [file for file in files if profile.source(file) != profiles[0].source(file)]:
                 one, other = profiles[0].path, profile.path
@@ -165,6 +189,10 @@ class _Runs:
                     timed.seconds[number] += row.seconds
         self.rows = list(rows.values())
 
+    def counted(self, function: Function) -> bool:
+        """Return whether the lines of a function were counted, if it ran."""
+        return all(profile.counted(function.name) for profile in self.profiles)
+
 
 def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> LineChange:
     """Compare two line profiles, or several runs of each of two scripts.
@@ -173,12 +201,13 @@ def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> Line
         WorkshopError: several runs are not of the same script.
     """
     pairs = list(_pairs(_Runs(before), _Runs(after)))
-    functions = [_function_change(group, len(pairs)) for group in _groups(pairs)]
+    slowdown = _slowdown(pairs)
+    functions = [_function_change(group, len(pairs), slowdown) for group in _groups(pairs)]
     functions.sort(key=lambda each: abs(each.seconds), reverse=True)
     runs_s = [_seconds(before), _seconds(after)]
     known = all(map(all, runs_s))
     runs = len(before), len(after)
-    return LineChange(functions, runs, (mean(runs_s[0]), mean(runs_s[1])) if known else None)
+    return LineChange(functions, runs, (mean(runs_s[0]), mean(runs_s[1])) if known else None, slowdown)
 
 
 def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
@@ -200,10 +229,38 @@ def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:
         same = max(candidates, key=one.is_like, default=None)
         if same:
             after[same.function.file, same.statement].remove(same)
-        yield (known.kind, one, same) if known and same else ("deleted", one, None)
-    for left in after.values():
+        if known and same:
+            yield known.kind, one, same
+        elif known or one.function.file not in files:
+            yield NOT_RUN if new.counted(one.function) else NOT_PROFILED, one, None
+        else:
+            yield "deleted", one, None
+    still_there = {(files[file], known.first) for file, of_file in found.items() for known in of_file.values()}
+    for place, left in after.items():
         for other in left:
-            yield "added", None, other
+            if place in still_there or other.function.file not in files.values():
+                yield NOT_RUN if old.counted(other.function) else NOT_PROFILED, None, other
+            else:
+                yield "added", None, other
+
+
+def _slowdown(pairs: Sequence[Pair]) -> float:
+    """Return how many times as long a hit of the untouched lines takes; 1 if they took as long, or do not agree.
+
+    Lines of a module's body and lines that call a profiled function are left out: these have the time of others, too.
+    """
+    names = {timed.function.name.rpartition(".")[2] for pair in pairs for timed in pair[1:] if timed}
+    calls = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\(")
+    ratios = [
+        mean(other.seconds) / other.row.hits * one.row.hits / mean(one.seconds)
+        for kind, one, other in pairs
+        if kind == "same" and one and other and one.function.name != "<module>" and not calls.search(one.row.text)
+        if min(*one.seconds, *other.seconds) >= MIN_TIMED_S and one.row.hits and other.row.hits
+    ]
+    if len(ratios) < MIN_UNTOUCHED:
+        return 1.0
+    quarter, half, three_quarters = quantiles(ratios, n=4)
+    return half if quarter > MIN_SLOWDOWN or three_quarters < 1 / MIN_SLOWDOWN else 1.0
 
 
 def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
@@ -237,7 +294,7 @@ def _groups(pairs: Sequence[Pair]) -> Iterable[list[Pair]]:
     return groups.values()
 
 
-def _function_change(pairs: Sequence[Pair], rows: int) -> FunctionChange:
+def _function_change(pairs: Sequence[Pair], rows: int, slowdown: float) -> FunctionChange:
     """Compare the statements of functions that belong together; `rows` is the number of all statements."""
     before = tuple({one.function.name: one.function for _, one, _ in pairs if one}.values())
     after = tuple({other.function.name: other.function for _, _, other in pairs if other}.values())
@@ -249,9 +306,16 @@ def _function_change(pairs: Sequence[Pair], rows: int) -> FunctionChange:
         old, new = old or [0.0] * len(new), new or [0.0] * len(old)
         row, new_row = one.row if one else None, other.row if other else None
         is_noise = bool(noise.change(old, new).is_noise(rows))
-        changes.append(RowChange(kind, row, new_row, mean(old), mean(new), is_noise))
+        before_s, after_s = mean(old), mean(new)
+        as_often = bool(row and new_row and row.hits == new_row.hits)
+        as_untouched = slowdown != 1 and as_often and _is_close(after_s, before_s * slowdown)
+        changes.append(RowChange(kind, row, new_row, before_s, after_s, is_noise, as_untouched))
     changes.sort(key=lambda change: getattr(change.after or change.before, "first", 0))
     return FunctionChange(before, after, changes)
+
+
+def _is_close(one: float, other: float) -> bool:
+    return max(one, other) <= MIN_SLOWDOWN * min(one, other)
 
 
 def _times(timed: _TimedRow | None, inside: Mapping[_TimedRow, list[float]]) -> list[float]:

@@ -91,6 +91,12 @@ class LineProfile:
                 return function
         return None
 
+    def counted(self, name: str) -> bool:
+        """Return whether the lines of a function of this name were counted, if it ran; of kernprof, if it is known."""
+        if self.recorded:
+            return not self.recorded.only or bool({name, name.rpartition(".")[2]} & set(self.recorded.only))
+        return any(function.name == name for function in self.functions)
+
     def source(self, file: Path) -> str | None:
         """Return the source of a file: as it ran, or else as it is now; None if it is gone."""
         if self.recorded and (kept := self.recorded.sources.get(str(file))) is not None:
@@ -111,6 +117,8 @@ class Recorded:
     """The time from the first process's start to the end of the run."""
     python: tuple[int, ...]
     """The version of Python, such as (3, 11)."""
+    only: tuple[str, ...] = ()
+    """The functions that were counted, if not all."""
 
 
 class _Stats(pickle.Unpickler):

@@ -85,6 +85,7 @@ def record(
         "processes": {name: stats.timings for name, stats in processes.items()},
         "seconds": ran_s,
         "python": tuple(found[0].python),
+        "only": tuple(only),
     }
     line_profile.write(path, together, recorded)
     return RecordedLines(path, len(processes), len(together.timings), ran_s, run.exit_code, run.stopped, warnings)
