@@ -1,6 +1,7 @@
 """Part 11: everybody gets another script, an answer is judged by its line and cause, and the next script follows."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,14 @@ def test_the_commands(workshop: Run, tmp_path: Path) -> None:
     following = given_cases.in_order_of(number, NAMES)[1]
     assert f"{following}.py is here" in said("start", "part11")
     assert f"A script you have never seen: {following}.py is open; 1 script solved" in " ".join(said("list").split())
+
+
+def test_git_ignores_what_a_script_puts_into_the_clone(project: Path) -> None:
+    cases = [find_case(PART, name) for name in NAMES]
+    left = [case.script for case in cases] + [file for case in cases for file in (*case.writes, case.storage) if file]
+    asked = subprocess.run(
+        ["git", "check-ignore", "--no-index", *left, "train.py"], cwd=project, capture_output=True, text=True
+    )
+    if asked.returncode == 128:
+        pytest.skip("this is no checkout of git")
+    assert asked.stdout.split() == left
