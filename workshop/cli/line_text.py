@@ -30,7 +30,7 @@ def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], ev
     for process, found in tables.items():
         if process != TOGETHER:
             out.print(Text(f"\n{process}", "bold"))
-        hottest = found[0].seconds if found else 0.0
+        hottest = max((table.seconds for table in found), default=0.0)
         shown = found if everything else [each for each in found[:MAX_FUNCTIONS] if each.seconds >= MIN_SHARE * hottest]
         hidden += len(found) - len(shown)
         for table in shown:
@@ -57,7 +57,7 @@ def _run(profile: LineProfile) -> str:
 
 def _heading(table: LineTable) -> Text:
     function = table.function
-    place = f"  {function.file.name}:{function.first_line}" if function.name != "<module>" else ", outside of functions"
+    place = f"  {function.file.name}:{function.first_line}" if not table.is_module else ", outside of functions"
     return Text("\n").append(function.title, "bold").append(f"{place}  {seconds(function.seconds)}")
 
 

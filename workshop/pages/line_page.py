@@ -51,13 +51,18 @@ def _functions(found: Sequence[LineTable], number: int) -> str:
         f'<span class="quiet">{_time(table.seconds)}</span></li>'
         for place, table in enumerate(found)
     ]
-    hot = sum(table.seconds >= MIN_HEAT * found[0].seconds for table in found)
+    longest = _longest(found)
+    hot = max(place for place, table in enumerate(found, 1) if table.seconds >= MIN_HEAT * longest)
     functions = f'<ol class="functions">{"".join(entries[:hot])}</ol>'
     if cold := entries[hot:]:
         less = f"{len(cold)} function{'s' * (len(cold) > 1)} with less time"
         functions += f'<details><summary class="quiet">{less}</summary>'
         functions += f'<ol class="functions" start="{hot + 1}">{"".join(cold)}</ol></details>'
     return functions
+
+
+def _longest(found: Sequence[LineTable]) -> float:
+    return max(table.seconds for table in found)
 
 
 def _files(found: Sequence[LineTable], number: int, whole: bool) -> str:
@@ -67,7 +72,7 @@ def _files(found: Sequence[LineTable], number: int, whole: bool) -> str:
     for table in found:
         of_files.setdefault(table.function.file, []).append(table)
     return "".join(
-        f"<h2>{escape(str(file))}</h2>{_listing(tables, found[0].seconds, anchors, whole)}"
+        f"<h2>{escape(str(file))}</h2>{_listing(tables, _longest(found), anchors, whole)}"
         for file, tables in of_files.items()
     )
 
@@ -96,7 +101,7 @@ def _listing(found: Sequence[LineTable], run_s: float, anchors: Mapping[Function
 
 def _lines(table: LineTable) -> range:
     """The lines of a function, from its first to the last one that ran."""
-    first = table.rows[0].first if table.function.name == "<module>" else table.function.first_line
+    first = table.rows[0].first if table.is_module else table.function.first_line
     return range(min(first, table.rows[0].first), max(row.last for row in table.rows) + 1)
 
 

@@ -1,6 +1,5 @@
 """What changed from one line profile to another, line by line; lines are found again though the source was edited."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from workshop import noise
 from workshop.errors import WorkshopError
 from workshop.profiles.line_match import match
 from workshop.profiles.line_profile import Function, LineProfile
-from workshop.profiles.line_tables import source_of
+from workshop.profiles.line_tables import calls_of, source_of
 from workshop.profiles.statements import Row, Source
 
 NOT_RUN, NOT_PROFILED = "not run", "not profiled"
@@ -249,8 +248,7 @@ def _slowdown(pairs: Sequence[Pair]) -> float:
 
     Lines of a module's body and lines that call a profiled function are left out: these have the time of others, too.
     """
-    names = {timed.function.name.rpartition(".")[2] for pair in pairs for timed in pair[1:] if timed}
-    calls = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\(")
+    calls = calls_of(timed.function for pair in pairs for timed in pair[1:] if timed)
     ratios = [
         mean(other.seconds) / other.row.hits * one.row.hits / mean(one.seconds)
         for kind, one, other in pairs
@@ -334,7 +332,7 @@ def _calls_inside(rows: Sequence[_TimedRow], functions: Sequence[Function]) -> d
     for function in functions if len(functions) > 1 else ():
         of_rows = [each.seconds for each in rows if each.function == function]
         together = [sum(of_run) for of_run in zip(*of_rows, strict=True)]
-        call = re.compile(rf"\b{re.escape(function.name.rpartition('.')[2])}\(")
+        call = calls_of([function])
         callers = [each for each in rows if each.function != function and call.search(each.row.text)]
         if len(callers) == 1 and sum(callers[0].seconds) >= sum(together):
             known = found.get(callers[0], [0.0] * len(together))

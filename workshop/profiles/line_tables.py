@@ -1,7 +1,8 @@
 """The tables of a line profile: a function each, with a row for each statement that ran."""
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -33,9 +34,14 @@ class LineTable:
         """The time in all other lines of the function."""
         return self.function.seconds - self.imports_s
 
+    @property
+    def is_module(self) -> bool:
+        """Whether these are the lines of a module outside of all functions."""
+        return self.function.name == "<module>"
+
     def is_import(self, row: Row) -> bool:
         """Return whether a statement is an import in the body of a module."""
-        return self.function.name == "<module>" and row.first in self.source.imports
+        return self.is_module and row.first in self.source.imports
 
 
 def tables(
@@ -43,7 +49,7 @@ def tables(
 ) -> dict[str, list[LineTable]]:
     """Return the tables of all processes together, or of each, by its name; the function with most time comes first.
 
-    The time of imports does not count for that.
+    Of a module's body, neither imports nor calls of functions that have a table count for that.
 
     Args:
         profile: the profile.
@@ -61,14 +67,10 @@ def tables(
         groups |= profile.processes
     source = cache(partial(source_of, profile))
     found = {
-        group: sorted(
-            (
-                LineTable(function, source(function.file).rows(function), source(function.file))
-                for function in functions
-                if function.lines and (name is None or function.is_called(name))
-            ),
-            key=lambda table: table.seconds,
-            reverse=True,
+        group: _hottest_first(
+            LineTable(function, source(function.file).rows(function), source(function.file))
+            for function in functions
+            if function.lines and (name is None or function.is_called(name))
         )
         for group, functions in groups.items()
     }
@@ -76,6 +78,23 @@ def tables(
         known = ", ".join(sorted({each.name for each in profile.functions if each.lines})) or "none"
         raise WorkshopError(f"no function {name} ran in {profile.path}; those that did: {known}")
     return found
+
+
+def _hottest_first(found: Iterable[LineTable]) -> list[LineTable]:
+    tables = list(found)
+    calls = calls_of(table.function for table in tables)
+
+    def seconds(table: LineTable) -> float:
+        called = (row.seconds for row in table.rows if calls.search(row.text)) if table.is_module else ()
+        return table.seconds - sum(called)
+
+    return sorted(tables, key=seconds, reverse=True)
+
+
+def calls_of(functions: Iterable[Function]) -> re.Pattern[str]:
+    """Return what finds a call of one of some functions in a line."""
+    names = {function.name.rpartition(".")[2] for function in functions}
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\(")
 
 
 def source_of(profile: LineProfile, file: Path) -> Source:
