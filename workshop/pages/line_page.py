@@ -46,18 +46,16 @@ def fragment(table: LineTable) -> str:
 
 def _functions(found: Sequence[LineTable], number: int) -> str:
     """List the functions that ran in a process, those with little time folded."""
-    entries = [
-        f'<li><a href="#s{number}-f{place}">{escape(table.function.title)}</a> '
-        f'<span class="quiet">{_time(table.seconds)}</span></li>'
-        for place, table in enumerate(found)
-    ]
-    longest = _longest(found)
-    hot = max(place for place, table in enumerate(found, 1) if table.seconds >= MIN_HEAT * longest)
-    functions = f'<ol class="functions">{"".join(entries[:hot])}</ol>'
-    if cold := entries[hot:]:
+    hot, cold, longest = [], [], _longest(found)
+    for place, table in enumerate(found):
+        entry = f'<li><a href="#s{number}-f{place}">{escape(table.function.title)}</a> '
+        entry += f'<span class="quiet">{_time(table.seconds)}</span></li>'
+        (hot if table.seconds >= MIN_HEAT * longest else cold).append(entry)
+    functions = f'<ol class="functions">{"".join(hot)}</ol>'
+    if cold:
         less = f"{len(cold)} function{'s' * (len(cold) > 1)} with less time"
         functions += f'<details><summary class="quiet">{less}</summary>'
-        functions += f'<ol class="functions" start="{hot + 1}">{"".join(cold)}</ol></details>'
+        functions += f'<ol class="functions" start="{len(hot) + 1}">{"".join(cold)}</ol></details>'
     return functions
 
 
