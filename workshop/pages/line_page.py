@@ -46,7 +46,9 @@ def fragment(table: LineTable) -> str:
 
 def _functions(found: Sequence[LineTable], number: int) -> str:
     """List the functions that ran in a process, those with little time folded."""
-    hot, cold, longest = [], [], _longest(found)
+    hot: list[str] = []
+    cold: list[str] = []
+    longest = _longest(found)
     for place, table in enumerate(found):
         entry = f'<li><a href="#s{number}-f{place}">{escape(table.function.title)}</a> '
         entry += f'<span class="quiet">{_time(table.seconds)}</span></li>'
