@@ -7,6 +7,8 @@ import re
 import shutil
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,12 @@ SCHEMA_VERSION = 1
 NO_WIDTH = 100_000
 """The width of a pipe or a file: what is cut into lines there can no longer be copied, or read by a program."""
 
+CLEAR_LINE = "\r\x1b[K"
+"""Moves the cursor to the beginning of its line, and clears that."""
+
+_terminal = threading.Lock()
+"""Held while something is written to the terminal that a line of progress must not disturb."""
+
 _STYLES = dict.fromkeys(("ok", "complete", "done"), "green")
 _STYLES |= dict.fromkeys(("warn", "absent"), "yellow") | dict.fromkeys(("fail", "incomplete"), "red")
 
@@ -34,20 +42,40 @@ def say(text: str) -> None:
 def progress_line() -> Iterator[Callable[[str], None]]:
     """Yield a function that shows progress in one line of a terminal, which is gone at the end.
 
-    Elsewhere each text is a line of its own.
+    The line counts the seconds since its text was new. Elsewhere each text is a line of its own.
     """
     if not sys.stderr.isatty():
         yield say
         return
-    clear = "\r\x1b[K"
+    text, since = "", 0.0
+    over = threading.Event()
 
-    def show(text: str) -> None:
-        print(f"{clear}{text[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+    def draw() -> None:
+        waited_s = time.monotonic() - since
+        seconds = f" ({waited_s:.0f} s)" if waited_s >= 1 else ""
+        shown = text[: shutil.get_terminal_size().columns - 1 - len(seconds)]
+        print(f"{CLEAR_LINE}{shown}{seconds}", end="", file=sys.stderr, flush=True)
 
+    def show(new: str) -> None:
+        nonlocal text, since
+        with _terminal:
+            text, since = new, time.monotonic()
+            draw()
+
+    def count() -> None:
+        while not over.wait(1.0):
+            if text and _terminal.acquire(blocking=False):
+                draw()
+                _terminal.release()
+
+    counting = threading.Thread(target=count, daemon=True)
+    counting.start()
     try:
         yield show
     finally:
-        print(clear, end="", file=sys.stderr, flush=True)
+        over.set()
+        counting.join()
+        print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
 def commands(*lines: str) -> str:
@@ -61,9 +89,10 @@ def ask(question: str) -> str:
     Raises:
         WorkshopError: there is nobody who could answer.
     """
-    say(filled(question))
     try:
-        return input("> ")
+        with _terminal:
+            say(CLEAR_LINE * sys.stderr.isatty() + filled(question))
+            return input("> ")
     except EOFError:
         raise WorkshopError("no answer; give it with --answer") from None
 

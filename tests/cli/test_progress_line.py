@@ -1,0 +1,37 @@
+"""The line of progress: in a terminal something changes at least every two seconds, however long a wait is."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pexpect
+
+WAITS = """
+import time
+from workshop.cli.output import ask, progress_line
+
+with progress_line() as show:
+    show("a text that is too long for a terminal of forty columns, and is cut")
+    time.sleep(3.5)
+    show("another")
+    ask("what is it?")
+    print("the end")
+"""
+
+
+def test_a_wait_is_counted_and_a_question_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    environment = os.environ | {"COLUMNS": "40"}
+    terminal = pexpect.spawn(sys.executable, [str(tmp_path / "waits.py")], env=environment, encoding="utf-8")
+    terminal.expect(r"\(2 s\)")
+    assert max(map(len, re.split(r"\r\x1b\[K", terminal.before))) < 40
+    terminal.expect("what is it")
+    asked_at = terminal.before
+    assert "(3 s)" in asked_at
+    terminal.expect("> ")
+    assert terminal.expect([r"\x1b\[K", pexpect.TIMEOUT], timeout=2.5) == 1, "nothing is drawn over the question"
+    terminal.sendline("it")
+    terminal.expect("the end")
+    terminal.expect(pexpect.EOF)
+    assert terminal.before.endswith("\r\x1b[K")
