@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.traces.decoding import Args, Decoder, TraceError, TraceEvent
+from workshop.traces.decoding import Args, Decoder, TraceError, TraceEvent, decode_events, decode_exact_events
 from workshop.traces.intervals import Ints, Spans, union
 
 MAX_EXACT_US = 2.0**43
@@ -224,12 +224,12 @@ class _CoarseError(Exception):
 
 
 def _read(path: Path, exact: bool) -> Trace:
-    decoder = Decoder(path, exact)
+    decoder = Decoder(path, decode_exact_events if exact else decode_events)
     builder = _ColumnBuilder(exact)
     for events in decoder:
         builder.add(events)
-    about = decoder.about
-    rank = about.distributedInfo.get("rank") if isinstance(about.distributedInfo, dict) else None
+    info, script = decoder.field("distributedInfo"), decoder.field("script")
+    rank = info.get("rank") if isinstance(info, dict) else None
     damage = []
     if decoder.truncated:
         damage.append(f"{path} ends too early; the first {builder.count} events are there")
@@ -245,7 +245,7 @@ def _read(path: Path, exact: bool) -> Trace:
         list(builder.names),
         [str(cat) for cat in builder.cats],
         rank if type(rank) is int else None,
-        about.script if isinstance(about.script, str) else None,
+        script if isinstance(script, str) else None,
         whole_us=builder.types <= {int},
         untimed=type(None) in builder.types,
         damage=tuple(damage),

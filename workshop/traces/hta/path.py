@@ -211,7 +211,7 @@ def _threads(path: Path, events: set[int]) -> dict[int, tuple[Any, Any]]:
     """Return the process and thread that the file names for some events, which are given by their position."""
     found: dict[int, tuple[Any, Any]] = {}
     count = 0
-    for block in Decoder(path, exact=False):
+    for block in Decoder(path):
         for position in events & set(range(count, count + len(block))):
             found[position] = block[position - count].pid, block[position - count].tid
         count += len(block)
