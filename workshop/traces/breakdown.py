@@ -129,9 +129,7 @@ def comm_comp(trace: Trace) -> Row:
 
 def launches(trace: Trace) -> Launched:
     """Return every kernel, copy and set whose launch is in the trace, be it by CUDA's runtime or driver, or by HIP."""
-    events = trace.gpu
-    calls, found = trace.launches
-    events, calls = events[found >= 0], calls[found[found >= 0]]
+    calls, events = trace.launched
     delay = np.maximum(events.ts - calls.end, 0)
     order = np.argsort(calls.ts, kind="stable")
     columns = (events.name, events.correlation, calls.dur, events.dur, delay)

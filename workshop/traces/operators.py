@@ -15,8 +15,7 @@ def operators(trace: Trace) -> list[Row]:
     """
     is_op, names = trace.of("cpu_op"), len(trace.names)
     count, self_time, total, on_device = np.zeros((4, names), np.int64)
-    calls, found = trace.launches
-    launched, calls = trace.gpu.dur[found >= 0], calls[found[found >= 0]]
+    calls, launched = trace.launched
     for thread in np.unique(trace.thread[is_op]):
         ops = trace.events[is_op & (trace.thread == thread)]
         row, spans = at_the_top(ops)
@@ -27,7 +26,7 @@ def operators(trace: Trace) -> list[Row]:
         mine = np.flatnonzero((calls.pid == ops.pid[0]) & (calls.tid == ops.tid[0]))
         at = np.searchsorted(spans.start, calls.ts[mine], "right") - 1
         inside = (at >= 0) & (calls.ts[mine] < np.append(spans.end, 0)[at])
-        np.add.at(on_device, ops.name[row[at[inside]]], launched[mine[inside]])
+        np.add.at(on_device, ops.name[row[at[inside]]], launched.dur[mine[inside]])
     table = [
         {
             "name": trace.names[name],

@@ -1,9 +1,9 @@
 """Writes a trace anew, with further events and arguments, so that a viewer shows what an analysis found."""
 
 import gzip
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, cast
@@ -35,6 +35,12 @@ def decode_written_events(data: Any) -> list[WrittenEvent]:
     for event, raw in zip(events, _raw_events(data), strict=True):
         event.written = bytes(raw)
     return events
+
+
+def written_events(path: Path, wanted: Collection[int]) -> dict[int, WrittenEvent]:
+    """Read some events of a file again, by their `EventColumns.index`: the columns do not have all of them."""
+    events = chain.from_iterable(Decoder(path, decode_written_events))
+    return {index: event for index, event in enumerate(events) if index in wanted}
 
 
 def rewrite(
@@ -90,15 +96,14 @@ def _write(
 
 def _blocks(decoder: Decoder, marked: Mapping[int, dict[str, Any]], only_marked: bool) -> Iterator[list[bytes]]:
     """Yield how the events are written from now on, block by block."""
-    count = 0
+    index = count()
     for events in decoder:
         written = []
-        for position, event in enumerate(events, count):
-            if position in marked:
-                written.append(_with_args(event.written, marked[position]))
+        for event in events:
+            if (args := marked.get(next(index))) is not None:
+                written.append(_with_args(event.written, args))
             elif not only_marked or event.dur is None or event.cat in ANNOTATIONS:
                 written.append(event.written)
-        count += len(events)
         yield written
 
 

@@ -109,8 +109,7 @@ def step_numbers(trace: Trace) -> Ints:
     if not len(steps):
         return np.zeros(len(events), np.int64)
     began = events.ts.copy()
-    calls, found = trace.launches
-    began[trace.on_gpu] = np.where(found >= 0, np.append(calls.ts, 0)[found], began[trace.on_gpu])
+    began[trace.on_gpu] = trace.launched_at
     step = np.searchsorted(events.ts[steps], began, "right") - 1
     inside = (step >= 0) & (began < events.end[steps][step])
     numbers = np.array([_number(trace, row) for row in steps])

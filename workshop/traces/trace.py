@@ -186,6 +186,18 @@ class Trace:
         there = np.append(calls.correlation, -2)[first] == self.gpu.correlation
         return calls, np.where(there, first, -1)
 
+    @property
+    def launched(self) -> tuple[EventColumns, EventColumns]:
+        """The calls whose launched event is in the trace, and what each launched: rows of the same number."""
+        calls, found = self.launches
+        return calls[found[found >= 0]], self.gpu[found >= 0]
+
+    @cached_property
+    def launched_at(self) -> Ints:
+        """When each row of `gpu` was launched; when it began, if its call is not in the trace."""
+        calls, found = self.launches
+        return np.where(found >= 0, np.append(calls.ts, 0)[found], self.gpu.ts)
+
 
 def once(compute: Callable[[Trace], T]) -> Callable[[Trace], T]:
     """Return a function that computes something once for each trace."""

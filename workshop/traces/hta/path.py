@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.traces.decoding import Decoder, TraceError
+from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame
 from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaGraph
 from workshop.traces.hta.kernel_edges import add_kernel_edges
 from workshop.traces.hta.rounded import COMMUNICATION, hta_events
-from workshop.traces.rewriting import exact_us, rewrite
+from workshop.traces.rewriting import exact_us, rewrite, written_events
 from workshop.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -189,14 +189,15 @@ def overlay(graph: CPGraph, target: Path, only_critical: bool, all_edges: bool) 
 
 def _arrows(graph: CPGraph, edges: list[CPEdge]) -> Iterator[dict[str, Any]]:
     """Yield the start and the end of each arrow."""
-    threads = _threads(graph.trace.path, {event for edge in edges for event in graph.get_events_for_edge(edge)})
+    touched = {event for edge in edges for event in graph.get_events_for_edge(edge)}
+    written = written_events(graph.trace.path, touched)
     for number, edge in enumerate(sorted(edges, key=lambda edge: (edge.begin, edge.end))):
         critical = edge in graph.critical_path_edges_set
         args = {"weight": edge.weight, "critical": critical, "type": edge.type.value}
         common = {"id": number, "name": "critical_path", "cat": "critical_path", "args": args}
         for end, node in zip(({"ph": "s"}, {"ph": "f", "bp": "e"}), (edge.begin, edge.end), strict=True):
-            pid, tid = threads[graph.node_list[node].ev_idx]
-            yield end | common | {"pid": pid, "tid": tid, "ts": exact_us(_time(graph, node))}
+            event = written[graph.node_list[node].ev_idx]
+            yield end | common | {"pid": event.pid, "tid": event.tid, "ts": exact_us(_time(graph, node))}
 
 
 def _time(graph: CPGraph, node: int) -> int:
@@ -205,14 +206,3 @@ def _time(graph: CPGraph, node: int) -> int:
     row = int(np.searchsorted(trace.events.index, graph.node_list[node].ev_idx))
     start, end = int(trace.events.ts[row]), int(trace.events.end[row])
     return start if graph.node_list[node].is_start else max(end - int(trace.on_gpu[row]), start)
-
-
-def _threads(path: Path, events: set[int]) -> dict[int, tuple[Any, Any]]:
-    """Return the process and thread that the file names for some events, which are given by their position."""
-    found: dict[int, tuple[Any, Any]] = {}
-    count = 0
-    for block in Decoder(path):
-        for position in events & set(range(count, count + len(block))):
-            found[position] = block[position - count].pid, block[position - count].tid
-        count += len(block)
-    return found
