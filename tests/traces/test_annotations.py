@@ -9,7 +9,7 @@ from made_traces import event, launched
 
 from workshop.traces import annotations
 from workshop.traces.hta import counters, late_starts, sequences
-from workshop.traces.nesting import innermost, inside, outermost
+from workshop.traces.nesting import around, inside, outermost
 from workshop.traces.steps import step_numbers, without_last_step
 
 ANNOTATED = (
@@ -52,8 +52,9 @@ def test_what_is_inside_what(trace: Any, times: list[tuple[int, int, int]]) -> N
     }
     assert {*zip(one.tolist(), other.tolist(), strict=True)} == expected
     assert len(one) == len(expected)
-    shortest = [min(times[row][1] for row, each in expected if each == inner) for inner in range(len(times))]
-    assert [times[row][1] for row in innermost(events, events)] == shortest
+    lengths = [[times[row][1] for row, each in expected if each == inner] for inner in range(len(times))]
+    found = [[times[row][1] for row in rows] for rows in around(events, events)]
+    assert found == [[min(each) for each in lengths], [max(each) for each in lengths]]
     roots = [each for each in range(len(times)) if all(times[row] == times[each] for row, of in expected if of == each)]
     assert {times[each] for each in roots} == {times[row] for row in outermost(events).index.tolist()}
 
