@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
 from workshop.traces import Trace, read
+from workshop.traces.breakdown import operators
 from workshop.traces.comparison.step_times import NO_OPERATOR, has_steps, step_times
 from workshop.traces.nesting import at_the_top
-from workshop.traces.operators import operators
 from workshop.traces.steps import traced_steps
 
 

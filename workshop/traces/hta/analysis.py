@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.traces import annotations, breakdown, memory, operators, queues, steps
+from workshop.traces import annotations, breakdown, memory, queues, steps
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta import frames, sequences
 from workshop.traces.hta.counters import counter_rows
@@ -333,7 +333,7 @@ class TraceAnalysis:
 
     def get_operators(self) -> "pandas.DataFrame":
         """Return the operators by their self time."""
-        return self._frame(operators.operators)
+        return self._frame(breakdown.operators)
 
     def get_steps(self) -> "pandas.DataFrame":
         """Return the steps and their phases."""

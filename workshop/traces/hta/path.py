@@ -10,7 +10,7 @@ import numpy as np
 
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame
-from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaGraph
+from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaEvent, HtaGraph
 from workshop.traces.hta.kernel_edges import add_kernel_edges
 from workshop.traces.hta.rounded import COMMUNICATION, hta_events
 from workshop.traces.rewriting import exact_us, rewrite, written_events
@@ -111,12 +111,11 @@ class CPGraph(HtaGraph):
 
     def get_event_attribution_for_edge(self, edge: CPEdge) -> int | None:
         """Return the event that the weight of an edge counts for."""
-        return self.attributed.get((edge.begin, edge.end))
+        return edge.event
 
     def get_edges_attributed_to_event(self, ev_idx: int) -> list[CPEdge]:
         """Return the edges whose weight counts for an event."""
-        pairs = [pair for pair, event in self.attributed.items() if event == ev_idx]
-        return [self.after[begin][end] for begin, end in pairs]
+        return [edge for edge in self.all_edges() if edge.event == ev_idx]
 
     def get_critical_path_breakdown(self) -> "pandas.DataFrame | None":
         """Return a row for each edge of the path: its event, how long it is in µs, and what bounds it."""
@@ -124,9 +123,11 @@ class CPGraph(HtaGraph):
         rows = [self._row(edge) for edge in sorted(self.critical_path_edges_set, key=lambda edge: edge.begin)]
         return data_frame(rows, columns) if rows else None
 
+    def _event(self, edge: CPEdge) -> HtaEvent | None:
+        return None if edge.event is None else self.events.get(edge.event)
+
     def _row(self, edge: CPEdge) -> dict[str, Any]:
-        index = self.get_event_attribution_for_edge(edge)
-        event = self.events.get(-1 if index is None else index)
+        index, event = edge.event, self._event(edge)
         row = {"event_idx": index, "duration": edge.weight, "type": edge.type.value, "bound_by": self._bound_by(edge)}
         if event is None:
             return row | {"s_name": "ROOT"} if index is not None else row
@@ -138,7 +139,7 @@ class CPGraph(HtaGraph):
             return "gpu_kernel_kernel_overhead"
         if edge.type == CPEdgeType.KERNEL_LAUNCH_DELAY:
             return "gpu_kernel_launch_overhead"
-        event = self.events.get(self.attributed.get((edge.begin, edge.end), -1))
+        event = self._event(edge)
         if edge.type != CPEdgeType.OPERATOR_KERNEL or event is None:
             return ""
         if event.stream < 0:
