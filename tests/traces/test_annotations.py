@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_traces import event, launched
 
@@ -39,7 +39,6 @@ def test_the_innermost_annotation_of_a_kernel(trace: Any) -> None:
     assert names == ["forward", "loss", "loss", ""]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8), st.integers(0, 1)), min_size=1, max_size=12))
 def test_what_is_inside_what(trace: Any, times: list[tuple[int, int, int]]) -> None:
     events = trace(*(event("cpu_op", "op", ts, dur) | {"tid": tid} for ts, dur, tid in times)).events

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
@@ -26,7 +26,7 @@ def _steps(seed: int, work: float = 100, wait: float = 0) -> list[Any]:
     return events
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), ranks=st.integers(1, 3))
 def test_the_terms_sum_up_to_the_difference_of_a_step(seed: int, ranks: int, tmp_path: Any) -> None:
     before = {0: read(write(tmp_path / "before.json", made_up(seed)))}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_traces import a_step, allocation, event, write
 
@@ -118,7 +118,6 @@ def test_an_allocation_that_cannot_be_read_is_counted(trace: Callable[..., Trace
 MOVES = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 100), st.booleans()), max_size=40)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=MOVES, before=st.integers(0, 500))
 def test_as_an_allocator_that_keeps_books(moves: Any, before: int, tmp_path: Path) -> None:
     """Addresses are used again, some releases are not recorded, and some are of what was allocated before."""

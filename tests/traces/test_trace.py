@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
@@ -24,7 +24,6 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ARGUMENTS, inner), max_leaves=5
 )
 KEYS = st.sampled_from(["name", "cat", "ts", "dur", "pid", "tid", "args", "ph"])
-any_trace = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def columns(trace: Trace) -> list[list[int]]:
@@ -163,7 +162,6 @@ def analyse(path: Path) -> None:
     tables(Traces([found])), findings({0: found, 1: found}), rounded.analyses({0: found})
 
 
-@any_trace
 @given(seed=st.integers(0, 50), data=st.data())
 def test_damage_is_survived(seed: int, data: st.DataObject, tmp_path: Path) -> None:
     """Bytes that are lost, doubled, or others: a trace comes out, with what was read, or the one error."""
@@ -177,7 +175,6 @@ def test_damage_is_survived(seed: int, data: st.DataObject, tmp_path: Path) -> N
     analyse(write(tmp_path / "t.json", bytes(content)))
 
 
-@any_trace
 @given(st.lists(st.dictionaries(KEYS, VALUES), max_size=5))
 def test_any_json_is_survived(tmp_path: Path, events: list[Any]) -> None:
     analyse(write(tmp_path / "t.json", {"traceEvents": events, "distributedInfo": events, "x": events}))

@@ -11,7 +11,7 @@ import numpy as np
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame
 from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaEvent, HtaGraph
-from workshop.traces.hta.kernel_edges import add_kernel_edges
+from workshop.traces.hta.kernel_edges import KernelEdges
 from workshop.traces.hta.rounded import COMMUNICATION, hta_events
 from workshop.traces.rewriting import exact_us, rewrite, written_events
 from workshop.traces.trace import Trace
@@ -48,7 +48,7 @@ class CPGraph(HtaGraph):
     def __init__(self, trace: Trace, rank: int, window: tuple[int, int], data_load_events: list[str] | None) -> None:
         with _no_collections():
             super().__init__(trace, *window, data_load_events)
-            add_kernel_edges(self)
+            KernelEdges(self).add()
         self.rank = rank
         self.trace = trace
         self.critical_path_nodes: list[int] = []
