@@ -38,8 +38,8 @@ UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EVENTS_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEHIND_EVENTS = re.compile(rb"\s*(?:,\s*(?=\")|(?=\}))")
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-_NAME = re.compile(
-    rb'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)', re.DOTALL
+_NAME = re.compile(  # bounded, as damage may leave a name without an end
+    rb'("(?:name|cat)"\s*:\s*")(.{0,65535}?)(?="\s*,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)', re.DOTALL
 )
 _NOT_ESCAPED = re.compile(rb'\\(?![\\"/bfnrtu])|(?<!\\)"|[\x00-\x1f]')
 
