@@ -112,11 +112,11 @@ def test_the_last_step_is_often_recorded_in_part(trace: Any) -> None:
         "nobody launched it": 1,
     }
     for include_last, last in ((False, 2), (True, 3)):
-        left = without_last_step({0: found}, include_last)[0]
+        left = without_last_step(found, include_last)
         names = {left.names[name] for name in left.events.name}
         assert names == {"cudaLaunchKernel"} | {f"{k}{n}" for n in range(1, last + 1) for k in ("k", "ProfilerStep#")}
     single = trace(event("user_annotation", "ProfilerStep#1", 0, 9), event("cpu_op", "aten::add", 10, 1))
-    assert without_last_step({0: single}, False)[0] is single
+    assert without_last_step(single, False) is single
 
 
 def a_rank(

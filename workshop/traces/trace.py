@@ -314,9 +314,7 @@ class _ColumnBuilder:
 
     def allocations(self) -> Allocations:
         """Return the columns of all allocations and releases that were added."""
-        if not self._allocations:
-            return no_allocations()
-        found = Allocations(*(np.concatenate(column) for column in zip(*self._allocations, strict=True)))
+        found = Allocations(*map(np.concatenate, zip(no_allocations(), *self._allocations, strict=True)))
         return found.rows(np.argsort(found.ts, kind="stable"))
 
     def _numbered(self, events: list[TraceEvent], name: str) -> Ints:

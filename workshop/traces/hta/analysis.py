@@ -64,7 +64,8 @@ class TraceAnalysis:
         begins = (int(trace.events.ts.min()) for trace in self.traces.values() if len(trace.events))
         self.begin = min(begins, default=0)
         """When the first event of all ranks begins, in ns: times in data frames are counted from there."""
-        self.traces.update(steps.without_last_step(self.traces, bool(include_last_profiler_step)))
+        for rank, trace in self.traces.items():
+            self.traces[rank] = steps.without_last_step(trace, bool(include_last_profiler_step))
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> "pandas.DataFrame":
         """Return how much of the communication is hidden under computation."""
