@@ -130,12 +130,12 @@ class Decoder:
         """
         with self.path.open("rb") as file:
             blocks = self._blocks(file)
-            data = self._begin(blocks)
+            data = bytearray(b"[" + self._begin(blocks))
             for block in blocks:
                 data += block
                 events, data = self._first_events(data)
                 yield from events
-            yield from self._last_events(data)
+            yield from self._last_events(data[1:])
 
     def field(self, name: str) -> Any:
         """Return the value of a field beside the events; None if there is none, or it cannot be read."""
@@ -143,12 +143,13 @@ class Decoder:
             return msgspec.json.decode(self.fields.get(name, b"null"))
         return None
 
-    def _blocks(self, file: BufferedReader) -> Iterator[bytearray]:
+    def _blocks(self, file: BufferedReader) -> Iterator[bytes | bytearray]:
         """Yield what is in the file, decompressed."""
-        compressed = file.peek(len(GZIP)).startswith(GZIP)
-        pieces = self._decompressed(file) if compressed else iter(lambda: file.read(BLOCK_BYTES), b"")
+        if not file.peek(len(GZIP)).startswith(GZIP):
+            yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+            return
         block = bytearray()
-        for piece in pieces:
+        for piece in self._decompressed(file):
             block += piece
             if len(block) >= BLOCK_BYTES:
                 yield block
@@ -174,7 +175,7 @@ class Decoder:
             behind = unzip.unused_data
             self.truncated = not unzip.eof
 
-    def _begin(self, blocks: Iterable[bytearray]) -> bytearray:
+    def _begin(self, blocks: Iterable[bytes | bytearray]) -> bytearray:
         """Read the fields before the events; return what was read behind the bracket that opens the events."""
         read = bytearray()
         for block in blocks:
@@ -192,14 +193,17 @@ class Decoder:
         raise TraceError(f"{self.path} is no trace of torch.profiler: there are no traceEvents in it")
 
     def _first_events(self, data: bytearray) -> tuple[Iterable[list[Any]], bytearray]:
-        """Return the whole events in the data, and the data that remain."""
+        """Return the whole events in the data, which begin with a bracket, and the data that remain."""
         cuts = list(islice(_cuts(data), MAX_CUTS))
         for cut in cuts:
-            with suppress(*UNDECODABLE):
-                return [self._decode(b"[" + data[: cut + 1] + b"]")], data[cut + 2 :]
+            data[cut + 1] = ord("]")  # in place of a comma: nothing is copied
+            with suppress(*UNDECODABLE), memoryview(data) as view:
+                events = self._decode(view[: cut + 2])
+                return [events], bytearray(b"[") + data[cut + 2 :]
+            data[cut + 1] = ord(",")
         if not cuts or any(_ends(data)):
             return [], data  # perhaps only the fields behind the events are in the way
-        return self._salvaged(data[: cuts[0] + 1]), data[cuts[0] + 2 :]
+        return self._salvaged(data[1 : cuts[0] + 1]), bytearray(b"[") + data[cuts[0] + 2 :]
 
     def _last_events(self, data: bytearray) -> Iterator[list[Any]]:
         """Yield the events up to the closing bracket, and read the fields behind it."""
@@ -255,13 +259,13 @@ def _cuts(data: bytearray) -> Iterator[int]:
             yield cut
 
 
-def _ends(data: bytearray) -> Iterator[tuple[int, int]]:
+def _ends(data: bytes | bytearray) -> Iterator[tuple[int, int]]:
     """Yield where the events may end, and where the fields behind them begin, from the end."""
     end = len(data)
     while (end := data.rfind(b"]", 0, end)) >= 0:
         behind = _BEHIND_EVENTS.match(data, end + 1)
         before = data[max(end - 64, 0) : end].rstrip()
-        if behind and (not before or before.endswith(b"}")):  # many an event has an empty list in it
+        if behind and (before.endswith(b"}") or before in (b"[", b"")):  # many an event has an empty list in it
             yield end, behind.end()
 
 

@@ -33,7 +33,7 @@ def decode_written_events(data: Any) -> list[WrittenEvent]:
     """Decode a list of events, each with all that is written of it."""
     events = _written_events(data)
     for event, raw in zip(events, _raw_events(data), strict=True):
-        event.written = bytes(raw)
+        event.written = bytes(raw)  # copied: the block is changed once its events are decoded
     return events
 
 
