@@ -20,7 +20,9 @@ from workshop.cli.main import main
 from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
 
-hypothesis.settings.register_profile("busy machine", deadline=None)
+hypothesis.settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
 hypothesis.settings.load_profile("busy machine")
 
 pytest_plugins = ["archive_server", "browsers"]

@@ -112,9 +112,7 @@ class SimulatedStep:
         event = Event(kind, "cuda_runtime", thread, self.correlation)
         stream = chance.choice(self.streams)
         if kind in ("cudaLaunchKernel", "cudaMemcpyAsync"):
-            run = self.launched(kind, stream, around[-1])
-            self.begin(event, around, launches=run)
-            self.finish(event, around[-1], awaits=[run] * (kind == "cudaMemcpyAsync"))
+            self.launch(event, around, stream)
             return
         if kind in ("cudaEventSynchronize", "cudaStreamWaitEvent"):
             record, source = (
@@ -132,7 +130,8 @@ class SimulatedStep:
                 "stream": stream if kind == "cudaStreamWaitEvent" else -1,
             }
             for _ in range(chance.choice([0, 0, 1])):  # what is launched after the record is not waited for
-                self.call_launch(thread, around, source)
+                self.correlation += 1
+                self.launch(Event("cudaLaunchKernel", "cuda_runtime", thread, self.correlation), around, source)
         else:
             recorded = [*self.last.values()] if kind == "cudaDeviceSynchronize" else [self.last.get(stream)]
             recorded = [run for run in recorded if run]
@@ -144,20 +143,15 @@ class SimulatedStep:
             recorded = []
         self.finish(event, around[-1], awaits=recorded)
 
-    def call_launch(self, thread: int, around: tuple[str, ...], stream: int) -> None:
-        self.correlation += 1
-        event = Event("cudaLaunchKernel", "cuda_runtime", thread, self.correlation)
-        self.begin(event, around, launches=self.launched("cudaLaunchKernel", stream, around[-1]))
-        self.finish(event, around[-1])
-
-    def launched(self, call: str, stream: int, launcher: str) -> Run:
-        chance = self.chance
-        name = "Memcpy DtoH (Device -> Pageable)" if call == "cudaMemcpyAsync" else chance.choice(KERNELS)
-        run = Run(name, stream, chance.randint(0, 30), chance.randint(1, 300), self.correlation, launcher)
+    def launch(self, event: Event, around: tuple[str, ...], stream: int) -> None:
+        chance, copies = self.chance, event.name == "cudaMemcpyAsync"
+        name = "Memcpy DtoH (Device -> Pageable)" if copies else chance.choice(KERNELS)
+        run = Run(name, stream, chance.randint(0, 30), chance.randint(1, 300), self.correlation, around[-1])
         run.awaits = self.pending.pop(stream, [])
         self.last[stream] = run
         self.runs.append(run)
-        return run
+        self.begin(event, around, launches=run)
+        self.finish(event, around[-1], awaits=[run] * copies)
 
     def simulate(self, without: Key | None = None) -> tuple[int, int]:
         """Give every event its times, and return the end of the training thread's step, and the end of everything.

@@ -15,7 +15,7 @@ def trace(tmp_path: Path) -> Callable[..., Trace]:
     """Read a trace of some events, or lists of them."""
 
     def of(*parts: Any) -> Trace:
-        events = [event for part in parts for event in (part if isinstance(part, list) else [part])]
+        events = [event for part in parts for event in ([part] if isinstance(part, dict) else part)]
         return read(write(tmp_path / f"{len(list(tmp_path.iterdir()))}.json", {"traceEvents": events}))
 
     return of

@@ -3,6 +3,8 @@
 import gzip
 import inspect
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,19 @@ import pytest
 from ask_hta import ANSWERS, answers
 from made_traces import a_step, a_training, event, launched, made_up, write
 
-from workshop.traces import LabeledTrace, TimeSeriesTypes, TraceAnalysis, TraceError, read
+from workshop.traces import LabeledTrace, TimeSeriesTypes, Trace, TraceAnalysis, TraceError, read
+from workshop.traces.hta import rounded
 
 ORIGINAL = json.loads(ANSWERS.read_text())
 """What traceinsight 0.6.1 answers, by the seed of the traces."""
+
+close_to = partial(pytest.approx, rel=1e-9, abs=1e-6)
+ROUNDED = json.loads(
+    Path(__file__).with_name("answers_of_hta.json").read_text(),
+    parse_float=lambda text: close_to(float(text)),
+    parse_int=lambda text: close_to(int(text)),
+)
+"""Its figures of single traces, which `rounded` makes to the last digit."""
 
 SIGNATURES = {
     "__init__": "trace_files=None, trace_dir=None, include_last_profiler_step=False",
@@ -91,6 +102,16 @@ def charts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
+def analysis_of(trace: Callable[..., Trace], tmp_path: Path) -> Callable[..., TraceAnalysis]:
+    """The analysis of a trace of some events, or lists of them: `0.json` in the folder."""
+
+    def of(*events: Any) -> TraceAnalysis:
+        return TraceAnalysis([str(trace(*events).path)])
+
+    return of
+
+
+@pytest.fixture
 def analysis(tmp_path: Path) -> TraceAnalysis:
     """Two ranks, with all of their steps."""
     for rank in range(2):
@@ -141,9 +162,8 @@ def test_the_slowest_rank_and_the_nodes_of_a_path(tmp_path: Path, capsys: pytest
     assert [line.partition(", ")[0] for line in printed] == [f"CPNode(idx={node}" for node in graph.critical_path_nodes]
 
 
-def test_what_is_not_in_a_trace_is_none_or_empty(tmp_path: Path) -> None:
-    write(tmp_path / "t.json", {"traceEvents": [event("cpu_op", "aten::add", 0, 9)]})
-    analysis = TraceAnalysis(trace_dir=tmp_path)
+def test_what_is_not_in_a_trace_is_none_or_empty(analysis_of: Any, tmp_path: Path) -> None:
+    analysis = analysis_of(event("cpu_op", "aten::add", 0, 9))
     assert analysis.get_queue_length_summary() is None
     assert analysis.get_memory_bw_summary() is None
     assert analysis.get_gpu_user_annotation_breakdown() is None
@@ -160,25 +180,19 @@ def test_what_is_not_in_a_trace_is_none_or_empty(tmp_path: Path) -> None:
         analysis.get_potential_stragglers([7])
 
 
-def test_kernels_and_their_annotations(tmp_path: Path) -> None:
-    events = [
-        *(launched("void at::gemm<float, 4>(int)", (ts, 2), (ts + 100, 10)) for ts in (10, 50)),
-        [event("gpu_user_annotation", "forward", 105, 20, stream=7)],
-    ]
-    write(tmp_path / "t.json", {"traceEvents": [each for part in events for each in part]})
-    found = TraceAnalysis(trace_dir=tmp_path).get_gpu_kernels_with_user_annotations(0)
-    assert found is not None
+def test_kernels_and_their_annotations(analysis_of: Any) -> None:
+    kernels = (launched("void at::gemm<float, 4>(int)", (ts, 2), (ts + 100, 10)) for ts in (10, 50))
+    analysis = analysis_of(*kernels, event("gpu_user_annotation", "forward", 105, 20, stream=7))
+    found = analysis.get_gpu_kernels_with_user_annotations(0)
     assert list(found["s_name"]) == ["at::gemm"] * 2
     assert list(found["s_user_annotation"]) == ["forward", ""]
     assert list(found["ts"]) == [100, 140]
 
 
-def test_small_annotations_are_others(tmp_path: Path) -> None:
-    events = [event("user_annotation", f"[{n}]", 100 * n, 2**n) for n in (6, 5, 4, 3, 2)]
-    write(tmp_path / "t.json", {"traceEvents": events})
-    breakdown = TraceAnalysis(trace_dir=tmp_path).get_gpu_user_annotation_breakdown
+def test_small_annotations_are_others(analysis_of: Any) -> None:
+    analysis = analysis_of(event("user_annotation", f"[{n}]", 100 * n, 2**n) for n in (6, 5, 4, 3, 2))
+    breakdown = analysis.get_gpu_user_annotation_breakdown
     found = breakdown(False, False, num_kernels=2, duration_ratio=1, allowlist_patterns=["[2]", r"^.3\]"])
-    assert found is not None
     assert dict(zip(found["name"], found["sum (us)"], strict=True)) == {
         **{f"[{n}]": 2**n for n in (2, 3, 5, 6)},
         "others": 16,
@@ -202,18 +216,17 @@ def test_traces_with_counters(analysis: TraceAnalysis, tmp_path: Path) -> None:
     assert (tmp_path / "rank0_with_counters.json.gz").exists()
 
 
-def test_frequent_sequences_are_marked(tmp_path: Path) -> None:
+def test_frequent_sequences_are_marked(analysis_of: Any, tmp_path: Path) -> None:
     parts = [[event("cpu_op", "aten::add", ts, 20), *launched("add", (ts + 5, 2), (ts + 50, 9))] for ts in (0, 100)]
     others = [event("cpu_op", "aten::mul", 200, 9), event("user_annotation", "forward", 0, 300)]
-    write(tmp_path / "t.json", {"traceEvents": [*parts[0], *parts[1], *others]})
-    analysis = TraceAnalysis(trace_dir=tmp_path)
+    analysis = analysis_of(*parts, others)
     table = analysis.get_frequent_cuda_kernel_sequences("add", str(tmp_path), 1)
     assert table.values.tolist() == [["aten::add|add", 2, 18, 40]]
-    events = json.loads((tmp_path / "overlaid_t.json").read_text())["traceEvents"]
+    events = json.loads((tmp_path / "overlaid_0.json").read_text())["traceEvents"]
     patterns = [each["args"].get("Patterns") for each in events]
     assert patterns == [{"aten::add|add": 2}] * 6 + [None]
     analysis.get_frequent_cuda_kernel_sequences("add", str(tmp_path), 1, compress_other_kernels=False)
-    assert len(json.loads((tmp_path / "overlaid_t.json").read_text())["traceEvents"]) == 8
+    assert len(json.loads((tmp_path / "overlaid_0.json").read_text())["traceEvents"]) == 8
     with pytest.raises(TraceError, match="a folder that is there"):
         analysis.get_frequent_cuda_kernel_sequences("add", str(tmp_path / "nowhere"))
 
@@ -250,7 +263,13 @@ def test_the_number_of_a_rank_stands_for_the_first_file_of_it(tmp_path: Path) ->
         assert LabeledTrace(trace_dir=tmp_path).ranks() == [3]
 
 
-def test_counters_of_a_trace_without_a_queue(tmp_path: Path) -> None:
-    write(tmp_path / "cpu.json", {"traceEvents": [event("cpu_op", "aten::add", 0, 5)]})
-    TraceAnalysis(trace_files=[str(tmp_path / "cpu.json")]).generate_trace_with_counters()
-    assert len(read(tmp_path / "cpu_with_counters.json").events) == 1
+def test_counters_of_a_trace_without_a_queue(analysis_of: Any, tmp_path: Path) -> None:
+    analysis_of(event("cpu_op", "aten::add", 0, 5)).generate_trace_with_counters()
+    assert len(read(tmp_path / "0_with_counters.json").events) == 1
+
+
+@pytest.mark.parametrize("seed", ROUNDED)
+def test_the_rounded_figures_of_the_original(seed: str, tmp_path: Path) -> None:
+    found = rounded.analyses({0: read(write(tmp_path / "t.json.gz", made_up(int(seed))))})
+    for name, answer in ROUNDED[seed].items():
+        assert json.loads(json.dumps(found[name])) == answer, name

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_traces import event, launched
 
 from workshop.traces import annotations
 from workshop.traces.hta import counters, late_starts, sequences
-from workshop.traces.nesting import innermost, inside, outermost
+from workshop.traces.nesting import around, inside, outermost
 from workshop.traces.steps import step_numbers, without_last_step
 
 ANNOTATED = (
@@ -39,7 +39,6 @@ def test_the_innermost_annotation_of_a_kernel(trace: Any) -> None:
     assert names == ["forward", "loss", "loss", ""]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 8), st.integers(0, 1)), min_size=1, max_size=12))
 def test_what_is_inside_what(trace: Any, times: list[tuple[int, int, int]]) -> None:
     events = trace(*(event("cpu_op", "op", ts, dur) | {"tid": tid} for ts, dur, tid in times)).events
@@ -52,8 +51,9 @@ def test_what_is_inside_what(trace: Any, times: list[tuple[int, int, int]]) -> N
     }
     assert {*zip(one.tolist(), other.tolist(), strict=True)} == expected
     assert len(one) == len(expected)
-    shortest = [min(times[row][1] for row, each in expected if each == inner) for inner in range(len(times))]
-    assert [times[row][1] for row in innermost(events, events)] == shortest
+    lengths = [[times[row][1] for row, each in expected if each == inner] for inner in range(len(times))]
+    found = [[times[row][1] for row in rows] for rows in around(events, events)]
+    assert found == [[min(each) for each in lengths], [max(each) for each in lengths]]
     roots = [each for each in range(len(times)) if all(times[row] == times[each] for row, of in expected if of == each)]
     assert {times[each] for each in roots} == {times[row] for row in outermost(events).index.tolist()}
 
@@ -112,11 +112,11 @@ def test_the_last_step_is_often_recorded_in_part(trace: Any) -> None:
         "nobody launched it": 1,
     }
     for include_last, last in ((False, 2), (True, 3)):
-        left = without_last_step({0: found}, include_last)[0]
+        left = without_last_step(found, include_last)
         names = {left.names[name] for name in left.events.name}
         assert names == {"cudaLaunchKernel"} | {f"{k}{n}" for n in range(1, last + 1) for k in ("k", "ProfilerStep#")}
     single = trace(event("user_annotation", "ProfilerStep#1", 0, 9), event("cpu_op", "aten::add", 10, 1))
-    assert without_last_step({0: single}, False)[0] is single
+    assert without_last_step(single, False) is single
 
 
 def a_rank(

@@ -7,7 +7,6 @@ import pytest
 from made_traces import a_step, event, launched
 
 from workshop.traces import breakdown
-from workshop.traces.operators import operators
 from workshop.traces.steps import traced_steps
 
 
@@ -113,14 +112,14 @@ def test_a_cpu_has_a_table_too(trace: Any) -> None:
 
 
 def test_the_self_time_of_operators(trace: Any) -> None:
-    found = {row["name"]: row for row in operators(trace(a_step(1, 0), a_step(2, 500)))}
+    found = {row["name"]: row for row in breakdown.operators(trace(a_step(1, 0), a_step(2, 500)))}
     assert (found["aten::conv2d"]["self_cpu(us)"], found["aten::conv2d"]["total_cpu(us)"]) == (20, 60)
     assert found["aten::mkldnn_convolution"]["self_cpu(us)"] == 40
     assert "ProfilerStep#1" not in found
 
 
 def test_the_time_of_a_device_goes_to_the_operator(trace: Any) -> None:
-    rows = operators(
+    rows = breakdown.operators(
         trace(
             event("cpu_op", "aten::conv2d", 0, 20),
             event("cpu_op", "aten::cudnn_convolution", 5, 10),

@@ -5,17 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import Run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_traces import a_step, allocation, event, write
 
 from workshop.traces import Trace, TraceAnalysis, load, memory, read
-from workshop.traces.nesting import around
 from workshop.traces.tables import tables
-from workshop.traces.trace import no_allocations
 from workshop.traces.trace_findings import findings
 
 CUDA = {"device": (1, 0)}
@@ -121,7 +118,6 @@ def test_an_allocation_that_cannot_be_read_is_counted(trace: Callable[..., Trace
 MOVES = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 100), st.booleans()), max_size=40)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(moves=MOVES, before=st.integers(0, 500))
 def test_as_an_allocator_that_keeps_books(moves: Any, before: int, tmp_path: Path) -> None:
     """Addresses are used again, some releases are not recorded, and some are of what was allocated before."""
@@ -149,32 +145,6 @@ def test_as_an_allocator_that_keeps_books(moves: Any, before: int, tmp_path: Pat
         expected["before the recording"] = rest
     assert held == expected
     assert [row["peak(bytes)"] for row in memory.peaks(found)] == [most[0]] * bool(most[0])
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20), st.integers(0, 20)), max_size=12), st.integers(0, 1))
-def test_the_operators_around_a_time(tmp_path: Path, intervals: list[tuple[int, int, int]], thread: int) -> None:
-    """Among operators that are inside each other or apart, as those of a thread are."""
-    kept: list[tuple[int, int, int]] = []
-    for on, start, length in intervals:
-        nested = (
-            on != other or end <= start or start + length <= begin or (begin <= start and start + length <= end)
-            for other, begin, end in kept
-        )
-        if all(nested):
-            kept.append((on, start, start + length))
-    parts = [event("cpu_op", "op", start, end - start) | {"tid": on} for on, start, end in kept]
-    ops = read(write(tmp_path / "t.json", {"traceEvents": parts})).events
-    tids = dict(zip((on for on, *_ in kept), ops.tid.tolist(), strict=True))
-    times = np.arange(42) * 1000
-    places = {"pid": np.zeros(42, np.int64), "tid": np.full(42, tids.get(thread, 2)), "ts": times}
-    innermost, outermost = around(ops, no_allocations()._replace(**places))
-    for time, inner, outer in zip(times.tolist(), innermost.tolist(), outermost.tolist(), strict=True):
-        here = [
-            (end - start, n) for n, (on, start, end) in enumerate(kept) if on == thread and start <= time / 1000 < end
-        ]
-        assert (kept[inner] if inner >= 0 else None) == (kept[min(here)[1]] if here else None)
-        assert (kept[outer] if outer >= 0 else None) == (kept[max(here)[1]] if here else None)
 
 
 @pytest.mark.slow

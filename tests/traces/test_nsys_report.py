@@ -1,14 +1,15 @@
 """A report of nsys, with the columns of a real one (2022.4) that are read, becomes the same tables as a trace."""
 
-import json
 import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Run
+from made_traces import event
 
 from workshop.probe.phases import Phase
 from workshop.traces import load, nsys_report
@@ -32,6 +33,7 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, end INTEGER, de
 CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (deviceId INTEGER, contextId INTEGER, streamId INTEGER,
     correlationId INTEGER, globalPid INTEGER, eventId INTEGER);
 """
+CUPTI = "CUPTI_ACTIVITY_KIND_"
 PROCESS = 281545759784960
 THREAD = PROCESS + 4219
 US = 1000
@@ -40,33 +42,35 @@ PHASES = ["data wait", "optimizer", "forward", "backward", "optimizer"]
 Make = Callable[..., Path]
 
 
+def add(path: Path, table: str, *rows: tuple[int | str | None, ...]) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        database.commit()
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(";".join(statements))
+
+
 @pytest.fixture
 def report(tmp_path: Path) -> Make:
     def report(gpu: bool = True, steps: int = 3) -> Path:
         path = tmp_path / "report.sqlite"
-        with closing(sqlite3.connect(path)) as database:
-            database.executescript(SCHEMA)
-            names = {1: "gemm", 2: "cudaLaunchKernel_v7000", 3: "cudaMemcpyAsync_v3020", 4: "forward"}
-            database.executemany("INSERT INTO StringIds VALUES (?, ?)", names.items())
-            for step in range(steps):
-                begin = step * 100 * US
-                for number, phase in enumerate(PHASES):
-                    at = begin + 20 * US * number
-                    text, number_of_text = (None, 4) if phase == "forward" else (phase, None)
-                    row = (at, at + 15 * US, 59, text, THREAD, number_of_text)
-                    database.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?)", row)
-                if gpu:
-                    calls = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, ?)"
-                    copies, kernels = 2 * step, 2 * step + 1
-                    database.execute(calls, (begin + 16 * US, begin + 17 * US, THREAD, copies, 3))
-                    database.execute(calls, (begin + 40 * US, begin + 42 * US, THREAD, kernels, 2))
-                    copied = (begin + 18 * US, begin + 28 * US, 0, 7, copies, PROCESS, 4096, 1, 0, 2)
-                    kernel = (begin + 44 * US, begin + 74 * US, 0, 7, kernels, PROCESS, 1)
-                    questions = ", ".join("?" * len(copied))
-                    database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({questions})", copied)
-                    database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?, ?, ?, ?)", kernel)
-            database.execute("INSERT INTO NVTX_EVENTS VALUES (5, NULL, 34, 'a mark', ?, NULL)", (THREAD,))
-            database.commit()
+        change(path, SCHEMA)
+        add(path, "StringIds", (1, "gemm"), (2, "cudaLaunchKernel_v7000"), (3, "cudaMemcpyAsync_v3020"), (4, "forward"))
+        starts = [100 * US * step for step in range(steps)]
+        phases = [(begin + 20 * US * n, phase) for begin in starts for n, phase in enumerate(PHASES)]
+        texts = {phase: (phase, None) for phase in PHASES} | {"forward": (None, 4)}
+        ranges = [(at, at + 15 * US, 59, texts[phase][0], THREAD, texts[phase][1]) for at, phase in phases]
+        add(path, "NVTX_EVENTS", *ranges, (5, None, 34, "a mark", THREAD, None))
+        for step, begin in enumerate(starts if gpu else ()):
+            copy, kernel = 2 * step, 2 * step + 1
+            calls = (16, 17, copy, 3), (40, 42, kernel, 2)
+            runtime = [(begin + start * US, begin + end * US, THREAD, *others) for start, end, *others in calls]
+            add(path, f"{CUPTI}RUNTIME", *runtime)
+            add(path, f"{CUPTI}MEMCPY", (begin + 18 * US, begin + 28 * US, 0, 7, copy, PROCESS, 4096, 1, 0, 2))
+            add(path, f"{CUPTI}KERNEL", (begin + 44 * US, begin + 74 * US, 0, 7, kernel, PROCESS, 1))
         return path
 
     return report
@@ -108,13 +112,9 @@ def test_what_the_gpu_did_is_what_it_would_be_of_a_trace(report: Make) -> None:
 
 def test_synchronisations_are_those_of_torch(report: Make) -> None:
     path = report()
-    with closing(sqlite3.connect(path)) as database:
-        for kind, stream in enumerate((NO_STREAM, 7, 7, NO_STREAM), 1):
-            row = (10 * kind, 10 * kind + 4, 0, 1, stream, 50 + kind, PROCESS, kind, 3)
-            database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        unknown = "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (0, 0, 0, 1, 7, 60, ?, 3, 3)"
-        database.execute(unknown, (PROCESS,))
-        database.commit()
+    streams = enumerate((NO_STREAM, 7, 7, NO_STREAM), 1)
+    rows = [(10 * kind, 10 * kind + 4, 0, 1, stream, 50 + kind, PROCESS, kind, 3) for kind, stream in streams]
+    add(path, f"{CUPTI}SYNCHRONIZATION", *rows, (0, 0, 0, 1, 7, 60, PROCESS, 3, 3))
     trace = read(path)
     found = trace.events[trace.of("cuda_sync")]
     names = [trace.names[name] for name in found.name]
@@ -131,7 +131,7 @@ def test_two_processes_with_the_same_correlations_are_told_apart(report: Make) -
     path = report()
     with closing(sqlite3.connect(path)) as database:
         for table, place in {"RUNTIME": "globalTid", "KERNEL": "globalPid", "MEMCPY": "globalPid"}.items():
-            whole = f"CUPTI_ACTIVITY_KIND_{table}"
+            whole = f"{CUPTI}{table}"
             columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({whole})")]
             later = {"start": f"start + {1000 * US}", "end": f"end + {1000 * US}", place: f"{place} + {1 << 24}"}
             changed = ", ".join(later.get(name, name) for name in columns)
@@ -143,20 +143,16 @@ def test_two_processes_with_the_same_correlations_are_told_apart(report: Make) -
 
 def test_a_wait_for_an_event_is_for_its_last_record(report: Make) -> None:
     path, other = report(), PROCESS + (1 << 24)
-    waits = "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (9, 10, 0, 1, ?, ?, ?, ?, ?)"
-    records = "INSERT INTO CUPTI_ACTIVITY_KIND_CUDA_EVENT VALUES (0, 1, ?, ?, ?, ?)"
-    with closing(sqlite3.connect(path)) as database:
-        for stream, correlation, process, event in (
-            *((7, 100, PROCESS, 3), (20, 110, PROCESS, 3), (21, 105, PROCESS, 4)),
-            *((22, 130, PROCESS, 3), (23, 112, other, 3)),
-        ):
-            database.execute(records, (stream, correlation, process, event))
-        for correlation, process, kind, event in (
-            *((109, PROCESS, 1, 3), (120, PROCESS, 2, 3), (121, PROCESS, 1, 4), (122, PROCESS, 1, 5)),
-            *((123, PROCESS, 3, 3), (120, other, 1, 3), (99, PROCESS, 1, 3)),
-        ):
-            database.execute(waits, (7, correlation, process, kind, event))
-        database.commit()
+    records = [
+        *((7, 100, PROCESS, 3), (20, 110, PROCESS, 3), (21, 105, PROCESS, 4)),
+        *((22, 130, PROCESS, 3), (23, 112, other, 3)),
+    ]
+    waits = [
+        *((109, PROCESS, 1, 3), (120, PROCESS, 2, 3), (121, PROCESS, 1, 4), (122, PROCESS, 1, 5)),
+        *((123, PROCESS, 3, 3), (120, other, 1, 3), (99, PROCESS, 1, 3)),
+    ]
+    add(path, f"{CUPTI}CUDA_EVENT", *((0, 1, *record) for record in records))
+    add(path, f"{CUPTI}SYNCHRONIZATION", *((9, 10, 0, 1, 7, *wait) for wait in waits))
     trace = read(path)
     found = trace.events[trace.of("cuda_sync")]
     in_other = 112 + found.correlation.max() - 120  # its numbers begin behind those of the first process
@@ -172,20 +168,19 @@ def test_blocks_and_odd_values(report: Make, monkeypatch: pytest.MonkeyPatch) ->
     in_pieces = read(path)
     for name in type(whole.events).__dataclass_fields__:
         assert getattr(whole.events, name).tolist() == getattr(in_pieces.events, name).tolist()
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET streamId = NULL, deviceId = 'odd', demangledName = 9")
-        database.execute("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET srcKind = NULL, end = 0")
-        database.execute(f"UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = {2**63 - 1} WHERE correlationId = 0")
-        database.commit()
+    change(
+        path,
+        f"UPDATE {CUPTI}KERNEL SET streamId = NULL, deviceId = 'odd', demangledName = 9",
+        f"UPDATE {CUPTI}MEMCPY SET srcKind = NULL, end = 0",
+        f"UPDATE {CUPTI}RUNTIME SET start = {2**63 - 1} WHERE correlationId = 0",
+    )
     odd = read(path)
     kernels, copies = odd.gpu[odd.gpu.dur > 0], odd.gpu[odd.gpu.dur == 0]
     assert ({*kernels.stream}, {*kernels.device}, {odd.names[name] for name in kernels.name}) == ({-1}, {0}, {"9"})
     assert {odd.names[name] for name in copies.name} == {"Memcpy HtoD (Unknown -> Device)"}
     assert odd.damage == (f"1 event of {path} could not be read",)
-    with closing(sqlite3.connect(path)) as database:
-        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE name != 'StringIds'").fetchall():
-            database.execute(f"DELETE FROM {table} WHERE {'correlationId != 0' if 'RUNTIME' in table else 'true'}")
-        database.commit()
+    change(path, "DELETE FROM NVTX_EVENTS", *(f"DELETE FROM {CUPTI}{table}" for table in ("KERNEL", "MEMCPY")))
+    change(path, f"DELETE FROM {CUPTI}RUNTIME WHERE correlationId != 0")
     with pytest.raises(TraceError, match="neither NVTX ranges nor anything of a GPU"):
         read(path)
 
@@ -223,10 +218,8 @@ def test_other_files(report: Make, workshop: Run, tmp_path: Path) -> None:
     path = report()
     assert "Steps, and what the thread" in workshop("trace", path).stdout
     (tmp_path / "cut.sqlite").write_bytes(path.read_bytes()[:5000])
-    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as database:
-        database.execute("CREATE TABLE mine (id INTEGER)")
-    with closing(sqlite3.connect(tmp_path / "nothing.sqlite")) as database:
-        database.executescript(SCHEMA)
+    change(tmp_path / "other.sqlite", "CREATE TABLE mine (id INTEGER)")
+    change(tmp_path / "nothing.sqlite", SCHEMA)
     for name, says in (
         ("cut.sqlite", "cut.sqlite is no report of nsys, or is damaged: "),
         ("other.sqlite", "other.sqlite is no report of nsys: make one with nsys export"),
@@ -240,15 +233,12 @@ def test_other_files(report: Make, workshop: Run, tmp_path: Path) -> None:
         load([tmp_path / "cut.sqlite"])
 
 
-def test_ranges_of_ones_own_are_no_phases_where_operators_were_recorded(tmp_path: Path) -> None:
-    step = {"ph": "X", "pid": 1, "tid": 1, "args": {}}
-    events = [
-        step | {"cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 100},
-        step | {"cat": "user_annotation", "name": "forward", "ts": 0, "dur": 90},
-        step | {"cat": "user_annotation", "name": "enumerate(DataLoader)#_Iter", "ts": 0, "dur": 40},
-        step | {"cat": "cpu_op", "name": "aten::mm", "ts": 50, "dur": 20},
-    ]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": events}))
-    [found] = traced_steps(load([path])[0])
-    assert (found.phases[Phase.DATA_WAIT], found.phases[Phase.FORWARD]) == (40 * US, 20 * US)
+def test_ranges_of_ones_own_are_no_phases_where_operators_were_recorded(trace: Any) -> None:
+    found = trace(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("user_annotation", "forward", 0, 90),
+        event("user_annotation", "enumerate(DataLoader)#_Iter", 0, 40),
+        event("cpu_op", "aten::mm", 50, 20),
+    )
+    [step] = traced_steps(found)
+    assert (step.phases[Phase.DATA_WAIT], step.phases[Phase.FORWARD]) == (40 * US, 20 * US)

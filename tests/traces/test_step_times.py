@@ -4,18 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import a_step, event, launched, made_up, write
 
 from workshop.traces import Trace, read
+from workshop.traces.breakdown import operators
 from workshop.traces.comparison.step_times import NO_OPERATOR, has_steps, step_times
 from workshop.traces.nesting import at_the_top
-from workshop.traces.operators import operators
 from workshop.traces.steps import traced_steps
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), by_step=st.booleans())
 def test_phases_and_operators_sum_up_to_each_step(seed: int, by_step: bool, tmp_path: Path) -> None:
     traces = {rank: read(write(tmp_path / f"{rank}.json", made_up(seed + rank))) for rank in range(2)}
@@ -45,7 +45,7 @@ def test_self_times_are_those_of_the_operators(trace: Any) -> None:
     assert times[f"{NO_OPERATOR}data wait"].tolist() == [20_000, 20_000]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(times=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=20))
 def test_of_operators_that_overlap_the_latest_runs(times: list[tuple[int, int]], trace: Any) -> None:
     """As when each is painted over those that began before it, and a shorter one over a longer one."""

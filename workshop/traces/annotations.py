@@ -38,9 +38,8 @@ def on_gpu(trace: Trace) -> Annotated:
 
 
 def _by_launches(trace: Trace) -> Annotated:
-    outer, (calls, found) = trace.events[trace.of(ON_CPU)], trace.launches
-    gpu = trace.gpu[found >= 0]
-    annotation, event = inside(outer, calls[found[found >= 0]])
+    outer, (calls, gpu) = trace.events[trace.of(ON_CPU)], trace.launched
+    annotation, event = inside(outer, calls)
     order = np.lexsort((gpu.ts[event], annotation))
     annotation, event = annotation[order], event[order]
     times, place = np.unique(np.concatenate([gpu.ts, gpu.end]), return_inverse=True)

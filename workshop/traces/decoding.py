@@ -5,12 +5,13 @@ msgspec decodes the JSON into typed objects, which keep a third of what is there
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
-from itertools import chain, islice
+from io import BufferedReader
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -19,11 +20,8 @@ from workshop.errors import WorkshopError
 BLOCK_BYTES = 1 << 22
 """The number of bytes of JSON that are decoded at once: enough for speed, few enough for memory."""
 
-COMPRESSED_BYTES = 1 << 18
-"""The number of compressed bytes that are read at once."""
-
-DAMAGED_BYTES = 256
-"""The number of compressed bytes around damage that are lost."""
+COMPRESSED_BYTES = 1 << 10
+"""The number of compressed bytes that are decompressed at once: so many are lost in front of damage."""
 
 MAX_CUTS = 4
 """The number of places that are tried, from the end of a block, to find one that is between two events."""
@@ -40,8 +38,8 @@ UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EVENTS_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BEHIND_EVENTS = re.compile(rb"\s*(?:,\s*(?=\")|(?=\}))")
 _BETWEEN = re.compile(rb"\}\s*,\s*\{")
-_NAME = re.compile(
-    rb'("(?:name|cat)"\s*:\s*")(.*?)(?="\s*,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)', re.DOTALL
+_NAME = re.compile(  # bounded, as damage may leave a name without an end
+    rb'("(?:name|cat)"\s*:\s*")(.{0,65535}?)(?="\s*,\s*"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"\s*:)', re.DOTALL
 )
 _NOT_ESCAPED = re.compile(rb'\\(?![\\"/bfnrtu])|(?<!\\)"|[\x00-\x1f]')
 
@@ -95,15 +93,10 @@ class ExactEvent(TraceEvent, gc=False):
     dur: Decimal | None = None  # type: ignore[assignment]
 
 
-class Document(msgspec.Struct):
-    """The fields of a trace beside its events."""
-
-    traceEvents: list[TraceEvent] = []
-    distributedInfo: Any = None
-    script: Any = None
-
-
-_document = msgspec.json.Decoder(Document)
+decode_events: Callable[[Any], list[Any]] = msgspec.json.Decoder(list[TraceEvent]).decode
+decode_exact_events: Callable[[Any], list[Any]] = msgspec.json.Decoder(list[ExactEvent]).decode
+fields_of: Callable[[Any], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+"""Decodes an object to its fields, each as it is written."""
 
 
 class Decoder:
@@ -111,25 +104,24 @@ class Decoder:
 
     Args:
         path: a trace, which may be gzipped.
-        exact: whether times are decoded as `Decimal`.
+        decode: makes objects of a list of events in JSON.
 
     Attributes:
-        about: the fields beside the events; complete once all events were read.
+        fields: how the fields beside the events are written; complete once all events were read.
         lost: the number of events that could not be read.
         truncated: whether the file ends too early.
         is_list: whether the file is a bare list, which other programs write, too.
     """
 
-    def __init__(self, path: Path, exact: bool) -> None:
+    def __init__(self, path: Path, decode: Callable[[Any], list[Any]] = decode_events) -> None:
         self.path = path
-        self.about = Document()
+        self.fields: dict[str, bytes] = {}
         self.lost = 0
         self.truncated = False
         self.is_list = False
-        event: Any = ExactEvent if exact else TraceEvent
-        self._decode: Any = msgspec.json.Decoder(list[event]).decode
+        self._decode = decode
 
-    def __iter__(self) -> Iterator[list[TraceEvent]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         """Yield the events, a block at a time.
 
         Raises:
@@ -143,68 +135,81 @@ class Decoder:
                 data += block
                 events, data = self._first_events(data)
                 yield from events
-            yield from self._last_events(bytes(data[1:]))
+            yield from self._last_events(data[1:])
 
-    def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
-        first = file.read(COMPRESSED_BYTES)
-        if first.startswith(GZIP):
-            return self._decompressed(chain([first], iter(lambda: file.read(COMPRESSED_BYTES), b"")))
-        return chain([first] if first else [], iter(lambda: file.read(BLOCK_BYTES), b""))
+    def field(self, name: str) -> Any:
+        """Return the value of a field beside the events; None if there is none, or it cannot be read."""
+        with suppress(*UNDECODABLE):
+            return msgspec.json.decode(self.fields.get(name, b"null"))
+        return None
 
-    def _decompressed(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
-        """Decompress without the gzip module, which loses the last block of a truncated file."""
-        unzip, self.truncated = zlib.decompressobj(wbits=31), True
-        for block in blocks:
-            while block:
-                before = unzip.copy()
-                try:
-                    yield unzip.decompress(block, BLOCK_BYTES)
-                except zlib.error:
-                    self.truncated = True
-                    yield from _until_damage(before, block)
-                    return
-                self.truncated = not unzip.eof
-                block = unzip.unconsumed_tail
-                if unzip.eof:  # the file may have another gzip member
-                    block = unzip.unused_data.lstrip(b"\0")
-                    unzip = zlib.decompressobj(wbits=31)
+    def _blocks(self, file: BufferedReader) -> Iterator[bytes | bytearray]:
+        """Yield what is in the file, decompressed."""
+        if not file.peek(len(GZIP)).startswith(GZIP):
+            yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+            return
+        block = bytearray()
+        for piece in self._decompressed(file):
+            block += piece
+            if len(block) >= BLOCK_BYTES:
+                yield block
+                block = bytearray()
+        if block:
+            yield block
 
-    def _begin(self, blocks: Iterator[bytes]) -> bytes:
+    def _decompressed(self, file: BufferedReader) -> Iterator[bytes]:
+        """Decompress a little at a time, as all of it is lost where some is damaged; the gzip module loses more."""
+        unzip, behind, self.truncated = zlib.decompressobj(wbits=31), b"", True
+        while piece := behind or file.read(COMPRESSED_BYTES):
+            behind = b""
+            if unzip.eof:
+                piece = piece.lstrip(b"\0")
+                if not piece:
+                    continue
+                unzip = zlib.decompressobj(wbits=31)  # the file has another gzip member
+            try:
+                yield unzip.decompress(piece)
+            except zlib.error:
+                self.truncated = True
+                return
+            behind = unzip.unused_data
+            self.truncated = not unzip.eof
+
+    def _begin(self, blocks: Iterable[bytes | bytearray]) -> bytearray:
         """Read the fields before the events; return what was read behind the bracket that opens the events."""
         read = bytearray()
         for block in blocks:
             searched = max(len(read) - MAX_BETWEEN, 0)
             read += block
-            if read[:MAX_BETWEEN].lstrip().startswith(b"["):  # other tools write a bare list of events
+            if read[:MAX_BETWEEN].lstrip().startswith(b"["):
                 self.is_list = True
-                return bytes(read).lstrip()[1:]
+                return read.lstrip()[1:]
             if found := _EVENTS_BEGIN.search(read, searched):
-                begin, end = found.span()
-                self._read_about(bytes(read[:begin]).rstrip().removesuffix(b",") + b"}")
-                return bytes(read[end:])
+                self._read_fields(read[: found.start()].rstrip().removesuffix(b",") + b"}")
+                return read[found.end() :]
         if not read:
             what = "damaged: nothing of it can be decompressed" if self.truncated else "empty"
             raise TraceError(f"{self.path} is {what}")
         raise TraceError(f"{self.path} is no trace of torch.profiler: there are no traceEvents in it")
 
-    def _first_events(self, data: bytearray) -> tuple[Iterator[list[TraceEvent]], bytearray]:
+    def _first_events(self, data: bytearray) -> tuple[Iterable[list[Any]], bytearray]:
         """Return the whole events in the data, which begin with a bracket, and the data that remain."""
         cuts = list(islice(_cuts(data), MAX_CUTS))
         for cut in cuts:
             data[cut + 1] = ord("]")  # in place of a comma: nothing is copied
             with suppress(*UNDECODABLE), memoryview(data) as view:
                 events = self._decode(view[: cut + 2])
-                return iter([events]), bytearray(b"[") + data[cut + 2 :]
+                return [events], bytearray(b"[") + data[cut + 2 :]
             data[cut + 1] = ord(",")
         if not cuts or any(_ends(data)):
-            return iter(()), data  # perhaps only the fields behind the events are in the way
-        return self._salvaged(bytes(data[1 : cuts[0] + 1])), bytearray(b"[") + data[cuts[0] + 2 :]
+            return [], data  # perhaps only the fields behind the events are in the way
+        return self._salvaged(data[1 : cuts[0] + 1]), bytearray(b"[") + data[cuts[0] + 2 :]
 
-    def _last_events(self, data: bytes) -> Iterator[list[TraceEvent]]:
+    def _last_events(self, data: bytearray) -> Iterator[list[Any]]:
         """Yield the events up to the closing bracket, and read the fields behind it."""
         end = None
         for found, behind in islice(_ends(data), MAX_ENDS):
-            if self._read_about(b"{" + data[behind:]):
+            if self._read_fields(b"{" + data[behind:]):
                 with suppress(*UNDECODABLE):
                     yield self._decode(b"[" + data[:found] + b"]")
                     return
@@ -216,18 +221,13 @@ class Decoder:
         if data:
             yield from self._salvaged(data.rstrip(b","))
 
-    def _read_about(self, data: bytes) -> bool:
-        try:
-            found = _document.decode(data)
-        except UNDECODABLE:
-            return False
-        if found.distributedInfo is not None:
-            self.about.distributedInfo = found.distributedInfo
-        if found.script is not None:
-            self.about.script = found.script
-        return True
+    def _read_fields(self, data: bytes | bytearray) -> bool:
+        with suppress(*UNDECODABLE):
+            self.fields |= {name: bytes(value) for name, value in fields_of(data).items()}
+            return True
+        return False
 
-    def _salvaged(self, data: bytes) -> Iterator[list[TraceEvent]]:
+    def _salvaged(self, data: bytearray) -> Iterator[list[Any]]:
         """Yield the readable events by bisection, so that only the events around damage are decoded one by one."""
         waiting = [data]
         while waiting:
@@ -235,30 +235,20 @@ class Decoder:
             with suppress(*UNDECODABLE):
                 yield self._decode(b"[" + piece + b"]")
                 continue
-            found = _BETWEEN.search(piece, len(piece) // 2) or _BETWEEN.search(piece)
-            if found:
+            if places := [*_BETWEEN.finditer(piece)]:
+                found = places[len(places) // 2]
                 waiting += [piece[found.end() - 1 :], piece[: found.start() + 1]]
-            elif event := self._fixed(piece):
-                yield [event]
+            elif events := self._fixed(piece):
+                yield events
             else:
                 self.lost += 1
 
-    def _fixed(self, piece: bytes) -> TraceEvent | None:
-        """Return an event whose name is not escaped, or whose values have unexpected types; None if it is lost."""
+    def _fixed(self, piece: bytearray) -> list[Any]:
+        """Return an event whose name is not escaped, or whose values have unexpected types; nothing if it is lost."""
         for data in (piece, _NAME.sub(_escaped, piece.decode("utf-8", "replace").encode())):
-            with suppress(*UNDECODABLE, TypeError, ValueError, OverflowError):
-                return self._as_event(msgspec.json.decode(data))
-        return None
-
-    def _as_event(self, values: dict[str, Any]) -> Any:
-        return _as_event(values)
-
-
-def _until_damage(unzip: "zlib._Decompress", block: bytes) -> Iterator[bytes]:
-    """Yield what can be decompressed in front of damage, which is lost if it is in the same call."""
-    with suppress(zlib.error):
-        for start in range(0, len(block), DAMAGED_BYTES):
-            yield unzip.decompress(block[start : start + DAMAGED_BYTES])
+            with suppress(*UNDECODABLE, ValueError, TypeError, OverflowError):
+                return self._decode(msgspec.json.encode([_usual(_object(data))]))
+        return []
 
 
 def _cuts(data: bytearray) -> Iterator[int]:
@@ -286,15 +276,28 @@ def _escaped(found: re.Match[bytes]) -> bytes:
     return found[1] + _NOT_ESCAPED.sub(escape, found[2])
 
 
-def _as_event(values: dict[str, Any]) -> TraceEvent:
-    """Convert values of any types to an event; raise an error if they are no object or have no valid times."""
-    if not isinstance(values, dict):
-        raise TypeError("an event is an object")
-    args = values.get("args")
-    event = TraceEvent(str(values.get("name", "")), None if values.get("cat") is None else str(values["cat"]))
-    event.ts, event.dur = (None if values.get(key) is None else float(values[key]) for key in ("ts", "dur"))
-    event.pid, event.tid = (str(values.get(key)) for key in ("pid", "tid"))
+def _usual(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event with values of the usual types; raise an error if it has no valid times."""
+    usual = {key: value for key, value in event.items() if value is not None}
+    usual |= {key: as_usual(usual[key]) for key, as_usual in _USUAL.items() if key in usual}
+    args = usual.pop("args", None)
     if isinstance(args, dict):
-        keys = zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True)
-        event.args = Args(**{name: args[key] for name, key in keys if isinstance(args.get(key), int | float | str)})
-    return event
+        odd = {key for key in _KNOWN_ARGS if type(args.get(key)) not in (int, float, str)}
+        usual["args"] = {key: value for key, value in args.items() if key not in odd}
+    return usual
+
+
+def _number(value: Any) -> Any:
+    return value if type(value) in (int, float, str) else str(value)
+
+
+_USUAL: dict[str, Callable[[Any], Any]] = {
+    "name": str,
+    "cat": str,
+    "ts": float,
+    "dur": float,
+    "pid": _number,
+    "tid": _number,
+}
+_KNOWN_ARGS = Args.__struct_encode_fields__
+_object: Callable[[Any], dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]).decode

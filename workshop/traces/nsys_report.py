@@ -34,10 +34,26 @@ NO_STREAM = 2**32 - 1
 RANGES = (59, 60)
 """The types of NVTX events that last: a range that was pushed, and one that was started."""
 
+RECORDS = """
+CREATE TEMP TABLE record AS
+    SELECT globalPid, contextId, eventId, correlationId, streamId FROM CUPTI_ACTIVITY_KIND_CUDA_EVENT;
+CREATE INDEX temp.record_of_event ON record (globalPid, contextId, eventId, correlationId);
+"""
+"""Makes a table of the calls that recorded a CUDA event, in which those of one event are quickly found."""
+
+LAST_RECORD = """(
+    SELECT record.{} FROM record
+    WHERE syncType IN (1, 2) AND record.globalPid = event.globalPid AND record.contextId = event.contextId
+        AND record.eventId = event.eventId AND record.correlationId <= event.correlationId
+    ORDER BY record.correlationId DESC LIMIT 1
+)"""
+"""A column of the call that a synchronisation waits for: the last one that recorded the same event before.
+
+Correlations are numbered in the order of the calls.
+"""
+
 COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
 MEMORY_KINDS = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed"}
-ON_EVENTS = (1, 2)
-"""The kinds of synchronisations that wait for an event."""
 SYNC_KINDS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
 
@@ -58,12 +74,10 @@ class _Table(NamedTuple):
     correlation: str = "-1"
     device: str = "-1"
     bytes: str = "0"
+    waits_on: str = "-1"
+    waits_on_stream: str = "-1"
     where: str = "end IS NOT NULL"
 
-
-_SYNCHRONISATIONS, _RECORDED_EVENTS = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
-_OF_AN_EVENT = ", ".join(map(_integer, ("globalPid", "contextId", "eventId", "correlationId", "streamId")))
-"""The columns that a synchronisation and the recorded CUDA event which it waits for have in common."""
 
 _COPY = " || ' ' || ".join(map(_integer, ("copyKind", "srcKind", "dstKind")))
 _ON_DEVICE = ("globalPid", "streamId", "correlationId", "deviceId")
@@ -73,7 +87,7 @@ _TABLES = {
     "CUPTI_ACTIVITY_KIND_MEMCPY": _Table("gpu_memcpy", _COPY, *_ON_DEVICE, "bytes"),
     "CUPTI_ACTIVITY_KIND_MEMSET": _Table("gpu_memset", "'Memset (Device)'", *_ON_DEVICE, "bytes"),
     # A time of 0 stands for one that is not known.
-    _SYNCHRONISATIONS: _Table("cuda_sync", "syncType", *_ON_DEVICE, where="end > 0"),
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": _Table("cuda_sync", "syncType", *_ON_DEVICE, where="end > 0"),
     "NVTX_EVENTS": _Table(
         "user_annotation", "coalesce(text, textId)", "globalTid", where=f"end IS NOT NULL AND eventType IN {RANGES}"
     ),
@@ -82,9 +96,10 @@ _TABLES = {
 
 _CATS = [table.cat for table in _TABLES.values()]
 _ANNOTATION = _CATS.index("user_annotation")
-_COLUMNS = ("name", "cat", "pid", "tid", "stream", "correlation", "device", "bytes", "ts", "dur")
+_OF_A_CALL = ("stream", "correlation", "device", "bytes", "waits_on", "waits_on_stream")
+_COLUMNS = ("name", "cat", "pid", "tid", *_OF_A_CALL, "ts", "dur")
 _OF_A_PHASE = ("name", "pid", "tid", "ts", "dur")
-_NOT_ON_A_DEVICE = (-1, -1, -1, 0)
+_NO_CALL = (-1, -1, -1, 0, -1, -1)
 
 
 def is_report(path: Path) -> bool:
@@ -111,9 +126,7 @@ def read(path: Path) -> Trace:
     reader.add_steps()
     columns = reader.columns()
     rows = len(columns["ts"])
-    waits_on, waits_on_stream = reader.waits(columns)
-    waits = {"waits_on": waits_on, "waits_on_stream": waits_on_stream}
-    events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **waits, **columns)
+    events = EventColumns(index=np.arange(rows), bandwidth=np.broadcast_to(-1.0, rows), **columns)
     damage = (f"{reader.lost} event{'s' * (reader.lost != 1)} of {path} could not be read",) if reader.lost else ()
     return Trace(path, events, list(reader.names), _CATS, damage=damage)
 
@@ -129,7 +142,6 @@ class _Reader:
         self._threads: defaultdict[int, int] = defaultdict(count().__next__)
         self._blocks = [np.empty((len(_COLUMNS), 0), np.int64)]
         self._strings: dict[Any, Any] = {}
-        self._syncs = self._records = np.empty((0, 5), np.int64)
 
     def columns(self) -> dict[str, Ints]:
         """Return the columns of all events by name."""
@@ -142,20 +154,14 @@ class _Reader:
         if "StringIds" not in there:
             raise TraceError(f"{path} is no report of nsys: make one with nsys export --type sqlite REPORT.nsys-rep")
         self._strings = dict(database.execute("SELECT id, value FROM StringIds"))
+        if recorded := "CUPTI_ACTIVITY_KIND_CUDA_EVENT" in there:
+            database.executescript(RECORDS)
         for cat, (name, table) in enumerate(_TABLES.items()):
+            if table.cat == "cuda_sync" and recorded:
+                waits_on, waits_on_stream = map(LAST_RECORD.format, ("correlationId", "streamId"))
+                table = table._replace(waits_on=waits_on, waits_on_stream=waits_on_stream)
             if name in there:
                 self._read_table(cat, database.execute(_query(name, table)))
-        if {_SYNCHRONISATIONS, _RECORDED_EVENTS} <= there:
-            on_events = f"SELECT {_OF_AN_EVENT} FROM {_SYNCHRONISATIONS} WHERE syncType IN {ON_EVENTS}"
-            self._syncs = self._rows(database.execute(on_events))
-            self._records = self._rows(database.execute(f"SELECT {_OF_AN_EVENT} FROM {_RECORDED_EVENTS}"))
-
-    def _rows(self, cursor: sqlite3.Cursor) -> Ints:
-        """Return rows of five integers; the first is the process, and the fourth the correlation."""
-        blocks = iter(lambda: cursor.fetchmany(BLOCK_ROWS), [])
-        rows = np.concatenate([np.empty((0, 5), np.int64), *(np.array(block, np.int64) for block in blocks)])
-        rows[:, 3] = _of_process(_numbered(self._processes, rows[:, 0] >> 24), rows[:, 3])
-        return rows
 
     def _read_table(self, cat: int, cursor: sqlite3.Cursor) -> None:
         known: dict[Any, int] = {}
@@ -163,13 +169,14 @@ class _Reader:
             keys, *others = zip(*rows, strict=True)
             known |= {key: self.names[self._words(_CATS[cat], key)] for key in dict.fromkeys(keys) if key not in known}
             name = np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
-            start, end, place, stream, correlation, *rest = np.array(others, np.int64)
+            start, end, place, stream, correlation, device, size, waits_on, waits_on_stream = np.array(others, np.int64)
             stream[stream == NO_STREAM] = -1
             process, thread = _numbered(self._processes, place >> 24), _numbered(self._threads, place)
             valid = (np.abs(start) < MAX_NS) & (np.abs(end) < MAX_NS)
             self.lost += int(np.count_nonzero(~valid))
-            rest = [_of_process(process, correlation), *rest, start, np.maximum(end - start, 0)]
-            columns = (name, np.full(len(name), cat), process, thread, stream, *rest)
+            correlation, waits_on = _of_process(process, correlation), _of_process(process, waits_on)
+            of_a_call = (stream, correlation, device, size, waits_on, waits_on_stream)
+            columns = (name, np.full(len(name), cat), process, thread, *of_a_call, start, np.maximum(end - start, 0))
             self._blocks.append(np.stack(columns)[:, valid])
 
     def _words(self, cat: str, key: Any) -> str:
@@ -181,24 +188,6 @@ class _Reader:
         if cat == "cuda_sync":
             return SYNC_KINDS.get(key, "Unknown Sync")
         return str(self._strings.get(key, key))
-
-    def waits(self, columns: dict[str, Ints]) -> tuple[Ints, Ints]:
-        """Return by event the correlation of the call that recorded the CUDA event which it waits for, and its stream.
-
-        It is the last call that recorded the same event before, as correlations are numbered in the order of the calls.
-        """
-        none = np.broadcast_to(np.int64(-1), len(columns["ts"]))
-        if not len(self._syncs) or not len(self._records):
-            return none, none
-        by_key = np.argsort(self._syncs[:, 3], kind="stable")
-        keys = self._syncs[by_key, 3]
-        rows = np.flatnonzero((columns["cat"] == _CATS.index("cuda_sync")) & (columns["correlation"] >= 0))
-        place = np.searchsorted(keys, columns["correlation"][rows])
-        there = np.append(keys, -1)[place] == columns["correlation"][rows]
-        waits_on, waits_on_stream = np.full(len(none), -1), np.full(len(none), -1)
-        found = _recorded(self._syncs, self._records)[by_key[place[there]]]
-        waits_on[rows[there]], waits_on_stream[rows[there]] = found.T
-        return waits_on, waits_on_stream
 
     def add_steps(self) -> None:
         """Add the steps, which end as torch.profiler marks them: with the optimizer, after a backward.
@@ -218,21 +207,9 @@ class _Reader:
             backward |= marked[name] == Phase.BACKWARD
             if backward and marked[name] == Phase.OPTIMIZER:
                 name_of_step = self.names[f"ProfilerStep#{number}"]
-                step = (name_of_step, _ANNOTATION, pid, tid, *_NOT_ON_A_DEVICE, begin, ts + dur - begin)
+                step = (name_of_step, _ANNOTATION, pid, tid, *_NO_CALL, begin, ts + dur - begin)
                 self._blocks.append(np.array([step]).T)
                 begin, backward, number = ts + dur, False, number + 1
-
-
-def _recorded(syncs: Ints, records: Ints) -> Ints:
-    """Return for each synchronisation the correlation and stream of the last record of its event before it, or -1."""
-    both = np.concatenate([records, syncs])
-    is_sync = np.arange(len(both)) >= len(records)
-    order = np.lexsort((is_sync, *both.T[3::-1]))  # by process, context, event, and then by correlation
-    last = np.maximum.accumulate(np.where(is_sync[order], -1, np.arange(len(both))))
-    same_event = (both[order, :3] == both[order[last], :3]).all(axis=1) & (last >= 0)
-    found = np.full((len(both), 2), -1)
-    found[order[same_event]] = both[order[last[same_event]], 3:]
-    return found[len(records) :]
 
 
 def _of_process(process: Ints, correlation: Ints) -> Ints:
@@ -247,7 +224,7 @@ def _numbered(numbers: defaultdict[int, int], values: Ints) -> Ints:
 
 
 def _query(name: str, table: _Table) -> str:
-    """Return a query for the name, start, end, place, stream, correlation, device and bytes of each event."""
-    numbers = (table.place, table.stream, table.correlation, table.device, table.bytes)
-    columns = [table.name, *map(_integer, ("start", "end", *numbers))]
-    return f"SELECT {', '.join(columns)} FROM {name} WHERE {table.where}"
+    """Return a query for the name, start, end and place of each event, and for what is known of its call."""
+    numbers = ("start", "end", table.place, *(getattr(table, column) for column in _OF_A_CALL))
+    columns = [table.name, *map(_integer, numbers)]
+    return f"SELECT {', '.join(columns)} FROM {name} AS event WHERE {table.where}"

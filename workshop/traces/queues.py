@@ -35,12 +35,11 @@ def changes(trace: Trace) -> QueueChanges:
 
     A graph is one launch for each stream that it runs on, however many kernels it has.
     """
-    calls, found = trace.launches
-    launched = np.flatnonzero(found >= 0)
-    launched = launched[np.argsort(trace.gpu.ts[launched], kind="stable")]
-    keys = np.stack([found[launched], trace.gpu.device[launched], trace.gpu.stream[launched]])
-    launched = launched[np.unique(keys, axis=1, return_index=True)[1]]
-    events, calls = trace.gpu[launched], calls[found[launched]]
+    calls, events = trace.launched
+    order = np.argsort(events.ts, kind="stable")
+    keys = np.stack([calls.index, events.device, events.stream])[:, order]
+    first = order[np.unique(keys, axis=1, return_index=True)[1]]
+    calls, events = calls[first], events[first]
     step = np.repeat([1, -1], len(events))
     device, stream = np.tile(events.device, 2), np.tile(events.stream, 2)
     ts, index = np.concatenate([calls.ts, events.ts]), np.concatenate([calls.index, events.index])

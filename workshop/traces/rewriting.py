@@ -1,26 +1,22 @@
 """Writes a trace anew, with further events and arguments, so that a viewer shows what an analysis found."""
 
 import gzip
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from workshop.traces.decoding import Decoder, PlainEvent
+from workshop.traces.decoding import Decoder, PlainEvent, fields_of
 
 ANNOTATIONS = ("user_annotation", "gpu_user_annotation", "python_function")
 """The categories of the events that say where in the training the others are."""
 
 COMPRESSION = 3
 """The level of gzip: the default, 9, makes it 30 % smaller, and takes many times as long."""
-
-
-fields_of: Callable[[Any], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-"""Decodes an object to its fields, each as it is written."""
 
 
 class WrittenEvent(PlainEvent, gc=False):
@@ -33,36 +29,18 @@ _written_events: Callable[[Any], list[WrittenEvent]] = msgspec.json.Decoder(list
 _raw_events: Callable[[Any], list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class WholeDecoder(Decoder):
-    """Yields the same events as `Decoder`, each with all that is written of it.
-
-    Attributes:
-        fields: how all fields beside the events are written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, exact=False)
-        self.fields: dict[str, bytes] = {}
-        self._decode = _decoded
-
-    def _as_event(self, values: dict[str, Any]) -> Any:
-        event = super()._as_event(values)
-        return WrittenEvent(
-            event.name, event.cat, event.ts, event.dur, event.pid, event.tid, written=msgspec.json.encode(values)
-        )
-
-    def _read_about(self, data: bytes) -> bool:
-        readable = super()._read_about(data)
-        if readable:
-            self.fields |= {name: bytes(raw) for name, raw in fields_of(data).items()}
-        return readable
-
-
-def _decoded(data: Any) -> list[WrittenEvent]:
+def decode_written_events(data: Any) -> list[WrittenEvent]:
+    """Decode a list of events, each with all that is written of it."""
     events = _written_events(data)
     for event, raw in zip(events, _raw_events(data), strict=True):
         event.written = bytes(raw)  # copied: the block is changed once its events are decoded
     return events
+
+
+def written_events(path: Path, wanted: Collection[int]) -> dict[int, WrittenEvent]:
+    """Read some events of a file again, by their `EventColumns.index`: the columns do not have all of them."""
+    events = chain.from_iterable(Decoder(path, decode_written_events))
+    return {index: event for index, event in enumerate(events) if index in wanted}
 
 
 def rewrite(
@@ -86,7 +64,7 @@ def rewrite(
     try:
         compressed = target.suffix == ".gz"
         with gzip.open(unfinished, "wb", COMPRESSION) if compressed else unfinished.open("wb") as file:
-            _write(cast(BinaryIO, file), WholeDecoder(source), added, marked, only_marked)
+            _write(cast(BinaryIO, file), Decoder(source, decode_written_events), added, marked, only_marked)
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -99,7 +77,7 @@ def exact_us(ns: int) -> msgspec.Raw:
 
 def _write(
     file: BinaryIO,
-    decoder: WholeDecoder,
+    decoder: Decoder,
     added: Iterable[dict[str, Any]],
     marked: Mapping[int, dict[str, Any]],
     only_marked: bool,
@@ -116,17 +94,16 @@ def _write(
     file.write(b"}\n")
 
 
-def _blocks(decoder: WholeDecoder, marked: Mapping[int, dict[str, Any]], only_marked: bool) -> Iterator[list[bytes]]:
+def _blocks(decoder: Decoder, marked: Mapping[int, dict[str, Any]], only_marked: bool) -> Iterator[list[bytes]]:
     """Yield how the events are written from now on, block by block."""
-    count = 0
+    index = count()
     for events in decoder:
         written = []
-        for position, event in enumerate(cast(list[WrittenEvent], events), count):
-            if position in marked:
-                written.append(_with_args(event.written, marked[position]))
+        for event in events:
+            if (args := marked.get(next(index))) is not None:
+                written.append(_with_args(event.written, args))
             elif not only_marked or event.dur is None or event.cat in ANNOTATIONS:
                 written.append(event.written)
-        count += len(events)
         yield written
 
 

@@ -109,24 +109,19 @@ def step_numbers(trace: Trace) -> Ints:
     if not len(steps):
         return np.zeros(len(events), np.int64)
     began = events.ts.copy()
-    calls, found = trace.launches
-    began[trace.on_gpu] = np.where(found >= 0, np.append(calls.ts, 0)[found], began[trace.on_gpu])
+    began[trace.on_gpu] = trace.launched_at
     step = np.searchsorted(events.ts[steps], began, "right") - 1
     inside = (step >= 0) & (began < events.end[steps][step])
     numbers = np.array([_number(trace, row) for row in steps])
     return np.where(inside, numbers[step], -1)
 
 
-def without_last_step(traces: dict[Rank, Trace], include_last: bool) -> dict[Rank, Trace]:
-    """Return the traces without what the CPU began in the last step of several, and without what that launched.
+def without_last_step(trace: Trace, include_last: bool) -> Trace:
+    """Return a trace without what the CPU began in the last step of several, and without what that launched.
 
     The profiler often records the last step only in part. What comes behind the last step is left out in any case,
     and so is what nothing in the trace launched. A trace of a single step, or of none, is returned as it is.
     """
-    return {rank: _until_last_step(trace, include_last) for rank, trace in traces.items()}
-
-
-def _until_last_step(trace: Trace, include_last: bool) -> Trace:
     events, steps = trace.events, _marked_steps(trace)
     if len({*events.name[steps].tolist()}) < 2:
         return trace

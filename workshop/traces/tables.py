@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from workshop.traces import annotations, bandwidth, breakdown, memory, operators, queues, steps
+from workshop.traces import annotations, bandwidth, breakdown, memory, queues, steps
 from workshop.traces.breakdown import Row
 from workshop.traces.path import critical_path
 from workshop.traces.trace import Trace
@@ -27,7 +27,7 @@ ANALYSES: dict[str, Callable[[Trace], Any]] = {
     "launch": breakdown.launch_summary,
     "types": breakdown.kernel_types,
     "kernels": breakdown.kernels,
-    "operators": operators.operators,
+    "operators": breakdown.operators,
     "steps": steps.step_rows,
     "path": lambda trace: critical_path.path_rows(critical_path.of_typical_step(trace)),
     "path_operators": lambda trace: critical_path.operator_rows(critical_path.of_typical_step(trace)),

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.traces.decoding import Args, Decoder, TraceError, TraceEvent
+from workshop.traces.decoding import Args, Decoder, TraceError, TraceEvent, decode_events, decode_exact_events
 from workshop.traces.intervals import Ints, Spans, union
 
 MAX_EXACT_US = 2.0**43
@@ -186,6 +186,18 @@ class Trace:
         there = np.append(calls.correlation, -2)[first] == self.gpu.correlation
         return calls, np.where(there, first, -1)
 
+    @property
+    def launched(self) -> tuple[EventColumns, EventColumns]:
+        """The calls whose launched event is in the trace, and what each launched: rows of the same number."""
+        calls, found = self.launches
+        return calls[found[found >= 0]], self.gpu[found >= 0]
+
+    @cached_property
+    def launched_at(self) -> Ints:
+        """When each row of `gpu` was launched; when it began, if its call is not in the trace."""
+        calls, found = self.launches
+        return np.where(found >= 0, np.append(calls.ts, 0)[found], self.gpu.ts)
+
 
 def once(compute: Callable[[Trace], T]) -> Callable[[Trace], T]:
     """Return a function that computes something once for each trace."""
@@ -224,12 +236,12 @@ class _CoarseError(Exception):
 
 
 def _read(path: Path, exact: bool) -> Trace:
-    decoder = Decoder(path, exact)
+    decoder = Decoder(path, decode_exact_events if exact else decode_events)
     builder = _ColumnBuilder(exact)
     for events in decoder:
         builder.add(events)
-    about = decoder.about
-    rank = about.distributedInfo.get("rank") if isinstance(about.distributedInfo, dict) else None
+    info, script = decoder.field("distributedInfo"), decoder.field("script")
+    rank = info.get("rank") if isinstance(info, dict) else None
     damage = []
     if decoder.truncated:
         damage.append(f"{path} ends too early; the first {builder.count} events are there")
@@ -245,7 +257,7 @@ def _read(path: Path, exact: bool) -> Trace:
         list(builder.names),
         [str(cat) for cat in builder.cats],
         rank if type(rank) is int else None,
-        about.script if isinstance(about.script, str) else None,
+        script if isinstance(script, str) else None,
         whole_us=builder.types <= {int},
         untimed=type(None) in builder.types,
         damage=tuple(damage),
@@ -302,9 +314,7 @@ class _ColumnBuilder:
 
     def allocations(self) -> Allocations:
         """Return the columns of all allocations and releases that were added."""
-        if not self._allocations:
-            return no_allocations()
-        found = Allocations(*(np.concatenate(column) for column in zip(*self._allocations, strict=True)))
+        found = Allocations(*map(np.concatenate, zip(no_allocations(), *self._allocations, strict=True)))
         return found.rows(np.argsort(found.ts, kind="stable"))
 
     def _numbered(self, events: list[TraceEvent], name: str) -> Ints:

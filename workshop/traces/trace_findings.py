@@ -6,7 +6,6 @@ from statistics import median
 
 from workshop.probe.phases import Phase
 from workshop.traces import breakdown, memory
-from workshop.traces.operators import operators
 from workshop.traces.path import critical_path
 from workshop.traces.path.dependencies import DATA, KINDS, UNKNOWN
 from workshop.traces.path.window import DATA_WAIT
@@ -114,7 +113,7 @@ def _device(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
 
 def _cpu(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
     found = []
-    for row in operators(trace)[:1]:
+    for row in breakdown.operators(trace)[:1]:
         share = row["self_cpu(us)"] / whole_us
         text = f"{who}{row['name']} takes {share:.0%} of the time, in {row['count']} calls; find the line that calls it"
         found.append(TraceFinding(share, text, "operators", "operators"))

@@ -146,10 +146,8 @@ def _streams(trace: Trace, windows: Spans) -> Times:
 
 def _launched(trace: Trace, labels: list[str], label: Ints, windows: Spans) -> Times:
     """Return how long what was launched in each window ran on the device, be that later, by a label of each event."""
-    calls, found = trace.launches
-    when = np.where(found >= 0, np.append(calls.ts, 0)[found], trace.gpu.ts)
-    window = np.searchsorted(windows.start, when, side="right") - 1
-    inside = (window >= 0) & (when <= windows.end[window])
+    window = np.searchsorted(windows.start, trace.launched_at, side="right") - 1
+    inside = (window >= 0) & (trace.launched_at <= windows.end[window])
     return _grouped(labels, label[inside], window[inside], trace.gpu.dur[inside], len(windows.start))
 
 

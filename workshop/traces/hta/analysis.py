@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.traces import annotations, breakdown, memory, operators, queues, steps
+from workshop.traces import annotations, breakdown, memory, queues, steps
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta import frames, sequences
 from workshop.traces.hta.counters import counter_rows
@@ -64,7 +64,8 @@ class TraceAnalysis:
         begins = (int(trace.events.ts.min()) for trace in self.traces.values() if len(trace.events))
         self.begin = min(begins, default=0)
         """When the first event of all ranks begins, in ns: times in data frames are counted from there."""
-        self.traces.update(steps.without_last_step(self.traces, bool(include_last_profiler_step)))
+        for rank, trace in self.traces.items():
+            self.traces[rank] = steps.without_last_step(trace, bool(include_last_profiler_step))
 
     def get_comm_comp_overlap(self, visualize: bool = True) -> "pandas.DataFrame":
         """Return how much of the communication is hidden under computation."""
@@ -333,7 +334,7 @@ class TraceAnalysis:
 
     def get_operators(self) -> "pandas.DataFrame":
         """Return the operators by their self time."""
-        return self._frame(operators.operators)
+        return self._frame(breakdown.operators)
 
     def get_steps(self) -> "pandas.DataFrame":
         """Return the steps and their phases."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from workshop.traces.breakdown import Row
 from workshop.traces.nesting import inside
-from workshop.traces.rewriting import WholeDecoder, WrittenEvent
+from workshop.traces.rewriting import written_events
 from workshop.traces.trace import Trace
 
 CATEGORY = "cuda_profiler_range"
@@ -51,13 +51,7 @@ def counter_rows(trace: Trace, begin: int = 0) -> list[Row] | None:
 
 
 def _args(trace: Trace, wanted: set[int]) -> dict[int, dict[str, Any]]:
-    """Read the arguments of some events, which the columns of a trace do not have, by their `EventColumns.index`."""
-    found, count = {}, 0
-    for events in WholeDecoder(trace.path):
-        for index in range(count, count + len(events)):
-            event = events[index - count]
-            if index in wanted and isinstance(event, WrittenEvent):
-                args = msgspec.json.decode(event.written).get("args")
-                found[index] = args if isinstance(args, dict) else {}
-        count += len(events)
-    return found
+    """Return the arguments of some events by their `EventColumns.index`."""
+    written = written_events(trace.path, wanted)
+    args = {index: msgspec.json.decode(event.written).get("args") for index, event in written.items()}
+    return {index: each for index, each in args.items() if isinstance(each, dict)}

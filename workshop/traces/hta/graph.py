@@ -55,6 +55,8 @@ class CPEdge(NamedTuple):
     end: int
     type: CPEdgeType
     weight: int = 0
+    event: int | None = None
+    """The event that the weight counts for."""
 
 
 class HtaEvent(NamedTuple):
@@ -108,8 +110,6 @@ class HtaGraph:
         """The edges from each node, by the node where they end."""
         self.before: dict[int, dict[int, CPEdge]] = {}
         """The edges to each node, by the node where they begin."""
-        self.attributed: dict[tuple[int, int], int] = {}
-        """The event that the weight of an edge counts for."""
         self._add_nodes()
         self._add_locks()
         self._add_threads()
@@ -144,12 +144,13 @@ class HtaGraph:
     def add(self, begin: CPNode, end: CPNode, kind: CPEdgeType, free: bool = False, parent: int = -1) -> None:
         """Add an edge; `parent` is the event around the one that it begins with."""
         free = free or kind in (CPEdgeType.DEPENDENCY, CPEdgeType.SYNC_DEPENDENCY)
-        edge = CPEdge(begin.idx, end.idx, kind, 0 if free else end.ts - begin.ts)
-        self.after[begin.idx][end.idx] = self.before[end.idx][begin.idx] = edge
+        event = None
         if kind == CPEdgeType.KERNEL_KERNEL_DELAY or (kind == CPEdgeType.OPERATOR_KERNEL and begin.is_start):
-            self.attributed[begin.idx, end.idx] = begin.ev_idx
+            event = begin.ev_idx
         elif kind == CPEdgeType.OPERATOR_KERNEL:
-            self.attributed[begin.idx, end.idx] = parent if end.is_start else end.ev_idx
+            event = parent if end.is_start else end.ev_idx
+        edge = CPEdge(begin.idx, end.idx, kind, 0 if free else end.ts - begin.ts, event)
+        self.after[begin.idx][end.idx] = self.before[end.idx][begin.idx] = edge
 
     def _locks(self, node: CPNode) -> bool:
         return self.all[node.ev_idx].name in LOCKING

@@ -19,12 +19,9 @@ MAX_DELAY_US = 1500
 """A kernel that begins later than this after the one before it on its stream does not depend on that."""
 
 
-def add_kernel_edges(graph: HtaGraph) -> None:
-    """Add all edges from and to kernels."""
-    _KernelEdges(graph).add()
+class KernelEdges:
+    """Finds the edges from and to kernels of a graph."""
 
-
-class _KernelEdges:
     def __init__(self, graph: HtaGraph) -> None:
         self.graph = graph
         self.all = graph.all
@@ -48,6 +45,7 @@ class _KernelEdges:
             self.launched_by[kernel.pid, kernel.stream, call.pid, call.tid].append(call)
 
     def add(self) -> None:
+        """Add all edges from and to kernels."""
         on_device = [
             each
             for each in self.graph.events.values()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workshop.traces.decoding import Decoder, TraceError
+from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame
-from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaGraph
-from workshop.traces.hta.kernel_edges import add_kernel_edges
+from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaEvent, HtaGraph
+from workshop.traces.hta.kernel_edges import KernelEdges
 from workshop.traces.hta.rounded import COMMUNICATION, hta_events
-from workshop.traces.rewriting import exact_us, rewrite
+from workshop.traces.rewriting import exact_us, rewrite, written_events
 from workshop.traces.trace import Trace
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class CPGraph(HtaGraph):
     def __init__(self, trace: Trace, rank: int, window: tuple[int, int], data_load_events: list[str] | None) -> None:
         with _no_collections():
             super().__init__(trace, *window, data_load_events)
-            add_kernel_edges(self)
+            KernelEdges(self).add()
         self.rank = rank
         self.trace = trace
         self.critical_path_nodes: list[int] = []
@@ -111,12 +111,11 @@ class CPGraph(HtaGraph):
 
     def get_event_attribution_for_edge(self, edge: CPEdge) -> int | None:
         """Return the event that the weight of an edge counts for."""
-        return self.attributed.get((edge.begin, edge.end))
+        return edge.event
 
     def get_edges_attributed_to_event(self, ev_idx: int) -> list[CPEdge]:
         """Return the edges whose weight counts for an event."""
-        pairs = [pair for pair, event in self.attributed.items() if event == ev_idx]
-        return [self.after[begin][end] for begin, end in pairs]
+        return [edge for edge in self.all_edges() if edge.event == ev_idx]
 
     def get_critical_path_breakdown(self) -> "pandas.DataFrame | None":
         """Return a row for each edge of the path: its event, how long it is in µs, and what bounds it."""
@@ -124,9 +123,11 @@ class CPGraph(HtaGraph):
         rows = [self._row(edge) for edge in sorted(self.critical_path_edges_set, key=lambda edge: edge.begin)]
         return data_frame(rows, columns) if rows else None
 
+    def _event(self, edge: CPEdge) -> HtaEvent | None:
+        return None if edge.event is None else self.events.get(edge.event)
+
     def _row(self, edge: CPEdge) -> dict[str, Any]:
-        index = self.get_event_attribution_for_edge(edge)
-        event = self.events.get(-1 if index is None else index)
+        index, event = edge.event, self._event(edge)
         row = {"event_idx": index, "duration": edge.weight, "type": edge.type.value, "bound_by": self._bound_by(edge)}
         if event is None:
             return row | {"s_name": "ROOT"} if index is not None else row
@@ -138,7 +139,7 @@ class CPGraph(HtaGraph):
             return "gpu_kernel_kernel_overhead"
         if edge.type == CPEdgeType.KERNEL_LAUNCH_DELAY:
             return "gpu_kernel_launch_overhead"
-        event = self.events.get(self.attributed.get((edge.begin, edge.end), -1))
+        event = self._event(edge)
         if edge.type != CPEdgeType.OPERATOR_KERNEL or event is None:
             return ""
         if event.stream < 0:
@@ -189,14 +190,15 @@ def overlay(graph: CPGraph, target: Path, only_critical: bool, all_edges: bool) 
 
 def _arrows(graph: CPGraph, edges: list[CPEdge]) -> Iterator[dict[str, Any]]:
     """Yield the start and the end of each arrow."""
-    threads = _threads(graph.trace.path, {event for edge in edges for event in graph.get_events_for_edge(edge)})
+    touched = {event for edge in edges for event in graph.get_events_for_edge(edge)}
+    written = written_events(graph.trace.path, touched)
     for number, edge in enumerate(sorted(edges, key=lambda edge: (edge.begin, edge.end))):
         critical = edge in graph.critical_path_edges_set
         args = {"weight": edge.weight, "critical": critical, "type": edge.type.value}
         common = {"id": number, "name": "critical_path", "cat": "critical_path", "args": args}
         for end, node in zip(({"ph": "s"}, {"ph": "f", "bp": "e"}), (edge.begin, edge.end), strict=True):
-            pid, tid = threads[graph.node_list[node].ev_idx]
-            yield end | common | {"pid": pid, "tid": tid, "ts": exact_us(_time(graph, node))}
+            event = written[graph.node_list[node].ev_idx]
+            yield end | common | {"pid": event.pid, "tid": event.tid, "ts": exact_us(_time(graph, node))}
 
 
 def _time(graph: CPGraph, node: int) -> int:
@@ -205,14 +207,3 @@ def _time(graph: CPGraph, node: int) -> int:
     row = int(np.searchsorted(trace.events.index, graph.node_list[node].ev_idx))
     start, end = int(trace.events.ts[row]), int(trace.events.end[row])
     return start if graph.node_list[node].is_start else max(end - int(trace.on_gpu[row]), start)
-
-
-def _threads(path: Path, events: set[int]) -> dict[int, tuple[Any, Any]]:
-    """Return the process and thread that the file names for some events, which are given by their position."""
-    found: dict[int, tuple[Any, Any]] = {}
-    count = 0
-    for block in Decoder(path, exact=False):
-        for position in events & set(range(count, count + len(block))):
-            found[position] = block[position - count].pid, block[position - count].tid
-        count += len(block)
-    return found

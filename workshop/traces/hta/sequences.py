@@ -34,9 +34,8 @@ def frequent(trace: Trace, operator: str, least: int = 1) -> list[Sequence]:
     """
     names = np.array([operator in name for name in trace.names] or [False])
     ops = outermost(trace.events[names[trace.events.name] & ~trace.on_gpu])
-    calls, found = trace.launches
-    gpu = trace.gpu[found >= 0]
-    op, event = inside(ops, calls[found[found >= 0]])
+    calls, gpu = trace.launched
+    op, event = inside(ops, calls)
     order = np.lexsort((gpu.ts[event], op))
     op, event = op[order], event[order]
     rows = defaultdict(list)
@@ -60,9 +59,8 @@ def events_in(trace: Trace, sequence: Sequence) -> Ints:
     """Return the `EventColumns.index` of the operators of a sequence, of what they call, and of what they launch."""
     ops = trace.events[np.isin(trace.events.index, sequence.operators)]
     called = trace.events.index[inside(ops, trace.events)[1]]
-    calls, found = trace.launches
-    launched = (found >= 0) & np.isin(np.append(calls.index, -1)[found], called)
-    return np.union1d(called, trace.gpu.index[launched])
+    calls, gpu = trace.launched
+    return np.union1d(called, gpu.index[np.isin(calls.index, called)])
 
 
 def kernels_of_operators(trace: Trace) -> list[Row]:
@@ -71,9 +69,9 @@ def kernels_of_operators(trace: Trace) -> list[Row]:
     The first launch of an operator is late by the time from its begin to the launching call, and its kernel by the
     time from there to the begin on the device; the means over all occurrences are in µs.
     """
-    calls, found = trace.launches
-    launched = (found >= 0) & trace.of(*KERNEL)[trace.on_gpu]
-    gpu, calls = trace.gpu[launched], calls[found[launched]]
+    calls, gpu = trace.launched
+    is_kernel = np.isin(gpu.index, trace.events.index[trace.of(*KERNEL)])
+    calls, gpu = calls[is_kernel], gpu[is_kernel]
     ops = trace.events[trace.named("aten::")]
     op = innermost(ops, calls)
     order = np.lexsort((calls.ts, op))

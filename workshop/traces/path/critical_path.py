@@ -140,11 +140,10 @@ def _step_windows(trace: Trace) -> Iterator[Window]:
     Where the CPU waits for the device in every step, that is when the CPU ends it. Else the CPU is ahead, and how long
     it takes to launch a step does not tell how long the step takes.
     """
-    calls, found = trace.launches
-    launched, done = calls.ts[found[found >= 0]], trace.gpu.end[found >= 0]
+    calls, launched = trace.launched
     before = None
     for step in traced_steps(trace):
-        device = int(done[(launched >= step.start) & (launched < step.end)].max(initial=0))
+        device = int(launched.end[(calls.ts >= step.start) & (calls.ts < step.end)].max(initial=0))
         end = max(step.end, device, before or 0)
         start = step.start if before is None else max(before, step.start)
         yield Window(f"step {step.number}", start, end, _main_thread(trace), "device" if end > step.end else "thread")

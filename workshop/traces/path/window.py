@@ -113,7 +113,6 @@ def device_events(trace: Trace, window: Window) -> DeviceEvents:
     order = order[np.lexsort((events.end[order], events.ts[order], queue[order]))]
     gpu_row = np.flatnonzero(trace.on_gpu)
     call_row = np.append(np.searchsorted(trace.events.index, calls.index), -1)[found]
-    launched = np.where(found >= 0, np.append(calls.ts, 0)[found], events.ts)
     return DeviceEvents(
         gpu_row[order],
         queue[order],
@@ -121,5 +120,5 @@ def device_events(trace: Trace, window: Window) -> DeviceEvents:
         events.end[order],
         breakdown.kinds(trace)[order],
         call_row[order],
-        launched[order],
+        trace.launched_at[order],
     )
