@@ -7,9 +7,9 @@ next.
 
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
+from time import monotonic  # the script may replace that of the module
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,8 +26,6 @@ MANY_TIMES = 16
 """What a model calls less often in a forward pass may be its layers, one after the other."""
 
 _FRAME = re.compile(r'\s*File "(.*)", line (\d+), in (.*)')
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 class BackwardLines:
@@ -77,7 +75,7 @@ class BackwardLines:
         nodes = _graph([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
         self._stacks = [_stack(node) for node in nodes]
         self._seconds: Counter[int] = Counter()
-        self._present, self._since = -1, _monotonic()
+        self._present, self._since = -1, monotonic()
         self._handles = [node.register_prehook(self._entering(number)) for number, node in enumerate(nodes)]
 
     def after_backward(self) -> None:
@@ -123,7 +121,7 @@ class BackwardLines:
     def _account(self) -> None:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
-        now = _monotonic()
+        now = monotonic()
         self._seconds[self._present] += now - self._since  # type: ignore[assignment]
         self._since = now
 

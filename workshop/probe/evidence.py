@@ -5,10 +5,10 @@ After the last optimizer step of an epoch the process waits until the judge lets
 
 import inspect
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
@@ -66,8 +66,6 @@ MAX_PARAMETERS = 64
 
 NO_SIGNATURES = Signatures((0, 0), b"")
 
-_monotonic = time.monotonic  # the script may replace it
-
 
 @dataclass
 class _Pass:
@@ -114,7 +112,7 @@ class EvidenceRecorder(Listener):
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
         self.random_states = config.judged.random_states
         self.has_begun = False
-        self.began_s = _monotonic()
+        self.began_s = monotonic()
         self.batches: int | None = None  # of the DataLoader that began last
         self.root: nn.Module | None = None  # that the script calls
         self.model: nn.Module | None = None  # inside of it
@@ -146,7 +144,7 @@ class EvidenceRecorder(Listener):
         """At the first sign of the training, tell the judge that the start-up is over."""
         if not self.has_begun:
             self.has_begun = True
-            self.began_s = _monotonic()
+            self.began_s = monotonic()
             self.hooks.clock.restart()
             self.judge.send(EpochBegan())
 
@@ -200,7 +198,7 @@ class EvidenceRecorder(Listener):
             self.end_step()
         device = batch.device.type
         noted = ForwardPass(
-            t=_monotonic(),
+            t=monotonic(),
             shape=tuple(batch.shape),
             dtype=str(batch.dtype).removeprefix("torch."),
             device=device,
@@ -304,7 +302,7 @@ class EvidenceRecorder(Listener):
         """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one."""
         if self.batches and self.batches <= MAX_STEPS:
             return len(self.steps) == self.batches
-        is_long = _monotonic() - self.began_s > MAX_EPOCH_S
+        is_long = monotonic() - self.began_s > MAX_EPOCH_S
         return len(self.steps) >= (MIN_STEPS if is_long else MAX_STEPS)
 
     def wait(self, finished: bool) -> None:

@@ -4,12 +4,12 @@ import copy
 import os
 import random
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
+from time import monotonic  # the script may replace that of the module
 from typing import Any, TypeAlias
 
 import torch
@@ -32,8 +32,6 @@ MANY_CALLS = 16
 """A module that is called less often in a pass is not called in a loop over small things."""
 
 Pass: TypeAlias = Callable[[], object]
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
@@ -205,16 +203,16 @@ def _drop_hooks(module: nn.Module) -> None:
 def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:
     """Return the median seconds of two passes that take turns."""
     seconds: tuple[list[float], list[float]] = [], []
-    give_up = _monotonic() + MAX_DURATION_S
+    give_up = monotonic() + MAX_DURATION_S
     for round_ in range(ROUNDS):
         for run, of_run in zip((as_it_is, changed), seconds, strict=True):
-            begin = _monotonic()
+            begin = monotonic()
             run()
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
             if round_:
-                of_run.append(_monotonic() - begin)
-        if round_ and _monotonic() > give_up:
+                of_run.append(monotonic() - begin)
+        if round_ and monotonic() > give_up:
             break
     return median(seconds[0]), median(seconds[1])
 
