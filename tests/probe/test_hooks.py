@@ -166,11 +166,17 @@ def test_a_step_ends_with_the_leading_optimizer(start: Start) -> None:
 
 def test_a_model_that_is_compiled_in_place_is_seen(start: Start) -> None:
     _, told = start()
-    model = nn.Linear(2, 2)
+
+    class NamedAsOurs(nn.Linear):
+        def forward(self, module: torch.Tensor, original: int) -> torch.Tensor:
+            return super().forward(module)
+
+    model = NamedAsOurs(2, 2)
+    model(module=torch.ones(1, 2), original=1)
     model.compile(backend="eager")
     for _ in range(2):
-        model(torch.ones(1, 2))
-    assert told == ["before_forward", "after_forward"] * 2
+        model(module=torch.ones(1, 2), original=1)
+    assert told == ["before_forward", "after_forward"] * 3
 
 
 def test_another_thread_has_no_phases(start: Start) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from workshop.probe import connection
@@ -21,7 +20,7 @@ from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.connection import Connection
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks, is_trained
-from workshop.probe.internals import is_compiled
+from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit

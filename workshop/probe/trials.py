@@ -14,10 +14,9 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.internals import forward_hooks
+from workshop.probe.internals import forward_hooks, tree_leaves, tree_map
 from workshop.probe.observations import Trial
 
 ROUNDS = 7
