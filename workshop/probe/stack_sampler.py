@@ -117,16 +117,15 @@ class StackSampler:
 
     def _write(self) -> None:
         if self._samples:
-            frames, stacks, samples = tuple(self._new_frames), tuple(self._new_stacks), tuple(self._samples)
-            self._new_frames, self._new_stacks, self._samples = [], [], []
             self._events.write(
                 StackSamples,
                 trainer=self._trainer,
-                frames=frames,
-                stacks=stacks,
-                samples=samples,
+                frames=self._new_frames,
+                stacks=self._new_stacks,
+                samples=self._samples,
                 cpu_s=process_time(),
             )
+            self._new_frames, self._new_stacks, self._samples = [], [], []
 
 
 def line_of(code: CodeType, instruction: int) -> int:

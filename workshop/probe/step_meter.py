@@ -5,7 +5,6 @@ copy of the model, which needs its memory twice for a moment.
 """
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -14,10 +13,9 @@ import torch
 from torch import distributed, nn
 from torch.utils.data import DataLoader
 
-from workshop.probe import connection
 from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
-from workshop.probe.connection import Connection
+from workshop.probe.connection import Connection, connect
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks, is_trained
 from workshop.probe.internals import is_compiled, tree_leaves
@@ -39,10 +37,8 @@ REPORT_EVERY_S = 0.05
 class StepMeter(Listener):
     """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file."""
 
-    def __init__(
-        self, config: ProbeConfig, open_connection: Callable[[ProbeConfig], Connection] = connection.connect
-    ) -> None:
-        self.config, self.open_connection = config, open_connection
+    def __init__(self, config: ProbeConfig) -> None:
+        self.config = config
         self.forked = False
         self.events = EventFile(config.folder)
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
@@ -172,7 +168,7 @@ class StepMeter(Listener):
             OSError: nobody can be reached.
         """
         if self.parent is None:
-            self.parent = self.open_connection(self.config)
+            self.parent = connect(self.config)
         store = self.hooks.batches
         self.batches.kept, self.batches.from_memory = store.kept, store.replayed
         store.kept = store.replayed = 0
