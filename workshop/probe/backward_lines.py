@@ -9,6 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from time import monotonic  # the script may replace that of the module
 from types import CodeType, FrameType
 from typing import Any
@@ -76,7 +77,7 @@ class BackwardLines:
         self._stacks = [_stack(node) for node in nodes]
         self._seconds: Counter[int] = Counter()
         self._present, self._since = -1, monotonic()
-        self._handles = [node.register_prehook(self._entering(number)) for number, node in enumerate(nodes)]
+        self._handles = [node.register_prehook(partial(self._enter, number)) for number, node in enumerate(nodes)]
 
     def after_backward(self) -> None:
         """Note the pass."""
@@ -111,12 +112,10 @@ class BackwardLines:
             if times >= MANY_TIMES:
                 yield code.co_filename, line_of(code, instruction), times
 
-    def _entering(self, number: int) -> Any:
-        def enter(_: Any) -> None:
-            self._account()
-            self._present = number
-
-        return enter
+    def _enter(self, number: int, _: Any) -> None:
+        """Account for the operation before, and go on to the one of this number."""
+        self._account()
+        self._present = number
 
     def _account(self) -> None:
         if torch.cuda.is_initialized():

@@ -260,10 +260,8 @@ class EvidenceRecorder(Listener):
             self.optimizers.append(optimizer)
         if not self.stepped:
             self.step.before = self.spots.values(self.optimizers)
-            if self.recorder.wants(len(self.steps)):
-                self.recorder.before_step(self.parameters)
         if self.recorder.wants(len(self.steps)):
-            self.recorder.before_optimizer(self.parameters, optimizer)
+            self.recorder.before_optimizer(self.parameters, optimizer, is_first=not self.stepped)
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""

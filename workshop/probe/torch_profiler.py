@@ -83,10 +83,8 @@ class Recorder:
     def keep(self, profiler: Profiler) -> None:
         """Write the trace of a cycle that has ended, and add its operators to the list."""
         rank = rank_here()
-        path = self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz"
-        while path.exists():
+        while (path := self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz").exists():
             self.cycles += 1
-            path = self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz"
         type(profiler).export_chrome_trace(profiler, str(path))
         # torch writes a trace once; handlers that write it, too, get a copy.
         profiler.export_chrome_trace = functools.partial(_copy, path)
