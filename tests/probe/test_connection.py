@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from workshop.probe.connection import moved_up
-from workshop.probe.event_file import EventFile
-from workshop.probe.events import FileWritten
 
 
 @pytest.mark.parametrize(("limit", "lowest"), [(1024, 500), (256, 200), (150, 100), (60, 3)])
@@ -37,9 +35,3 @@ def test_the_low_descriptor_is_closed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(low)
     os.close(high)
-
-
-def test_events_are_written_with_few_descriptors(tmp_path: Path) -> None:
-    events = EventFile(str(tmp_path))
-    events.write(FileWritten, path="here")
-    assert "here" in next(tmp_path.glob("*.jsonl")).read_text()

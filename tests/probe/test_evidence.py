@@ -20,7 +20,7 @@ from workshop.probe.evidence import EvidenceRecorder, _drops_items
 from workshop.probe.messages import EpochBegan, EpochEnded, Proceed, Recompute
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun, ProbeConfig
-from workshop.probe.targets import values_of_items
+from workshop.probe.signature import values_of_items
 
 ITEMS, BATCH = 10, 4
 

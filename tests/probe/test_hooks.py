@@ -3,7 +3,7 @@
 import copy
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,9 @@ from torch import nn
 from torch.optim import SGD
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from workshop.probe import hooks
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.listener import Listener
 from workshop.probe.phases import Phase
-
-
-class Log(Listener):
-    """Writes down what it is told, by the names of its methods."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def __getattribute__(self, name: str) -> Any:
-        if name.startswith(("on_", "before_", "after_")) and name != "on_begin":
-            return lambda *about: self.told.append(f"{name}:{about[0]}" if name == "on_step_end" else name)
-        return super().__getattribute__(name)
 
 
 class Slow(Dataset):
@@ -47,24 +34,6 @@ class Slow(Dataset):
 class Stream(IterableDataset):
     def __iter__(self) -> Iterator[torch.Tensor]:
         return iter(torch.ones(8, 4))
-
-
-Start = Callable[..., tuple[TrainingHooks, list[str]]]
-
-
-@pytest.fixture
-def start() -> Iterator[Start]:
-    installed: list[TrainingHooks] = []
-
-    def start() -> tuple[TrainingHooks, list[str]]:
-        log = Log()
-        installed.append(TrainingHooks(log))
-        installed[-1].install()
-        return installed[-1], log.told
-
-    yield start
-    for each in installed:
-        each.remove()
 
 
 STEP = [
@@ -93,9 +62,8 @@ def train(model: nn.Module, loader: Any, *, epochs: int = 1) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_what_a_training_does_in_its_order(workers: int, start: Start) -> None:
+def test_what_a_training_does_in_its_order(workers: int, hooks: TrainingHooks, told: list[str]) -> None:
     """Workers are forked with the hooks, and tell nothing."""
-    hooks, told = start()
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     train(model, DataLoader(Slow(), 3, num_workers=workers), epochs=2)
     assert told == ["on_loader_start", *STEP, *STEP] * 2
@@ -105,8 +73,7 @@ def test_what_a_training_does_in_its_order(workers: int, start: Start) -> None:
     assert told == []
 
 
-def test_the_phases_are_the_wall_clock(start: Start) -> None:
-    hooks, _ = start()
+def test_the_phases_are_the_wall_clock(hooks: TrainingHooks) -> None:
     begin = time.monotonic()
     hooks.clock.restart()
     model = nn.Linear(4, 2)
@@ -128,8 +95,7 @@ class Breaks(nn.Module):
         raise KeyError("no such layer")
 
 
-def test_an_exception_ends_its_phase(start: Start) -> None:
-    hooks, told = start()
+def test_an_exception_ends_its_phase(hooks: TrainingHooks, told: list[str]) -> None:
     for _ in range(2):
         with pytest.raises(KeyError):
             Breaks()(torch.ones(1))
@@ -137,8 +103,7 @@ def test_an_exception_ends_its_phase(start: Start) -> None:
     assert told == ["before_forward", "after_forward"] * 2
 
 
-def test_only_what_the_loop_itself_copies_is_a_copy(start: Start) -> None:
-    _, told = start()
+def test_only_what_the_loop_itself_copies_is_a_copy(told: list[str]) -> None:
 
     class Copies(nn.Module):
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -152,8 +117,7 @@ def test_only_what_the_loop_itself_copies_is_a_copy(start: Start) -> None:
     assert told[-1] == "on_copy"
 
 
-def test_a_step_ends_with_the_leading_optimizer(start: Start) -> None:
-    _, told = start()
+def test_a_step_ends_with_the_leading_optimizer(told: list[str]) -> None:
     first, second = (SGD([nn.Parameter(torch.ones(1))], lr=0.1) for _ in range(2))
     for _ in range(2):
         first.step()
@@ -164,17 +128,21 @@ def test_a_step_ends_with_the_leading_optimizer(start: Start) -> None:
     assert [each for each in told if "step_end" in each][2:] == ["on_step_end:5", *["on_step_end:1"] * 2]
 
 
-def test_a_model_that_is_compiled_in_place_is_seen(start: Start) -> None:
-    _, told = start()
-    model = nn.Linear(2, 2)
+def test_a_model_that_is_compiled_in_place_is_seen(told: list[str]) -> None:
+
+    class NamedAsOurs(nn.Linear):
+        def forward(self, module: torch.Tensor, original: int) -> torch.Tensor:
+            return super().forward(module)
+
+    model = NamedAsOurs(2, 2)
+    model(module=torch.ones(1, 2), original=1)
     model.compile(backend="eager")
     for _ in range(2):
-        model(torch.ones(1, 2))
-    assert told == ["before_forward", "after_forward"] * 2
+        model(module=torch.ones(1, 2), original=1)
+    assert told == ["before_forward", "after_forward"] * 3
 
 
-def test_another_thread_has_no_phases(start: Start) -> None:
-    hooks, told = start()
+def test_another_thread_has_no_phases(hooks: TrainingHooks, told: list[str]) -> None:
     loading = threading.Thread(target=lambda: next(iter(DataLoader(Slow(), 3))))
     loading.start()
     loading.join()
@@ -182,8 +150,7 @@ def test_another_thread_has_no_phases(start: Start) -> None:
     assert hooks.clock.cut()["data wait"] == 0
 
 
-def test_what_a_listener_does_is_not_told(start: Start) -> None:
-    hooks, told = start()
+def test_what_a_listener_does_is_not_told(hooks: TrainingHooks, told: list[str]) -> None:
 
     class Copies(Listener):
         def on_batch(self, batch: Any) -> None:
@@ -194,9 +161,8 @@ def test_what_a_listener_does_is_not_told(start: Start) -> None:
     assert told == ["on_loader_start", "on_batch"]
 
 
-def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
+def test_batches_are_kept_and_come_again_from_memory(hooks: TrainingHooks) -> None:
     """Also when the loop has changed them; an epoch is as long as it would be, with more batches or with fewer."""
-    hooks, _ = start()
     loader = DataLoader(Slow(), 2)
     hooks.batches.keeping = True
     kept = []
@@ -210,9 +176,8 @@ def test_batches_are_kept_and_come_again_from_memory(start: Start) -> None:
     assert hooks.batches.replayed == 6
 
 
-def test_a_loader_that_is_made_anew_takes_over_the_batches(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loader_that_is_made_anew_takes_over(hooks: TrainingHooks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workshop.probe.batch_store.loader_site", lambda _: "a line")
-    hooks, _ = start()
     hooks.batches.keeping = True
     kept = [targets.tolist() for _, targets in DataLoader(Slow(), 3)]
     hooks.batches.replaying = True
@@ -222,8 +187,7 @@ def test_a_loader_that_is_made_anew_takes_over_the_batches(start: Start, monkeyp
     assert hooks.batches.replayed == 3
 
 
-def test_an_epoch_in_the_place_of_a_loaders_has_its_length(start: Start) -> None:
-    hooks, _ = start()
+def test_an_epoch_in_the_place_of_a_loaders_has_its_length(hooks: TrainingHooks) -> None:
     loader = DataLoader(Slow(), 2)
     hooks.batches.keeping = True
     list(loader)
@@ -236,20 +200,19 @@ def test_an_epoch_in_the_place_of_a_loaders_has_its_length(start: Start) -> None
         assert len(list(epoch)) == 2, "also where it goes on with batches of its own"
 
 
-def test_an_iterable_dataset_is_not_asked_for_its_length(start: Start, recwarn: pytest.WarningsRecorder) -> None:
+@pytest.mark.usefixtures("hooks")
+def test_an_iterable_dataset_is_not_asked_for_its_length(recwarn: pytest.WarningsRecorder) -> None:
     class Counted(Stream):
         def __len__(self) -> int:
             return 2
 
-    start()
     loader = DataLoader(Counted(), 2)
     for _ in range(2):
         assert sum(1 for _ in loader) == 4
     assert not [each for each in recwarn if "Length of IterableDataset" in str(each.message)]
 
 
-def test_a_model_is_scripted_and_traced_without_the_hooks(start: Start, recwarn: pytest.WarningsRecorder) -> None:
-    _, told = start()
+def test_a_model_is_scripted_and_traced_without_the_hooks(told: list[str], recwarn: pytest.WarningsRecorder) -> None:
     model = nn.Sequential(nn.Linear(4, 2))
     train(model, DataLoader(Slow(), 2), epochs=2)
     torch.jit.script(model)
@@ -260,8 +223,7 @@ def test_a_model_is_scripted_and_traced_without_the_hooks(start: Start, recwarn:
     assert told == ["before_forward", "after_forward"]
 
 
-def test_an_optimizer_in_the_backward_pass_ends_no_step(start: Start) -> None:
-    _, told = start()
+def test_an_optimizer_in_the_backward_pass_ends_no_step(told: list[str]) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     optimizers = {parameter: SGD([parameter], lr=0.1) for parameter in model.parameters()}
     for parameter in optimizers:
@@ -271,8 +233,7 @@ def test_an_optimizer_in_the_backward_pass_ends_no_step(start: Start) -> None:
     assert not [each for each in told if each.startswith("on_step_end")]
 
 
-def test_clipping_belongs_to_the_optimizer(start: Start) -> None:
-    hooks, _ = start()
+def test_clipping_belongs_to_the_optimizer(hooks: TrainingHooks) -> None:
     model = nn.Linear(4, 2)
     model(torch.ones(2, 4)).sum().backward()
     phases: list[Phase] = []
@@ -282,8 +243,7 @@ def test_clipping_belongs_to_the_optimizer(start: Start) -> None:
     assert phases == [Phase.OPTIMIZER] * 2
 
 
-def test_what_somebody_wraps_later_stays_wrapped(start: Start) -> None:
-    hooks, _ = start()
+def test_what_somebody_wraps_later_stays_wrapped(hooks: TrainingHooks) -> None:
     ours = nn.functional.cross_entropy
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.functional, "cross_entropy", lambda *args: ours(*args) * 2)
@@ -292,8 +252,7 @@ def test_what_somebody_wraps_later_stays_wrapped(start: Start) -> None:
         patch.setattr(nn.functional, "cross_entropy", ours.__wrapped__)  # as it was before
 
 
-def test_an_epoch_that_has_begun_ends_in_time_with_batches_from_memory(start: Start) -> None:
-    hooks, _ = start()
+def test_an_epoch_that_has_begun_ends_in_time_with_batches_from_memory(hooks: TrainingHooks) -> None:
     for loader in (DataLoader(Slow(), 2), DataLoader(Slow(), 2, num_workers=1, persistent_workers=True)):
         hooks.batches.keeping, hooks.batches.replaying = True, False
         for replays_from in (3, 1, 2):
@@ -305,9 +264,8 @@ def test_an_epoch_that_has_begun_ends_in_time_with_batches_from_memory(start: St
             assert len(list(batches)) == 3 - replays_from
 
 
-def test_the_length_of_an_epoch_that_only_its_end_tells(start: Start) -> None:
+def test_the_length_of_an_epoch_that_only_its_end_tells(hooks: TrainingHooks) -> None:
     """An iterable dataset has no length, and a loader of somebody's own may be endless below."""
-    hooks, _ = start()
     loader = DataLoader(Stream(), 2)
     hooks.batches.keeping = True
     assert len(list(loader)) == 4
@@ -334,33 +292,28 @@ LISTENED = [name for name in vars(Listener) if name.startswith(("on_", "before_"
 
 
 @pytest.mark.parametrize("method", [name for name in LISTENED if name != "on_adaptive_schedule"])
-def test_a_fault_of_a_listener_never_reaches_the_script(method: str) -> None:
-    broken, heard = Broken(method), Log()
-    hooks = TrainingHooks(broken, heard)
-    hooks.install()
+def test_a_fault_of_a_listener_never_reaches_the_script(method: str, hooks: TrainingHooks, told: list[str]) -> None:
+    broken = Broken(method)
+    hooks.listeners = (broken, *hooks.listeners)
     train(nn.Linear(4, 2), DataLoader(Slow(), 2), epochs=2)
     assert [fault.startswith("KeyError: 'a fault of ours' (test_hooks.py, line ") for fault in broken.faults] == [True]
-    assert heard.told[-1] == "on_fault"
-    assert heard.told.count("on_fault") == 1
+    assert told[-1] == "on_fault"
+    assert told.count("on_fault") == 1
     assert not hasattr(nn.Module.__call__, "__wrapped__"), "the hooks are gone"
 
 
-def test_a_batch_that_cannot_be_kept_is_the_scripts_all_the_same() -> None:
+def test_a_batch_that_cannot_be_kept_is_the_scripts_all_the_same(hooks: TrainingHooks) -> None:
     class Unkept:
         def __deepcopy__(self, _: Any) -> None:
             raise TypeError("not to be copied")
 
-    broken = Broken("on_fault")
-    hooks = TrainingHooks(broken)
-    hooks.install()
     hooks.batches.keeping = True
     batches = list(DataLoader([1, 2, 3], 1, collate_fn=lambda _: Unkept()))
     assert [type(each) for each in batches] == [Unkept] * 3
     assert not hooks.batches.keeping
 
 
-def test_a_model_is_copied_and_saved_without_the_hooks(start: Start, tmp_path: Path) -> None:
-    _, told = start()
+def test_a_model_is_copied_and_saved_without_the_hooks(told: list[str], tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(4, 2))
     train(model, DataLoader(Slow(), 2), epochs=2)
     torch.save(model, tmp_path / "model.pt")
@@ -369,7 +322,3 @@ def test_a_model_is_copied_and_saved_without_the_hooks(start: Start, tmp_path: P
     for other in (copy.deepcopy(model), torch.load(tmp_path / "model.pt", weights_only=False)):
         assert torch.equal(other(torch.ones(1, 4)), model(torch.ones(1, 4)))
     assert told.count("before_forward") == 2, "of the model itself"
-
-
-def test_the_names_of_losses_are_those_of_torch() -> None:
-    assert all(callable(getattr(nn.functional, name)) for name in hooks.LOSSES)

@@ -46,7 +46,8 @@ def parent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Connecti
     """The other end of a meter that reports each step."""
     monkeypatch.setattr("workshop.probe.step_meter.REPORT_EVERY_S", 0.0)
     ends = socket.socketpair()
-    meter = StepMeter(ProbeConfig(str(tmp_path), ""), lambda _: Connection(ends[1]))
+    meter = StepMeter(ProbeConfig(str(tmp_path), ""))
+    meter.parent = Connection(ends[1])
     meter.hooks.install()
     yield Connection(ends[0])
     meter.sampler.stop()

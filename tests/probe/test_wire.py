@@ -12,7 +12,7 @@ from workshop.probe.connection import ClosedError, Connection
 from workshop.probe.events import Event, ForwardPass, Signatures, SimpleTransform, StepTaken, TransformCall
 from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 from workshop.probe.phases import Phase
-from workshop.probe.settings import JudgedRun, ProbeConfig, ProfilerOptions
+from workshop.probe.settings import JudgedRun, ProbeConfig
 
 FORWARD = ForwardPass(1.5, (2, 3), "float32", "cpu", False, Signatures((1, 2), b"1234"), (0, 1))
 
@@ -70,8 +70,3 @@ def test_messages_come_one_by_one_however_they_were_sent() -> None:
         one.receive()
     with pytest.raises(ClosedError):
         one.send(SetStage("nobody"))
-
-
-def test_an_activity_that_torch_does_not_know() -> None:
-    with pytest.raises(ValueError, match="there is no activity gpu; there are cpu, cuda"):
-        ProfilerOptions(activities=("cpu", "gpu"))

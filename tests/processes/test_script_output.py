@@ -26,15 +26,26 @@ def test_frames_of_packages_are_left_out(tmp_path: Path) -> None:
     assert lines[-1].startswith("ValueError: ")
 
 
-def test_a_traceback_from_a_package_alone_is_kept() -> None:
-    trace = 'Traceback (most recent call last):\n  File "<frozen x>", line 1, in f\nValueError: no\n'
-    assert shorten(trace) == trace.strip()
+TRACE = 'Traceback (most recent call last):\n  File "<frozen x>", line 1, in f\n'
+PAGE = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 7 (pid: 1) \n"
 
 
-def test_without_a_traceback_the_last_lines() -> None:
-    assert shorten("\n".join(map(str, range(100)))).splitlines() == [str(n) for n in range(100 - MAX_LINES, 100)]
-    assert shorten("a bar\rthe last of the bar\n\n") == "the last of the bar"
-    assert shorten("") == ""
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        (f"{TRACE}ValueError: no\n", f"{TRACE}ValueError: no"),
+        ("\n".join(map(str, range(100))), "\n".join(map(str, range(100 - MAX_LINES, 100)))),
+        ("a bar\rthe last of the bar\n\n", "the last of the bar"),
+        ("", ""),
+        (
+            f"said\n{TRACE}torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{PAGE}",
+            "said\nrank 1 ended with exit code 7",
+        ),
+    ],
+    ids="package lines bar nothing torchrun".split(),
+)
+def test_what_is_shown_without_a_traceback_of_ones_own(output: str, shown: str) -> None:
+    assert shorten(output) == shown
 
 
 RANK = """
@@ -77,10 +88,3 @@ def test_of_ranks_the_traceback_of_the_one_that_failed_first(how: str, first: st
         assert "site-packages" not in told
     else:  # torch tells of the other rank alone
         assert "rank 0" in told or told.endswith("rank 1 ended with exit code 7")
-
-
-def test_a_torchrun_whose_ranks_say_nothing() -> None:
-    page = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 7 (pid: 1) \n"
-    kind = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
-    output = f'said\nTraceback (most recent call last):\n  File "x.py", line 1, in f\n{kind}: \n{page}'
-    assert shorten(output) == "said\nrank 1 ended with exit code 7"

@@ -136,7 +136,7 @@ def test_scripts_are_found_and_their_descendants_are_no_runs(tmp_path: Path) -> 
         ("/usr/bin/python3.12 -u -X dev -W error train.py", True),
         ("python /env/bin/kernprof -lv train.py configs/example_config.py", True),
         ("python -m kernprof -lv train.py", True),
-        ("kernprof.exe -lv train.py", True),
+        ("kernprof -lv train.py", True),
         ("torchrun --nproc_per_node 2 train.py", True),
         ("python -m torch.distributed.run train.py", True),
         ("python -m workshop check --script train.py", False),

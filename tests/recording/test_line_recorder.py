@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -163,7 +162,8 @@ def test_workers_are_counted_as_one_process_would_be(options: str, folder: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [("-m", "script"), ("python", "-m", "script"), ("python", "script.py")])
 def test_any_way_to_start_it(command: tuple[str, ...], folder: Path) -> None:
-    record(folder, "--", *command, OPTIONS[0])
+    """Also with a config that is Python."""
+    record(folder, "--", *command, OPTIONS[0], "beside.py")
     check(line_profile.read(next(folder.glob("script*.lprof"))))
 
 
@@ -249,17 +249,6 @@ def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
     assert left_running() == []
 
 
-@pytest.mark.slow
-def test_the_seconds_of_a_script_without_torch(workshop: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workshop.recording.time_limit.TORCH_PATIENCE_S", 1.0)
-    (folder / "endless.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
-    done = workshop("record", "lines", "--seconds", "2", "--", "endless.py")
-    assert done.returncode == 0, done.stderr
-    assert "torch was not loaded within 1 s; the time counts from the start." in done.stderr
-    profile = line_profile.read(folder / "endless.py.lprof")
-    assert sum(line.hits for each in profile.functions for line in each.lines) > 50
-
-
 def test_whatever_is_not_installed_is_ones_own(folder: Path) -> None:
     """A package beside the folder of the script is; an installed one is if it is said so, without what it contains."""
     for place in ("scripts", "site-packages/tool", "site-packages/tool/lib/python3.11"):
@@ -318,28 +307,6 @@ def test_odd_sources_and_processes(folder: Path) -> None:
     change = line_change.between([profile], [profile])
     assert {row.kind for each in change.functions for row in each.rows} == {"same"}
     assert change.as_dict()["before_s"] == pytest.approx(sum(each.seconds for each in profile.functions))
-
-
-@pytest.mark.slow
-def test_a_module_with_a_config_that_is_python(folder: Path) -> None:
-    (folder / "configs").mkdir()
-    (folder / "configs" / "c.py").write_text("")
-    record(folder, "--", "-m", "script", "dict()", "configs/c.py")
-    check(line_profile.read(folder / "script.lprof"))
-
-
-@pytest.mark.slow
-def test_a_process_that_outlives_the_run_ends_in_peace(folder: Path) -> None:
-    (folder / "late.py").write_text(
-        "import time\n\ndef wait():\n    time.sleep(2)\n\nwait()\nprint('late', flush=True)\n"
-    )
-    (folder / "first.py").write_text(
-        "import subprocess, sys\n"
-        "subprocess.Popen([sys.executable, 'late.py'], stdout=open('late.txt', 'w'), stderr=subprocess.STDOUT)\n"
-    )
-    record(folder, "--", "first.py")
-    time.sleep(3)
-    assert (folder / "late.txt").read_text() == "late\n"
 
 
 @pytest.mark.slow

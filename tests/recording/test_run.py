@@ -41,33 +41,19 @@ if sys.argv[2] == "wait":
 sys.exit(3)
 """
 
-GRACE_S = 0.5
 
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A process with two children that do not listen; as soon as those are there, it waits."""
-    return family(tmp_path, monkeypatch, "wait")
-
-
-def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str) -> Run:
+@pytest.mark.parametrize(("then", "is_over", "code"), [("wait", True, 0), ("end", False, 3)])
+def test_the_whole_tree_ends(
+    then: str, is_over: bool, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When its time is over, or what lingers after its end; two children do not listen."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "GRACE_S", GRACE_S)
+    monkeypatch.setattr(module, "GRACE_S", 0.5)
     (tmp_path / "deaf.py").write_text(DEAF)
     (tmp_path / "family.py").write_text(FAMILY)
-    return Run([sys.executable, "family.py", str(tmp_path), then], str(tmp_path), {})
-
-
-def test_when_its_time_is_over_the_whole_tree_ends(run: Run, tmp_path: Path) -> None:
-    run.wait((tmp_path / "ready").exists)
-    assert (run.is_over, run.exit_code, run.stopped) == (True, 0, None)
-    assert marked(str(tmp_path)) == []
-
-
-def test_what_lingers_after_its_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = family(tmp_path, monkeypatch, "end")
-    run.wait()
-    assert (run.is_over, run.exit_code, run.stopped) == (False, 3, None)
+    run = Run([sys.executable, "family.py", str(tmp_path), then], str(tmp_path), {})
+    run.wait((tmp_path / "ready").exists if is_over else lambda: False)
+    assert (run.is_over, run.exit_code, run.stopped) == (is_over, code, None)
     assert marked(str(tmp_path)) == []
 
 

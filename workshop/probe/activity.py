@@ -5,10 +5,10 @@ It is there before a training sends anything, so that whoever waits for its firs
 
 import os
 import sys
-import time
 import traceback
 from contextlib import suppress
 from dataclasses import replace
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 from workshop.probe import wire
@@ -20,8 +20,6 @@ NOTED_EVERY_S = 1.0
 
 SUFFIX = ".seen"
 """The end of the files' names; the beginning is the process's number."""
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 class ActivityListener(Listener):
@@ -61,14 +59,14 @@ class ActivityListener(Listener):
         self._note()
 
     def _note(self) -> None:
-        self._noted_s = _monotonic()
+        self._noted_s = monotonic()
         note(self._seen, self.folder)
 
     def _count(self, what: str) -> None:
         count = getattr(self._seen, what) + 1
         self._seen = replace(self._seen, **{what: count})
         is_power_of_two = not count & (count - 1)
-        if is_power_of_two or _monotonic() - self._noted_s > NOTED_EVERY_S:
+        if is_power_of_two or monotonic() - self._noted_s > NOTED_EVERY_S:
             self._note()
 
 

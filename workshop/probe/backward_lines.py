@@ -7,9 +7,10 @@ next.
 
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from time import monotonic  # the script may replace that of the module
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,8 +27,6 @@ MANY_TIMES = 16
 """What a model calls less often in a forward pass may be its layers, one after the other."""
 
 _FRAME = re.compile(r'\s*File "(.*)", line (\d+), in (.*)')
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 class BackwardLines:
@@ -77,8 +76,8 @@ class BackwardLines:
         nodes = _graph([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
         self._stacks = [_stack(node) for node in nodes]
         self._seconds: Counter[int] = Counter()
-        self._present, self._since = -1, _monotonic()
-        self._handles = [node.register_prehook(self._entering(number)) for number, node in enumerate(nodes)]
+        self._present, self._since = -1, monotonic()
+        self._handles = [node.register_prehook(partial(self._enter, number)) for number, node in enumerate(nodes)]
 
     def after_backward(self) -> None:
         """Note the pass."""
@@ -113,17 +112,15 @@ class BackwardLines:
             if times >= MANY_TIMES:
                 yield code.co_filename, line_of(code, instruction), times
 
-    def _entering(self, number: int) -> Any:
-        def enter(_: Any) -> None:
-            self._account()
-            self._present = number
-
-        return enter
+    def _enter(self, number: int, _: Any) -> None:
+        """Account for the operation before, and go on to the one of this number."""
+        self._account()
+        self._present = number
 
     def _account(self) -> None:
         if torch.cuda.is_initialized():
             torch.cuda.synchronize()
-        now = _monotonic()
+        now = monotonic()
         self._seconds[self._present] += now - self._since  # type: ignore[assignment]
         self._since = now
 

@@ -6,9 +6,9 @@ from typing import Any
 from weakref import ref
 
 import torch
-from torch.utils._pytree import tree_map
 from torch.utils.data import DataLoader
 
+from workshop.probe.internals import tree_map
 from workshop.probe.noted_settings import loader_site
 
 MAX_KEPT = 8

@@ -55,23 +55,18 @@ class ChangedLoaders:
     def batch(self, source: Any) -> Any:
         """Return a batch in place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does."""
         loader = source if isinstance(source, DataLoader) else loader_of(source)
-        if loader is None:
-            return NO_BATCH
         with self._lock:
-            return self._next(loader)
-
-    def _next(self, loader: DataLoader[Any]) -> Any:
-        if self._workers is None:
-            return NO_BATCH
-        try:
-            batch = next(self._stream(loader, self._workers), NO_BATCH)
-        except Exception as error:  # datasets fail in other processes in many ways
-            batch, self.failure = NO_BATCH, (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        if batch is NO_BATCH:
-            self._workers = None
-        else:
-            self.given += 1
-        return batch
+            if loader is None or self._workers is None:
+                return NO_BATCH
+            try:
+                batch = next(self._stream(loader, self._workers), NO_BATCH)
+            except Exception as error:  # datasets fail in other processes in many ways
+                batch, self.failure = NO_BATCH, (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            if batch is NO_BATCH:
+                self._workers = None
+            else:
+                self.given += 1
+            return batch
 
     def _stream(self, loader: DataLoader[Any], workers: int) -> Iterator[Any]:
         """The batches of a DataLoader. One that is made where another was, which is gone, takes over its batches."""

@@ -3,17 +3,15 @@
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 from workshop.probe import wire
 from workshop.probe.connection import moved_up
 from workshop.probe.events import Event
-
-_monotonic = time.monotonic  # the script may replace it
 
 LOST = ".lost"
 """The end of the name of a link that says why a process could not note something."""
@@ -38,7 +36,7 @@ class EventFile:
                 path = os.path.join(self.folder, f"{pid}.jsonl")
                 self._file = moved_up(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
                 self._pid = pid  # last: a thread that sees it writes to the file
-            event = kind(t=_monotonic(), pid=pid, thread=threading.get_ident(), **fields)
+            event = kind(t=monotonic(), pid=pid, thread=threading.get_ident(), **fields)
             line = wire.encode(event).encode() + b"\n"
             if os.write(self._file, line) < len(line):
                 raise OSError("No space left for all of an event")

@@ -5,10 +5,10 @@ After the last optimizer step of an epoch the process waits until the judge lets
 
 import inspect
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.activity import ActivityListener
 from workshop.probe.connection import Connection
-from workshop.probe.copy_trace import CopyTrace
+from workshop.probe.copy_trace import end_copy_trace, start_copy_trace
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import (
     BatchCopied,
@@ -26,7 +26,6 @@ from workshop.probe.events import (
     LoaderStarted,
     OtherOptimizer,
     ParameterGroup,
-    Signatures,
     StepTaken,
     TrainedModel,
 )
@@ -50,9 +49,8 @@ from workshop.probe.recomputation import recompute
 from workshop.probe.recorded_step import LossFunction, StepRecorder
 from workshop.probe.recorded_transform import repeat
 from workshop.probe.settings import ProbeConfig
-from workshop.probe.signature import encode, signature
+from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, moved
-from workshop.probe.targets import values_of_items
 
 MAX_STEPS = 50
 """The number of steps in an epoch, where neither the judge nor the DataLoader asks for fewer."""
@@ -64,23 +62,19 @@ MIN_STEPS = 3
 MAX_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
 
-NO_SIGNATURES = Signatures((0, 0), b"")
-
-_monotonic = time.monotonic  # the script may replace it
-
 
 @dataclass
 class _Pass:
     """A forward pass whose signatures and targets are still on their device: they are fetched after the epoch."""
 
-    noted: ForwardPass
+    noted: dict[str, Any]  # the other fields of a `ForwardPass`
     pictures: torch.Tensor
     targets: torch.Tensor | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
-        targets = None if self.targets is None else values_of_items(self.targets, self.noted.shape[0])
-        return replace(self.noted, pictures=encode(self.pictures), targets=targets)
+        targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
+        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets)
 
 
 def _drops_items(loader: DataLoader[Any]) -> bool:
@@ -114,7 +108,7 @@ class EvidenceRecorder(Listener):
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
         self.random_states = config.judged.random_states
         self.has_begun = False
-        self.began_s = _monotonic()
+        self.began_s = monotonic()
         self.batches: int | None = None  # of the DataLoader that began last
         self.root: nn.Module | None = None  # that the script calls
         self.model: nn.Module | None = None  # inside of it
@@ -135,7 +129,7 @@ class EvidenceRecorder(Listener):
         self._pid = os.getpid()
         self.last_values: torch.Tensor | None = None  # of the parameters, after the last step that was written
         self.last_groups: tuple[ParameterGroup, ...] = ()
-        self.copy_trace: CopyTrace | None = None
+        self.copy_trace: Any = None  # of torch.profiler
         at_process_end(self.end)
 
     def on_fault(self, fault: str) -> None:
@@ -146,7 +140,7 @@ class EvidenceRecorder(Listener):
         """At the first sign of the training, tell the judge that the start-up is over."""
         if not self.has_begun:
             self.has_begun = True
-            self.began_s = _monotonic()
+            self.began_s = monotonic()
             self.hooks.clock.restart()
             self.judge.send(EpochBegan())
 
@@ -199,16 +193,15 @@ class EvidenceRecorder(Listener):
         if self.stepped:  # some parameters are never stepped
             self.end_step()
         device = batch.device.type
-        noted = ForwardPass(
-            t=_monotonic(),
-            shape=tuple(batch.shape),
-            dtype=str(batch.dtype).removeprefix("torch."),
-            device=device,
-            autocast=torch.is_autocast_enabled(device),
-            pictures=NO_SIGNATURES,
-            random_state=torch.get_rng_state().numpy().tobytes() if self.random_states else None,
-            random_seed=torch.initial_seed() if self.random_states else None,
-        )
+        noted = {
+            "t": monotonic(),
+            "shape": tuple(batch.shape),
+            "dtype": str(batch.dtype).removeprefix("torch."),
+            "device": device,
+            "autocast": torch.is_autocast_enabled(device),
+        }
+        if self.random_states:
+            noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
         self.step.forwards.append(_Pass(noted, signature(batch)))
         if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
@@ -267,10 +260,8 @@ class EvidenceRecorder(Listener):
             self.optimizers.append(optimizer)
         if not self.stepped:
             self.step.before = self.spots.values(self.optimizers)
-            if self.recorder.wants(len(self.steps)):
-                self.recorder.before_step(self.parameters)
         if self.recorder.wants(len(self.steps)):
-            self.recorder.before_optimizer(self.parameters, optimizer)
+            self.recorder.before_optimizer(self.parameters, optimizer, is_first=not self.stepped)
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""
@@ -304,7 +295,7 @@ class EvidenceRecorder(Listener):
         """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one."""
         if self.batches and self.batches <= MAX_STEPS:
             return len(self.steps) == self.batches
-        is_long = _monotonic() - self.began_s > MAX_EPOCH_S
+        is_long = monotonic() - self.began_s > MAX_EPOCH_S
         return len(self.steps) >= (MIN_STEPS if is_long else MAX_STEPS)
 
     def wait(self, finished: bool) -> None:
@@ -320,7 +311,7 @@ class EvidenceRecorder(Listener):
         self.steps, self.step = [], _Step()
         self.recorder.sample_step = message.sample_step
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
-        self.copy_trace = CopyTrace() if message.trace_copies else None
+        self.copy_trace = start_copy_trace() if message.trace_copies else None
         self.hooks.clock.restart()
 
     def end(self) -> None:
@@ -338,7 +329,7 @@ class EvidenceRecorder(Listener):
         clock.adopt_thread()
         phases = clock.cut()
         self.judge.send(EpochEnded())  # the judge's clock stops here
-        copies = self.copy_trace.finish() if self.copy_trace else None
+        copies = end_copy_trace(self.copy_trace) if self.copy_trace else None
         self.copy_trace = None
         self.write_events()
         self.judge.send(

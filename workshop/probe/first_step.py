@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workshop.probe.internals import any_loader_iterator
+from workshop.probe.internals import loader_iterators
 from workshop.probe.replaced_function import replace_function
 
 TORCH, STEP = "torch-is-loaded", "first-step-is-over"
@@ -43,7 +43,7 @@ def note_first_step(torch: Any, folder: str) -> None:
 
     after(torch.autograd, "backward", 1)
     after(torch.autograd, "grad", 1)
-    after(any_loader_iterator(), "__next__", 2)
+    after(loader_iterators()[0], "__next__", 2)
 
 
 def _make(path: Path) -> None:

@@ -84,7 +84,7 @@ class TrainingHooks:
     def install(self) -> None:
         """Put every hook and wrapper in its place."""
         self._installed = True
-        self._wrap(torch.jit.RecursiveScriptModule, "__call__", self._scripted_forward)
+        self._wrap(torch.jit.RecursiveScriptModule, "__call__", self._forward)
         self._learn()
         self._undo.append(register_optimizer_step_pre_hook(self._before_optimizer).remove)
         self._undo.append(register_optimizer_step_post_hook(self._after_optimizer).remove)
@@ -103,7 +103,7 @@ class TrainingHooks:
         for no_gradients in (torch.no_grad, torch.inference_mode):
             self._wrap(no_gradients, "__exit__", self._leave_no_gradients)
         self._wrap(DataLoader, "__iter__", self._start_loader)
-        for kind in loader_iterators():
+        for kind in loader_iterators()[1:]:
             self._wrap(kind, "__next__", self._load)
         log("the hooks into the training are in place")
 
@@ -278,7 +278,7 @@ class TrainingHooks:
             self._unlearn()
             self._unlearn = None
 
-    def _any_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
+    def _any_forward(self, original: Callable[..., Any], module: nn.Module, /, *inputs: Any, **options: Any) -> Any:
         """A module that is called from outside of any other is called by the script: a model, or its loss function."""
         if self.steps.leader is None and not self.clock.is_training_thread() and is_trained(module):
             self.clock.adopt_thread()
@@ -343,36 +343,28 @@ class TrainingHooks:
             if not self._is_active():
                 return compiled(*inputs, **named)
             self._is_new(module)
-            return self._forward(lambda *_: compiled(*inputs, **named), module, inputs, named)
+            return self._forward(lambda _, /, *inputs, **named: compiled(*inputs, **named), module, *inputs, **named)
 
         set_compiled_call(module, call)
 
     def _script(self, original: Callable[..., Any], scripted: Any, *args: Any, **options: Any) -> Any:
         """`torch.jit.script(module)` would compile the hooks, too."""
         modules = scripted.modules() if isinstance(scripted, nn.Module) else ()
-        hooks = [each for module in modules for each in forward_hooks(module)]
-        ours = [{key: hook for key, hook in each.items() if isinstance(hook, ModuleHook)} for each in hooks]
-        for each, some in zip(hooks, ours, strict=True):
-            for key in some:
-                del each[key]
+        all_hooks = [hooks for module in modules for hooks in forward_hooks(module)]
+        ours = [(hooks, key) for hooks in all_hooks for key, hook in hooks.items() if isinstance(hook, ModuleHook)]
+        taken = [(hooks, key, hooks.pop(key)) for hooks, key in ours]
         try:
             return original(scripted, *args, **options)
         finally:
-            for each, some in zip(hooks, ours, strict=True):
-                each.update(some)
+            for hooks, key, hook in taken:
+                hooks[key] = hook
 
-    def _scripted_forward(self, original: Callable[..., Any], module: nn.Module, *inputs: Any, **options: Any) -> Any:
-        """Hooks cannot be registered with a module of TorchScript, so its call is wrapped."""
-        return self._forward(original, module, inputs, options)
-
-    def _forward(
-        self, call: Callable[..., Any], module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]
-    ) -> Any:
-        """Call a module, with what its forward hooks would do before and after."""
+    def _forward(self, original: Callable[..., Any], module: nn.Module, /, *inputs: Any, **options: Any) -> Any:
+        """Call a module that takes no hooks, as one of TorchScript, with what they would do before and after."""
         self._before_forward(module, inputs, options)
         output = None
         try:
-            output = call(module, *inputs, **options)
+            output = original(module, *inputs, **options)
             return output
         finally:
             self._after_forward(module, output)

@@ -52,18 +52,11 @@ INTERNALS = (
 )
 
 
-def loader_iterators() -> tuple[Any, Any]:
-    """Return the classes of a DataLoader's iterators: without workers, and with them."""
-    from torch.utils.data import dataloader
+def loader_iterators() -> tuple[Any, Any, Any]:
+    """Return the classes of a DataLoader's iterators: that of any, without workers, and with them."""
+    from torch.utils.data import dataloader as module
 
-    return dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter
-
-
-def any_loader_iterator() -> Any:
-    """Return the class that both are derived from."""
-    from torch.utils.data import dataloader
-
-    return dataloader._BaseDataLoaderIter
+    return module._BaseDataLoaderIter, module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter
 
 
 def batches_yielded(iterator: Any) -> int:
@@ -103,6 +96,20 @@ def is_traced(tensor: Any) -> bool:
     """Return whether torch.compile is tracing, and this stands for a tensor."""
     module: Any = sys.modules.get("torch._subclasses.functional_tensor")
     return module is not None and isinstance(tensor, module.FunctionalTensor)
+
+
+def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
+    """Return a copy of what may be a list, a dict, or such of such, with something made of each thing in it."""
+    from torch.utils import _pytree
+
+    return _pytree.tree_map(change, tree)
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    """Return each thing in what may be a list, a dict, or such of such."""
+    from torch.utils import _pytree
+
+    return _pytree.tree_leaves(tree)
 
 
 def profiler_settings() -> Any:

@@ -2,13 +2,11 @@
 
 import os
 import sys
-import time
 from contextlib import suppress
+from time import monotonic  # the script may replace that of the module
 
 LEVEL_VARIABLE, FILE_VARIABLE = "WORKSHOP_LOG", "WORKSHOP_LOG_FILE"
 """The environment variables that ask for the log, and that name the file which it is appended to: stderr if unset."""
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 def is_on() -> bool:
@@ -19,7 +17,7 @@ def is_on() -> bool:
 def log(text: str) -> None:
     """Say what this process does, if the log was asked for."""
     if is_on():
-        line = f"workshop {_monotonic():.3f} [{os.getpid()}] {text}\n"
+        line = f"workshop {monotonic():.3f} [{os.getpid()}] {text}\n"
         with suppress(Exception):
             if path := os.environ.get(FILE_VARIABLE):
                 with open(path, "a", encoding="utf-8") as file:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.spots import Spots, moved
@@ -16,7 +15,6 @@ class _Known:
     """An optimizer, and what it has done in this epoch."""
 
     optimizer: Optimizer
-    parameters: list[nn.Parameter]
     spots: Spots
     steps: int = 0
     before: torch.Tensor | None = None
@@ -33,8 +31,7 @@ class OtherOptimizers:
         """An optimizer is about to step."""
         found = next((each for each in self.known if each.optimizer is optimizer), None)
         if found is None:
-            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            found = _Known(optimizer, parameters, Spots(parameters))
+            found = _Known(optimizer, Spots([each for group in optimizer.param_groups for each in group["params"]]))
             self.known.append(found)
         if not found.steps:
             found.before = found.spots.values([])
@@ -46,7 +43,7 @@ class OtherOptimizers:
         for each in self.known:
             yield {
                 "optimizer": type(each.optimizer).__name__,
-                "shapes": [tuple(parameter.shape) for parameter in each.parameters],
+                "shapes": [tuple(parameter.shape) for parameter in each.spots.parameters],
                 "settings": plain_settings(each.optimizer.param_groups[0]),
                 "steps": each.steps,
                 "moved": len(moved(each.before, each.spots.values([]))),

@@ -1,15 +1,13 @@
 """The clock that cuts the time of the training thread into phases."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic  # the script may replace that of the module
 
 import torch
 
 from workshop.probe.phases import Phase
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 class PhaseClock:
@@ -40,7 +38,7 @@ class PhaseClock:
         self._stack = [Phase.OTHER]
         self._validates = False
         self._last_wait_s = 0.0
-        self._since = _monotonic()
+        self._since = monotonic()
 
     @property
     def phase(self) -> Phase:
@@ -111,6 +109,6 @@ class PhaseClock:
     def _account(self) -> None:
         if self.synchronize and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()
-        now = _monotonic()
+        now = monotonic()
         self._seconds[self.counted_phase] += now - self._since
         self._since = now

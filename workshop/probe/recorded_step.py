@@ -42,7 +42,12 @@ class StepRecorder:
     def before_forward(self, batch: torch.Tensor, model: nn.Module) -> None:
         """Copy what enters the model, and the buffers that the forward pass may change."""
         device = batch.device.type
-        self.record |= {"batch": batch.detach().clone(), "targets": None, "loss": None, "buffers": _buffers(model)}
+        self.record |= {
+            "batch": batch.detach().clone(),
+            "targets": None,
+            "loss": None,
+            "buffers": _clones(model.buffers()),
+        }
         self.record["autocast"] = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
         self.record["random"] = torch.get_rng_state(), torch.cuda.get_rng_state() if device == "cuda" else None
 
@@ -51,15 +56,11 @@ class StepRecorder:
         self.record["targets"] = None if targets is None else targets.detach().clone()
         self.record["loss"] = loss.detach().clone()
 
-    def before_step(self, parameters: list[nn.Parameter]) -> None:
-        """Copy the parameters."""
-        self.record["before"] = _clones(parameters)
-        self.record["state"] = [{} for _ in parameters]
-        self.record["gradients"] = [None for _ in parameters]
-        self.record["groups"] = []
-
-    def before_optimizer(self, parameters: list[nn.Parameter], optimizer: Optimizer) -> None:
-        """Copy the state and the settings of an optimizer that is about to step."""
+    def before_optimizer(self, parameters: list[nn.Parameter], optimizer: Optimizer, is_first: bool) -> None:
+        """Copy the state and the settings of an optimizer that is about to step; before the first, the parameters."""
+        if is_first:
+            nothing = {"state": [{} for _ in parameters], "gradients": [None for _ in parameters], "groups": []}
+            self.record |= {"before": _clones(parameters), **nothing}
         numbers = {parameter: number for number, parameter in enumerate(parameters)}
         groups = [
             {name: value for name, value in group.items() if name != "params"}
@@ -80,7 +81,7 @@ class StepRecorder:
 
     def after_step(self, parameters: list[nn.Parameter], model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
         """Copy the buffers, and some values of what became of the parameters and of the optimizers' state."""
-        self.record |= {"after": some_values(parameters, optimizers), "buffers_after": _buffers(model)}
+        self.record |= {"after": some_values(parameters, optimizers), "buffers_after": _clones(model.buffers())}
 
     def save(self) -> str | None:
         """Write the record, if there is a whole one, and return its file's name."""
@@ -111,10 +112,6 @@ def some_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def _clones(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor.detach().clone() for tensor in tensors]
-
-
-def _buffers(model: nn.Module) -> list[torch.Tensor]:
-    return _clones(model.buffers())
 
 
 def copied(state: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import os
 import random
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from time import monotonic, process_time, sleep  # the script may replace those of the module
 from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
@@ -30,8 +30,6 @@ SWITCH_INTERVAL_S = 0.00002
 
 Site: TypeAlias = tuple[CodeType, int]
 """A place in the code: an instruction."""
-
-_monotonic, _process_time, _sleep = time.monotonic, time.process_time, time.sleep  # the script may replace them
 
 
 class StackSampler:
@@ -89,13 +87,13 @@ class StackSampler:
 
     def _sample_until_stopped(self) -> None:
         dice = random.Random()  # samples at equal distances would always meet the same part of a step
-        written = _monotonic()
+        written = monotonic()
         while not self._stopped:
-            _sleep(self._period_s * dice.uniform(0.5, 1.5))
+            sleep(self._period_s * dice.uniform(0.5, 1.5))
             self._sample()
-            if _monotonic() - written > WRITTEN_EVERY_S:
+            if monotonic() - written > WRITTEN_EVERY_S:
                 self._write()
-                written = _monotonic()
+                written = monotonic()
         self._write()
 
     def _sample(self) -> None:
@@ -103,7 +101,7 @@ class StackSampler:
         frame = running_frame(main)
         if frame is not None:  # the thread goes on while its stack is gone through: what it is in comes first
             stack = self._number_of_stack([(each.f_code, each.f_lasti) for each in _outwards(frame)])
-            self._samples.append((_monotonic(), role, phase, stack))
+            self._samples.append((monotonic(), role, phase, stack))
 
     def _number_of_stack(self, sites: list[Site]) -> int:
         for code, instruction in sites:
@@ -119,16 +117,15 @@ class StackSampler:
 
     def _write(self) -> None:
         if self._samples:
-            frames, stacks, samples = tuple(self._new_frames), tuple(self._new_stacks), tuple(self._samples)
-            self._new_frames, self._new_stacks, self._samples = [], [], []
             self._events.write(
                 StackSamples,
                 trainer=self._trainer,
-                frames=frames,
-                stacks=stacks,
-                samples=samples,
-                cpu_s=_process_time(),
+                frames=self._new_frames,
+                stacks=self._new_stacks,
+                samples=self._samples,
+                cpu_s=process_time(),
             )
+            self._new_frames, self._new_stacks, self._samples = [], [], []
 
 
 def line_of(code: CodeType, instruction: int) -> int:

@@ -43,7 +43,7 @@ def start() -> None:
         _after("torch", lambda _: _probe("nvtx_ranges").mark_phases())
     if PROFILER_VARIABLE in os.environ:
         options = wire.decode(os.environ[PROFILER_VARIABLE])
-        _after("torch", lambda _: _probe("torch_profiler").ScriptRecording(options).install(), options.folder)
+        _after("torch", lambda _: _probe("torch_profiler").ScriptRecording(options).hooks.install(), options.folder)
     if FIRST_STEP_VARIABLE in os.environ:
         folder = os.environ[FIRST_STEP_VARIABLE]
         _after("torch", lambda torch: _probe("first_step").note_first_step(torch, folder))

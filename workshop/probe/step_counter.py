@@ -1,7 +1,7 @@
 """Tells where one training step ends and the next one begins."""
 
-import time
 from collections import Counter
+from time import monotonic  # the script may replace that of the module
 
 from torch.optim.optimizer import Optimizer
 
@@ -17,8 +17,6 @@ PATIENCE_S = 10.0
 
 MAX_CLOSURE_PASSES = 4
 """An optimizer that asks for more backward passes in one step, as LBFGS does, repeats those."""
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 class StepCounter:
@@ -78,7 +76,7 @@ class StepCounter:
         """Take a unit once it has come often enough with nothing above it, or at once in place of a lower one."""
         if self.unit is None:
             self._seen[unit] += 1
-            waited_s = _monotonic() - self._first_s.setdefault(unit, _monotonic())
+            waited_s = monotonic() - self._first_s.setdefault(unit, monotonic())
             above = sum(self._seen[each] for each in _UNITS[: _UNITS.index(unit)])
             if not above and self._seen[unit] >= MIN_PASSES and waited_s > patience_s:
                 self.unit = unit

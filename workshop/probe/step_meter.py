@@ -5,23 +5,20 @@ copy of the model, which needs its memory twice for a moment.
 """
 
 import os
-import time
-from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
 from torch import distributed, nn
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
-from workshop.probe import connection
 from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
-from workshop.probe.connection import Connection
+from workshop.probe.connection import Connection, connect
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks, is_trained
-from workshop.probe.internals import is_compiled
+from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
@@ -36,16 +33,12 @@ from workshop.probe.trials import attempt
 REPORT_EVERY_S = 0.05
 """Steps shorter than this are reported together: reporting costs time, too."""
 
-_monotonic = time.monotonic  # the script may replace it
-
 
 class StepMeter(Listener):
     """Sends a report of each step, or of some short ones, and notes the stacks of its threads in a file."""
 
-    def __init__(
-        self, config: ProbeConfig, open_connection: Callable[[ProbeConfig], Connection] = connection.connect
-    ) -> None:
-        self.config, self.open_connection = config, open_connection
+    def __init__(self, config: ProbeConfig) -> None:
+        self.config = config
         self.forked = False
         self.events = EventFile(config.folder)
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
@@ -63,7 +56,7 @@ class StepMeter(Listener):
         self.trials: list[str] = []
         self.anomaly_mode = False
         self.model: nn.Module | None = None
-        self.reported_s = self.stepped_s = self.backward_s = _monotonic()
+        self.reported_s = self.stepped_s = self.backward_s = monotonic()
         self.first_step = self.called = 0
         self.clear()
 
@@ -143,7 +136,7 @@ class StepMeter(Listener):
         self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
         self.backward_lines.step = self.first_step + len(self.durations_us)
         self.backward_lines.on_backward(tensors)
-        self.backward_s = _monotonic()
+        self.backward_s = monotonic()
 
     def after_backward(self) -> None:
         """Note the pass, if it was cut."""
@@ -151,7 +144,7 @@ class StepMeter(Listener):
 
     def on_step_end(self, steps: int) -> None:
         """Count the step, and report if it is time for it."""
-        now = _monotonic()
+        now = monotonic()
         if self.hooks.steps.unit not in (None, self.unit):  # what was counted so far were no steps
             self.unit = self.hooks.steps.unit
             log(f"a training step is the {self.unit}")
@@ -175,7 +168,7 @@ class StepMeter(Listener):
             OSError: nobody can be reached.
         """
         if self.parent is None:
-            self.parent = self.open_connection(self.config)
+            self.parent = connect(self.config)
         store = self.hooks.batches
         self.batches.kept, self.batches.from_memory = store.kept, store.replayed
         store.kept = store.replayed = 0
@@ -200,7 +193,7 @@ class StepMeter(Listener):
             )
         )
         self.first_step += len(self.durations_us)
-        self.reported_s = _monotonic()
+        self.reported_s = monotonic()
         self.clear()
         while isinstance(message := self.parent.receive(timeout_s=0), SetStage):
             self.set_stage(message.stage)

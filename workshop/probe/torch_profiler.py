@@ -16,6 +16,7 @@ import functools
 import gzip
 import json
 import os
+import resource
 import sys
 import threading
 import warnings
@@ -82,10 +83,8 @@ class Recorder:
     def keep(self, profiler: Profiler) -> None:
         """Write the trace of a cycle that has ended, and add its operators to the list."""
         rank = rank_here()
-        path = self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz"
-        while path.exists():
+        while (path := self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz").exists():
             self.cycles += 1
-            path = self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz"
         type(profiler).export_chrome_trace(profiler, str(path))
         # torch writes a trace once; handlers that write it, too, get a copy.
         profiler.export_chrome_trace = functools.partial(_copy, path)
@@ -107,8 +106,8 @@ def summary(profiler: Profiler) -> str:
     table = averages.table(sort_by=by, row_limit=MAX_OPERATORS, max_name_column_width=60)
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         return f"{table}\n{torch.cuda.memory_summary()}"
-    peak = _peak_bytes()
-    return f"{table}\nMemory of the process: {peak / 1e6:.0f} MB at most" if peak else table
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return f"{table}\nMemory of the process: {peak / 1e6:.0f} MB at most"
 
 
 def rank_here() -> int:
@@ -137,10 +136,6 @@ class ScriptRecording(Listener):
         self.steps = 0
         self.stepped = False
         self._pid = os.getpid()
-
-    def install(self) -> None:
-        """Begin to watch."""
-        self.hooks.install()
 
     def goes_on_in_fork(self) -> bool:
         """Record this process by itself."""
@@ -206,13 +201,3 @@ def _activities(names: tuple[str, ...]) -> list[Any]:
     """Those of the named activities that this machine has."""
     known = {each.name.lower(): each for each in torch.profiler.supported_activities()}
     return [known[name] for name in names if name in known]
-
-
-def _peak_bytes() -> int | None:
-    """The most memory that this process has used so far; None on Windows, which does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -4,20 +4,19 @@ import copy
 import os
 import random
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
+from time import monotonic  # the script may replace that of the module
 from typing import Any, TypeAlias
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.internals import forward_hooks
+from workshop.probe.internals import forward_hooks, tree_leaves, tree_map
 from workshop.probe.observations import Trial
 
 ROUNDS = 7
@@ -32,8 +31,6 @@ MANY_CALLS = 16
 """A module that is called less often in a pass is not called in a loop over small things."""
 
 Pass: TypeAlias = Callable[[], object]
-
-_monotonic = time.monotonic  # the script may replace it
 
 
 def attempt(name: str, model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
@@ -205,16 +202,16 @@ def _drop_hooks(module: nn.Module) -> None:
 def _race(as_it_is: Pass, changed: Pass) -> tuple[float, float]:
     """Return the median seconds of two passes that take turns."""
     seconds: tuple[list[float], list[float]] = [], []
-    give_up = _monotonic() + MAX_DURATION_S
+    give_up = monotonic() + MAX_DURATION_S
     for round_ in range(ROUNDS):
         for run, of_run in zip((as_it_is, changed), seconds, strict=True):
-            begin = _monotonic()
+            begin = monotonic()
             run()
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
             if round_:
-                of_run.append(_monotonic() - begin)
-        if round_ and _monotonic() > give_up:
+                of_run.append(monotonic() - begin)
+        if round_ and monotonic() > give_up:
             break
     return median(seconds[0]), median(seconds[1])
 

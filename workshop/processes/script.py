@@ -239,22 +239,20 @@ class Script:
         """Return what the script's processes have done with torch so far, in a sentence."""
         return describe_activities(self.folder)
 
-    def unseen(self, message: str) -> UnseenError:
-        """Return the error of what cannot be seen, and stop the script."""
-        self.stop()
-        return UnseenError(message, None, self.output.text(), self.name)
+    def unseen(self, message: str) -> ScriptError:
+        """Kill the script, and return the error of what cannot be seen."""
+        return self.broken(message, UnseenError)
 
-    def broken(self, message: str) -> ScriptError:
+    def broken(self, message: str, kind: type[ScriptError] = ScriptError, exit_code: int | None = None) -> ScriptError:
         """Kill the script, and return the error that says why."""
         self.stop()
-        return ScriptError(message, None, self.output.text(), self.name)
+        return kind(message, exit_code, self.output.text(), self.name)
 
     def ended(self, when: str) -> ScriptError:
         """Return the error of a script that has ended by itself at some time, such as "after 3 steps"."""
         exit_code = self.exit_code()
-        self.stop()
         how = f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
-        return ScriptError(f"it {how} {when}", exit_code, self.output.text(), self.name)
+        return self.broken(f"it {how} {when}", exit_code=exit_code)
 
     def exit_code(self) -> int:
         """Return the exit code of a script that has closed its connection; it is an error if it goes on."""

@@ -6,12 +6,12 @@ It works on any machine: nvitop's own screen needs an NVIDIA driver.
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 
@@ -26,8 +26,10 @@ LAUNCHERS = {"kernprof", "torchrun", "torch.distributed.run"}
 TORCH_WORKER = "pt_data_worker"
 """The name that torch gives a process that runs the DataLoader's worker loop, on Linux."""
 
+_ASKED = "name cmdline status cpu_times memory_info io_counters".split()
+"""What is asked of a process, where it can be; macOS does not count what one reads."""
+
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "torch_shm_manager")
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ class Watch:
         first = self._rate("snapshots", 0) is None
         busy: list[float] = psutil.cpu_percent(percpu=True)
         memory = psutil.virtual_memory()
-        disk = _answer(psutil.disk_io_counters)
+        disk = None
+        with suppress(NotImplementedError, PermissionError):
+            disk = psutil.disk_io_counters()
         # In a container, the driver may name the pids of the machine around it.
         gpu_memory = Counter[int]()
         for device in self._devices:
@@ -128,24 +132,20 @@ class Watch:
         members = _members(root)
         roles = _roles(members)
         for member in members:
-            process = member.process
-            with suppress(psutil.NoSuchProcess), process.oneshot():
-                cpu = _answer(process.cpu_times)
-                memory = _answer(process.memory_info)
-                # macOS does not count what a process reads.
-                io_counters = _answer(process.io_counters) if hasattr(process, "io_counters") else None
-                cpu_rate = self._rate((process, "cpu"), cpu and cpu.user + cpu.system)
-                yield ProcessFigures(
-                    pid=process.pid,
-                    depth=member.depth,
-                    role=roles[process.pid],
-                    status=str(process.status()),
-                    command=_short(member.command) or member.name,
-                    cpu_percent=None if cpu_rate is None else 100 * cpu_rate,
-                    rss_bytes=memory and memory.rss,
-                    disk_read_bytes_per_s=self._rate((process, "read"), io_counters and io_counters.read_bytes),
-                    gpu_memory_bytes=gpu_memory.get(process.pid),
-                )
+            process, told = member.process, member.told
+            cpu, memory, read = told["cpu_times"], told["memory_info"], told.get("io_counters")
+            cpu_rate = self._rate((process, "cpu"), cpu and cpu.user + cpu.system)
+            yield ProcessFigures(
+                pid=process.pid,
+                depth=member.depth,
+                role=roles[process.pid],
+                status=str(told["status"]),
+                command=_short(member.command) or told["name"],
+                cpu_percent=None if cpu_rate is None else 100 * cpu_rate,
+                rss_bytes=memory and memory.rss,
+                disk_read_bytes_per_s=self._rate((process, "read"), read and read.read_bytes),
+                gpu_memory_bytes=gpu_memory.get(process.pid),
+            )
 
     def _rate(self, counter: Hashable, shows: float | None) -> float | None:
         """Return the growth of a counter in a second; None if it was not there before."""
@@ -165,7 +165,8 @@ class _Member:
 
     process: psutil.Process
     depth: int
-    name: str
+    told: dict[str, Any]
+    """What was asked of it, by the names in psutil; None for what the system does not tell."""
     command: list[str]
     forked: bool
 
@@ -190,7 +191,7 @@ def runs_script(command: Sequence[str]) -> bool:
     words = [word for before, word in pairwise(command) if before not in ("-X", "-W") and not word.startswith("-")]
     if not Path(command[0]).name.lower().startswith("python"):
         words = [command[0], *words]
-    if words and Path(words[0]).name.removesuffix(".exe") in LAUNCHERS:
+    if words and Path(words[0]).name in LAUNCHERS:
         return any(word.endswith(".py") for word in words[1:])
     return bool(words) and words[0].endswith(".py")
 
@@ -214,10 +215,12 @@ def _members(root: psutil.Process) -> list[_Member]:
             children.setdefault(process.ppid(), []).append(process)
 
     def walk(process: psutil.Process, depth: int, parent_command: list[str]) -> Iterator[_Member]:
-        with suppress(psutil.NoSuchProcess), process.oneshot():
-            command = _answer(process.cmdline) or []
-            if process.is_running():  # another one may have its pid by now
-                yield _Member(process, depth, process.name(), command, bool(command) and command == parent_command)
+        with suppress(psutil.NoSuchProcess):
+            told = process.as_dict([name for name in _ASKED if hasattr(process, name)])
+            command = told["cmdline"] or []
+            # It may have ended, or another one may have its pid by now.
+            if told["status"] != psutil.STATUS_ZOMBIE and process.is_running():
+                yield _Member(process, depth, told, command, bool(command) and command == parent_command)
                 for child in children.get(process.pid, []):
                     yield from walk(child, depth + 1, command)
 
@@ -230,7 +233,7 @@ def _roles(members: Sequence[_Member]) -> dict[int, str]:
     Where torch does not name its workers, every process that Python's multiprocessing started counts as one: it then
     cannot be told from a worker.
     """
-    named = any(member.name == TORCH_WORKER for member in members)
+    named = any(member.told["name"] == TORCH_WORKER for member in members)
     roles = {member.process.pid: _role(member, named) for member in members}
     workers = sorted(pid for pid, role in roles.items() if role == "worker")
     return roles | {pid: f"worker {number}" for number, pid in enumerate(workers)}
@@ -241,7 +244,7 @@ def _role(member: _Member, named: bool) -> str:
         return "training"
     words = " ".join(member.command)
     started_by_multiprocessing = member.forked or "multiprocessing.spawn" in words
-    if member.name == TORCH_WORKER or (started_by_multiprocessing and not named):
+    if member.told["name"] == TORCH_WORKER or (started_by_multiprocessing and not named):
         return "worker"
     is_helper = not member.forked and any(helper in words for helper in _HELPERS)
     return "helper" if is_helper else "child"
@@ -252,14 +255,6 @@ def _existing(pid: int) -> psutil.Process:
         return psutil.Process(pid)
     except (psutil.NoSuchProcess, ValueError):  # the latter for one below 0
         raise WorkshopError(f"no process {pid}: leave the pid out to find the training run, or start {START}") from None
-
-
-def _answer(ask: Callable[[], _T]) -> _T | None:
-    """Return the answer to a question, or None where the system does not tell it to this user."""
-    try:
-        return ask()
-    except (psutil.AccessDenied, PermissionError, NotImplementedError):
-        return None
 
 
 def _short(command: Sequence[str]) -> str:

@@ -16,9 +16,8 @@ from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.processes.script import Say, probe_environment
 from workshop.profiles import line_profile
-from workshop.recording.command import as_command
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import Run
+from workshop.recording.run import Run, as_command
 from workshop.recording.time_limit import TimeLimit
 
 

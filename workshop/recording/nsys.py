@@ -13,9 +13,8 @@ from workshop.errors import WorkshopError
 from workshop.probe.settings import NVTX_VARIABLE
 from workshop.processes.machine import gpus
 from workshop.processes.script import probe_environment
-from workshop.recording.command import as_command
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import Run
+from workshop.recording.run import Run, as_command
 
 WHERE = "https://developer.nvidia.com/nsight-systems"
 

@@ -1,17 +1,38 @@
 """A command that is recorded: it runs to its end, for some time, or until Ctrl-C, and nothing of it is left running."""
 
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
+from workshop.errors import WorkshopError
 from workshop.probe.settings import RUN_VARIABLE
 from workshop.processes.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
 
 CLEAN_UP_S = 60.0
 """After Ctrl-C, a command gets this time to save what it has; pressed again, Ctrl-C ends it at once."""
+
+
+def as_command(command: list[str]) -> list[str]:
+    """Return a command that can be started: this Python stands before a script, and before `-m` with a module.
+
+    Raises:
+        WorkshopError: there is no such script, and no such command.
+    """
+    if command[0].endswith(".py"):
+        if not Path(command[0]).is_file():
+            raise WorkshopError(f"{command[0]} is not a file; name a Python script")
+        return [sys.executable, *command]
+    if command[0] == "-m":
+        return [sys.executable, *command]
+    if not shutil.which(command[0]):
+        raise WorkshopError(f"there is no command {command[0]}; name one, or a script such as train.py")
+    return command
 
 
 class Run:

@@ -14,9 +14,8 @@ from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.processes.activity_text import describe_activities
 from workshop.processes.script import Say, probe_environment
-from workshop.recording.command import as_command
 from workshop.recording.output_paths import TRACES, free_folder
-from workshop.recording.run import Run
+from workshop.recording.run import Run, as_command
 from workshop.recording.slurm import job_script
 
 SETTLED_S = 2.0

@@ -1,0 +1,37 @@
+"""Hooks into the training of a test, and what they tell."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.listener import Listener
+
+
+class Log(Listener):
+    """Writes down what it is told, by the names of its methods."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith(("on_", "before_", "after_")) and name != "on_begin":
+            return lambda *about: self.told.append(f"{name}:{about[0]}" if name == "on_step_end" else name)
+        return super().__getattribute__(name)
+
+
+@pytest.fixture
+def hooks() -> Iterator[TrainingHooks]:
+    """Hooks, which are removed in the end."""
+    hooks = TrainingHooks(Log())
+    hooks.install()
+    yield hooks
+    hooks.loaders.load_with(None)
+    hooks.remove()
+
+
+@pytest.fixture
+def told(hooks: TrainingHooks) -> list[str]:
+    """What the hooks have told so far."""
+    return hooks.listeners[0].told
