@@ -15,7 +15,6 @@ from statistics import median
 from typing import Self
 
 from workshop.errors import WorkshopError
-from workshop.judge import sentences
 from workshop.judge.contest import Contest
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
@@ -48,7 +47,7 @@ MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
 PREPARATION = (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER)
 """What comes before the model: everything that neither it nor the optimizer takes. A GPU is not waited for."""
 
-NO_LOSS = Recomputation(error=sentences.NO_LOSS)
+NO_LOSS = Recomputation(error="no loss function of torch.nn was seen")
 """The result for a script of which no step could be recorded."""
 
 
@@ -101,7 +100,7 @@ class Bench:
         """Start both scripts at once and let them warm up."""
         name = self.contest.original_name
         self.deadline_s = time.monotonic() + BUDGET_S
-        self.say(sentences.STARTING.format(candidate=self.contest.candidate.name, original=name))
+        self.say(f"starting {self.contest.candidate.name} and {name}")
         self.original.begin()
         if self.steps:
             step = self.some_step()
@@ -110,10 +109,10 @@ class Bench:
         if self.steps and self.contest.is_part:
             self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
         if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
-            raise WorkshopError(sentences.NO_STEP.format(original=name, seen=self.original.seen()))
+            raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
         for script in self.ranks.scripts:
             script.epoch_steps = self.original.epoch_steps
-        self.say(sentences.WATCHING.format(candidate=self.contest.candidate.name))
+        self.say(f"watching what {self.contest.candidate.name} does, for two epochs")
         self.train(2 - len(self.steps_taken))
 
     def train(self, epochs: int) -> None:
@@ -142,7 +141,7 @@ class Bench:
 
     def restart(self) -> None:
         """Start the candidate again, with another seed and what it has left in its folder."""
-        self.say(sentences.RESTARTING)
+        self.say("starting your script again, on the cache that it left")
         self.candidate.stop()
         again = self.contest.run(self.contest.candidate, self.candidate.folder, seed=1)
         again.epoch_steps = self.candidate.epoch_steps
@@ -169,7 +168,7 @@ class Bench:
         samples = [sample for of_ranks in self.samples for sample in of_ranks]
         complaints = [*self.also(original, candidate, samples), *self._differences(original, candidate)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
-            complaints = [sentences.FEWER_STEPS.format(fewest=fewest, steps=self.steps)]
+            complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
         if not complaints and self.raced_s:
             complaints = [*check_stock(original, candidate, self.raced_s)]
         if not self.contest.is_part and not all(isinstance(each, Unseen) for each in complaints):
@@ -201,7 +200,7 @@ class Bench:
             epochs: how many epochs it trains; as many as the candidate has.
         """
         name = self.contest.original_name
-        self.say(sentences.RUNNING_ORIGINAL_AGAIN.format(original=name))
+        self.say(f"running {name} again, to see whether it does the same")
         with self.contest.script(self.contest.original) as again:
             again.epoch_steps = self.original.epoch_steps
             for _ in range(epochs):
@@ -209,9 +208,7 @@ class Bench:
             found = self._differences(original, Ledger.of(again.folder))
         kinds = set(map(_without_figures, found))
         return [
-            Unseen(sentences.ORIGINAL_TOO.format(complaint=each, original=name))
-            if _without_figures(each) in kinds
-            else each
+            Unseen(f"{each}; but so did {name} when run again") if _without_figures(each) in kinds else each
             for each in complaints
         ]
 
@@ -221,7 +218,7 @@ class Bench:
         if not (files := sorted(set(candidate.files) - set(original.files))):
             return ""
         more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-        return sentences.FILE_LEFT.format(file=files[0], more=more)
+        return f"it leaves files behind: {files[0]}{more}; keep files under the config's cache_dir"
 
     def judge(self) -> Verdict:
         """Judge what every part asks for: the same work, in less time."""
@@ -258,7 +255,7 @@ class Bench:
         at_a_time = 1 if contest.is_part else self._epochs_at_a_time()
         unraced = random.randrange(1, LEAD)
         begin = time.monotonic()
-        self.say(sentences.RACING.format(target=target, where=self._where))
+        self.say(f"racing, epoch by epoch; asked: speedup {target:g}x{self._where}")
         budget_s = self.deadline_s - begin if contest.is_part else RACE_BUDGET_S
         result = run()
         self.raced_s = begin, time.monotonic()
@@ -274,17 +271,17 @@ class Bench:
             solution_ratio = self._speedup_of_solution(again=True)
         speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
         then = "" if self.phases else what_is_left(speed, self.ledgers[1].restarts_workers)
-        work = sentences.SAME_WORK
+        work = "same work"
         if left_out := not_reproducible(self.recomputed_originals):
-            work = sentences.NOTHING_ELSE
-            notes = (*notes, sentences.NOT_COMPARED.format(what=" and ".join(left_out)))
+            work, what = "and nothing that could be compared differs", " and ".join(left_out)
+            notes = (*notes, f"not compared: the {what}, because recomputing the original's own gives other results")
         name = contest.original_name
-        says = sentences.SPEEDUP.format(ratio=speed.ratio, original=name, where=self._where, work=work)
+        says = f"Speedup {speed.ratio:.2f}x over {name}{self._where}, {work}"
         return race_verdict(self.subject, result, speed, says, notes, then)
 
     @property
     def _where(self) -> str:
-        return sentences.WHERE_PREPARED if self.phases else ""
+        return " until the model is called" if self.phases else ""
 
     def _seconds(self, epoch: TimedEpoch) -> float:
         """Return the seconds of an epoch that count in the race."""
@@ -304,7 +301,7 @@ class Bench:
 
     def _run_both_again(self) -> None:
         """Start both scripts anew: of a small difference, much is the luck of a process with its memory."""
-        self.say(sentences.STARTING_AGAIN)
+        self.say("starting both again, to see whether it holds")
         self.original.stop()
         self.candidate.stop()
         self._train_untimed(2)
@@ -322,13 +319,13 @@ class Bench:
         if known is not None and known >= contest.target * ROOM and not again:
             return known  # a worse one may have been bad luck
         begin = time.monotonic()
-        self.say(sentences.MEASURING_SOLUTION.format(once="" if again else ", once"))
+        self.say(f"measuring the solution on this machine{'' if again else ', once'}")
         ratios = []
         with contest.script(contest.solution) as solution:
             solution.epoch()
             solution.epoch()
             for pair in range(1, 4):
-                self.say(sentences.MEASURING_PAIR.format(pair=pair))
+                self.say(f"measuring the solution on this machine: pair {pair} of 3")
                 before = self.original.epoch(Proceed(keep_batches=True))
                 ratios.append(self._seconds(before) / self._seconds(solution.epoch()))
         if max(ratios) < ROOM * min(ratios):  # else it is measured anew the next time
