@@ -5,7 +5,7 @@ import pytest
 
 from workshop.judge.copies import copied_ahead, hidden_share
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Outcome, Unseen, other_work
+from workshop.judge.verdict import Outcome, UnseenWork, other_work
 from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
 from workshop.probe.signature import encode
 
@@ -47,12 +47,12 @@ def test_the_copy_that_is_used_counts(copied: list[tuple[float, int]], found: tu
 
 def test_what_cannot_be_seen_is_no_accusation() -> None:
     assert other_work("mine.py", []) is None
-    verdict = other_work("mine.py", [Unseen("the loss")])
+    verdict = other_work("mine.py", [UnseenWork("the loss")])
     assert verdict
     assert (verdict.outcome, verdict.reasons) == (
         Outcome.UNDECIDED,
         ("the judge cannot see whether it is the same work: the loss",),
     )
-    verdict = other_work("mine.py", ["it is smaller", Unseen("the loss")])
+    verdict = other_work("mine.py", ["it is smaller", UnseenWork("the loss")])
     assert verdict
     assert (verdict.outcome, verdict.reasons) == (Outcome.OTHER_WORK, ("it is smaller",))

@@ -12,7 +12,7 @@ from workshop import probe
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
 from workshop.judge.step_proof import check_recomputed, not_reproducible
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import ForwardPass, LoaderStarted, Signatures, StepTaken, TransformCall
 from workshop.probe.messages import Recomputation
 
@@ -136,7 +136,7 @@ def test_a_transform_in_the_place_of_something_unseen_is_no_accusation() -> None
         with_gap(event) if isinstance(event, TransformCall) and event.decoded else event for event in original.ranks[0]
     ]
     [says] = greyed.differences(replace(original, ranks=[own]))
-    assert isinstance(says, Unseen)
+    assert isinstance(says, UnseenWork)
     assert "pictures, in the original none; whether it replaces another transform cannot be seen" in says
 
 
@@ -187,11 +187,11 @@ def test_evidence_that_is_recorded_anew_says_the_same(
 def assert_right(part: str, script: str, found: list[str]) -> None:
     """One cheat is one complaint, or two."""
     if script in NAMED[part]:
-        refused = [complaint for complaint in found if not isinstance(complaint, Unseen)]
+        refused = [complaint for complaint in found if not isinstance(complaint, UnseenWork)]
         assert NAMED[part][script] in re.sub(r"\b(\d+) of \1\b", "all", " ".join(refused))
         assert len(refused) <= 2
     elif script in UNSEEN:
-        assert all(isinstance(complaint, Unseen) for complaint in found)
+        assert all(isinstance(complaint, UnseenWork) for complaint in found)
         assert UNSEEN[script] in found[0]
     else:
         assert found == []

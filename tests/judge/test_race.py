@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from workshop.judge.race import MAX_PAIRS, Pair, Result, race
+from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
 
 
-def run(ratios: list[float], target: float = 2.0, budget_s: float = math.inf) -> tuple[Result, str]:
+def run(ratios: list[float], target: float = 2.0, budget_s: float = math.inf) -> tuple[RaceResult, str]:
     """A race in which the n-th pair has the n-th ratio; with the order in which the two ran."""
     order = ""
 
@@ -43,7 +43,7 @@ def test_a_lead_of_three_decides(ratios: list[float], faster: bool | None, pairs
 
 def test_pairs_that_agree_about_nothing_else_decide_nothing() -> None:
     result, _ = run([2, 40, 3, 3, 3, 3, 3])
-    assert Result(2.0, result.pairs[:3]).faster is None, "the 95 % interval is from 0.1 to 300"
+    assert RaceResult(2.0, result.pairs[:3]).faster is None, "the 95 % interval is from 0.1 to 300"
     assert result.faster
     assert len(result.pairs) == 7
 
@@ -51,8 +51,8 @@ def test_pairs_that_agree_about_nothing_else_decide_nothing() -> None:
 def test_epochs_that_differ_by_themselves_show_no_gain() -> None:
     """Three pairs are won by a small target, and none of them says whether the next one is."""
     result, _ = run([1.13, 1.5, 1.12, 0.9, 1.0, 0.8, 1.2] + [1.0] * 8, target=1.1)
-    assert Result(1.1, result.pairs[:3]).lead == 3
-    assert Result(1.1, result.pairs[:3]).faster is None
+    assert RaceResult(1.1, result.pairs[:3]).lead == 3
+    assert RaceResult(1.1, result.pairs[:3]).faster is None
     assert not result.faster
 
 
@@ -68,7 +68,7 @@ def test_without_time_it_ends_undecided_but_not_before_three_pairs() -> None:
 
 
 def test_the_figures_of_a_result() -> None:
-    result = Result(1.5, (Pair(2.0, 1.0), Pair(4.0, 1.0), Pair(8.0, 1.0)))
+    result = RaceResult(1.5, (Pair(2.0, 1.0), Pair(4.0, 1.0), Pair(8.0, 1.0)))
     assert result.ratio == 4
     # Logs of mean ln 4 and standard deviation ln 2; Student's t is 4.303 for 2 degrees of freedom.
     half = 4.30265 * math.log(2) / math.sqrt(3)

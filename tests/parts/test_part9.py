@@ -17,7 +17,7 @@ from torch import Tensor
 from solutions import part9
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
 from workshop.parts.part9.draws import too_few_draws, words_between
@@ -192,4 +192,4 @@ def test_links_that_are_not_drawn_for_their_step() -> None:
         "of a step, at most 32 a link count"
     )
     [says] = too_few_draws(drawn(lambda _: torch.randn(64, 9, generator=own)))
-    assert isinstance(says, Unseen)
+    assert isinstance(says, UnseenWork)

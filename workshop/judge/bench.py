@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Self
 
 from workshop.errors import WorkshopError
 from workshop.judge.contest import Contest
@@ -21,13 +20,16 @@ from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import differences
-from workshop.judge.race import LEAD, Pair, Result, race
+from workshop.judge.race import LEAD, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, how_far, race_verdict, what_is_left
 from workshop.judge.step_proof import not_reproducible
-from workshop.judge.verdict import Speed, Unseen, Verdict, other_work
+from workshop.judge.verdict import Speed, UnseenWork, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
 from workshop.processes.script import Say
+
+FIRST_EPOCHS = 2
+"""So many epochs of a script that was just started are not raced: it warms up. What it does in them is watched."""
 
 BUDGET_S = 50.0
 """The time for a part, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
@@ -51,7 +53,7 @@ NO_LOSS = Recomputation(error="no loss function of torch.nn was seen")
 """The result for a script of which no step could be recorded."""
 
 
-class Bench:
+class Bench(ExitStack):
     """Two scripts, run in turn; the one that is judged may train on several ranks.
 
     Attributes:
@@ -61,10 +63,10 @@ class Bench:
     """
 
     def __init__(self, contest: Contest, say: Say) -> None:
+        super().__init__()
         self.contest, self.say, self.subject = contest, say, contest.subject
-        self.open = ExitStack()
-        self.original = self.open.enter_context(contest.script(contest.original))
-        self.ranks = self.open.enter_context(JudgedRanks(contest))
+        self.original = self.enter_context(contest.script(contest.original))
+        self.ranks = self.enter_context(JudgedRanks(contest))
         for script in (self.original, *self.ranks.scripts):
             script.say = say
         self.phases: Sequence[Phase] | None = None
@@ -79,12 +81,6 @@ class Bench:
         self.ledgers = Ledger(), Ledger()  # of the original and the candidate, as they were compared last
         self.deadline_s = math.inf
         self.raced_s: tuple[float, float] | None = None  # the beginning and the end of the race
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.open.close()
 
     @property
     def candidate(self) -> JudgedScript:
@@ -108,12 +104,16 @@ class Bench:
                 script.begin(step)
         if self.steps and self.contest.is_part:
             self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
-        if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
+        if not self.epoch(self.original).report.finished:
             raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
         for script in self.ranks.scripts:
             script.epoch_steps = self.original.epoch_steps
-        self.say(f"watching what {self.contest.candidate.name} does, for two epochs")
-        self.train(2 - len(self.steps_taken))
+        self.say(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
+        self.train(FIRST_EPOCHS - len(self.steps_taken))
+
+    def epoch(self, script: JudgedScript, sample_step: int | None = None) -> TimedEpoch:
+        """Let one of the scripts train; the original keeps some batches, from which its headroom is measured."""
+        return script.epoch(Proceed(sample_step, keep_batches=script is self.original))
 
     def train(self, epochs: int) -> None:
         """Let the candidate train, outside of any race; a step of each epoch is recorded, to be recomputed.
@@ -122,7 +122,7 @@ class Bench:
         """
         for _ in range(epochs):
             if not self.contest.is_part:
-                sample = self.original.epoch(Proceed(self.some_step(), keep_batches=True)).sample
+                sample = self.epoch(self.original, self.some_step()).sample
                 self.recomputed_originals.append(self.original.recompute(sample) if sample else NO_LOSS)
             trained = self.ranks.epoch(self.some_step())
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
@@ -137,7 +137,7 @@ class Bench:
         """
         behind, ahead = sorted((self.original, self.candidate), key=lambda script: script.epochs_in_run)
         for _ in range(ahead.epochs_in_run - behind.epochs_in_run):
-            behind.epoch(Proceed(keep_batches=behind is self.original))
+            self.epoch(behind)
 
     def restart(self) -> None:
         """Start the candidate again, with another seed and what it has left in its folder."""
@@ -145,7 +145,7 @@ class Bench:
         self.candidate.stop()
         again = self.contest.run(self.contest.candidate, self.candidate.folder, seed=1)
         again.epoch_steps = self.candidate.epoch_steps
-        self.ranks.scripts[0] = self.open.enter_context(again)
+        self.ranks.scripts[0] = self.enter_context(again)
         self.candidate.begin(self.some_step())
 
     def some_step(self) -> int:
@@ -171,7 +171,7 @@ class Bench:
             complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
         if not complaints and self.raced_s:
             complaints = [*check_stock(original, candidate, self.raced_s)]
-        if not self.contest.is_part and not all(isinstance(each, Unseen) for each in complaints):
+        if not self.contest.is_part and not all(isinstance(each, UnseenWork) for each in complaints):
             complaints = self._of_candidate_alone(complaints, original, len(candidate.steps) // self.steps)
         return other_work(self.subject, complaints)
 
@@ -192,13 +192,7 @@ class Bench:
                 ledger.repeated += [each for path, each in self.repeated.items() if path.parent == script.folder]
 
     def _of_candidate_alone(self, complaints: Sequence[str], original: Ledger, epochs: int) -> list[str]:
-        """Mark what the original is refused for as well, when it runs once more: that proves nothing.
-
-        Args:
-            complaints: what was found against the candidate.
-            original: what the original has done.
-            epochs: how many epochs it trains; as many as the candidate has.
-        """
+        """Mark what the original is refused for as well, when it runs once more for so many epochs: no proof."""
         name = self.contest.original_name
         self.say(f"running {name} again, to see whether it does the same")
         with self.contest.script(self.contest.original) as again:
@@ -208,7 +202,7 @@ class Bench:
             found = self._differences(original, Ledger.of(again.folder))
         kinds = set(map(_without_figures, found))
         return [
-            Unseen(f"{each}; but so did {name} when run again") if _without_figures(each) in kinds else each
+            UnseenWork(f"{each}; but so did {name} when run again") if _without_figures(each) in kinds else each
             for each in complaints
         ]
 
@@ -228,15 +222,15 @@ class Bench:
     def race(self, *notes: str) -> Verdict:
         """Race the candidate against the original, and look once more whether it did the same work meanwhile.
 
-        Args:
-            notes: sentences for the verdict.
+        The verdict gets the `notes`, which are sentences, too.
         """
         contest, target = self.contest, self.contest.target
+        where = " until the model is called" if self.phases else ""
         solution_ratio = self._speedup_of_solution()
         epochs: dict[JudgedScript, list[TimedEpoch]] = {self.original: [], self.candidate: []}
 
         def seconds(script: JudgedScript) -> float:
-            ran = [script.epoch(Proceed(keep_batches=script is self.original)) for _ in range(at_a_time)]
+            ran = [self.epoch(script) for _ in range(at_a_time)]
             epochs[script] += ran
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
             return sum(map(self._seconds, ran))
@@ -249,20 +243,20 @@ class Bench:
                 if not contest.is_part:
                     self.align()
 
-        def run() -> Result:
-            return race(lambda: seconds(self.original), lambda: seconds(self.candidate), target, budget_s, on_pair)
+        def run() -> RaceResult:
+            result = race(lambda: seconds(self.original), lambda: seconds(self.candidate), target, budget_s, on_pair)
+            self.raced_s = begin, time.monotonic()
+            return result
 
         at_a_time = 1 if contest.is_part else self._epochs_at_a_time()
         unraced = random.randrange(1, LEAD)
         begin = time.monotonic()
-        self.say(f"racing, epoch by epoch; asked: speedup {target:g}x{self._where}")
+        self.say(f"racing, epoch by epoch; asked: speedup {target:g}x{where}")
         budget_s = self.deadline_s - begin if contest.is_part else RACE_BUDGET_S
         result = run()
-        self.raced_s = begin, time.monotonic()
         if result.faster and not contest.is_part and result.ratio < SURE * target:
             self._run_both_again()
             again = run()
-            self.raced_s = begin, time.monotonic()
             result = result if again.faster else replace(result, other_ratio=again.ratio)
         self.train(1)
         if refused := self.refusal():
@@ -275,13 +269,8 @@ class Bench:
         if left_out := not_reproducible(self.recomputed_originals):
             work, what = "and nothing that could be compared differs", " and ".join(left_out)
             notes = (*notes, f"not compared: the {what}, because recomputing the original's own gives other results")
-        name = contest.original_name
-        says = f"Speedup {speed.ratio:.2f}x over {name}{self._where}, {work}"
+        says = f"Speedup {speed.ratio:.2f}x over {contest.original_name}{where}, {work}"
         return race_verdict(self.subject, result, speed, says, notes, then)
-
-    @property
-    def _where(self) -> str:
-        return " until the model is called" if self.phases else ""
 
     def _seconds(self, epoch: TimedEpoch) -> float:
         """Return the seconds of an epoch that count in the race."""
@@ -293,7 +282,7 @@ class Bench:
         What the one has just done leaves the caches to it, so both train as many once, untimed.
         """
         self.align()
-        seconds = self._seconds(self.original.epoch(Proceed(keep_batches=True)))
+        seconds = self._seconds(self.epoch(self.original))
         count = min(MAX_AT_A_TIME, math.ceil(MIN_PAIR_S / max(seconds, 1e-3)))
         self._train_untimed(count)
         self.align()
@@ -304,12 +293,12 @@ class Bench:
         self.say("starting both again, to see whether it holds")
         self.original.stop()
         self.candidate.stop()
-        self._train_untimed(2)
+        self._train_untimed(FIRST_EPOCHS)
 
     def _train_untimed(self, epochs: int) -> None:
         for script in (self.original, self.candidate):
             for _ in range(epochs):
-                script.epoch(Proceed(keep_batches=script is self.original))
+                self.epoch(script)
 
     def _speedup_of_solution(self, again: bool = False) -> float | None:
         """Return the solution's speedup on this machine; measure it, if that was never done, or again."""
@@ -322,19 +311,18 @@ class Bench:
         self.say(f"measuring the solution on this machine{'' if again else ', once'}")
         ratios = []
         with contest.script(contest.solution) as solution:
-            solution.epoch()
-            solution.epoch()
+            for _ in range(FIRST_EPOCHS):
+                solution.epoch()
             for pair in range(1, 4):
                 self.say(f"measuring the solution on this machine: pair {pair} of 3")
-                before = self.original.epoch(Proceed(keep_batches=True))
-                ratios.append(self._seconds(before) / self._seconds(solution.epoch()))
+                ratios.append(self._seconds(self.epoch(self.original)) / self._seconds(solution.epoch()))
         if max(ratios) < ROOM * min(ratios):  # else it is measured anew the next time
             self.solution_ratio = round(median(ratios), 3)
         self.deadline_s += time.monotonic() - begin
         return median(ratios)
 
     def _speed(
-        self, result: Result, before: list[TimedEpoch], after: list[TimedEpoch], solution_ratio: float | None
+        self, result: RaceResult, before: list[TimedEpoch], after: list[TimedEpoch], solution_ratio: float | None
     ) -> Speed:
         def phases(epochs: list[TimedEpoch]) -> dict[str, float]:
             return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in self.phases or Phase}

@@ -10,7 +10,7 @@ import numpy as np
 from workshop.judge.ledger import Ledger
 from workshop.judge.ledger_epochs import epochs, largest_share_repeated, targets_in
 from workshop.judge.signatures import Array, distance, values_of
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import PhotoRead, SimpleTransform, is_random
 from workshop.probe.messages import Repetition
 
@@ -38,7 +38,7 @@ def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     quick = used - set(slow)
     slow_photos = {read.photo for read in slow}
     if quick and all(read.waited_otherwise for read in quick):
-        yield Unseen(
+        yield UnseenWork(
             f"how long {len(quick)} of {len(used)} reads of a photo waited cannot be seen: wait for the slow storage "
             "with time.sleep, in the thread that reads"
         )
@@ -109,7 +109,7 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
         elif seen + unseen < 0.97 * pictures:
             yield f"{name} was applied to {seen} of {pictures} pictures, in the original to all"
         else:
-            yield Unseen(
+            yield UnseenWork(
                 f"{name} was seen to be applied to {seen} of {pictures} pictures, and what makes the others cannot be "
                 "seen: use the transforms of torchvision, and call them as objects"
             )
@@ -119,7 +119,7 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if shared > 1:
         yield f"{shared} pictures share one draw of a random transform; the original draws for each"
     if unseen > FEW * pictures and not any(each.has_gap for each in original.known_pictures):
-        yield Unseen(
+        yield UnseenWork(
             f"something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the "
             "transforms of torchvision, and call them as objects"
         )
@@ -144,7 +144,7 @@ def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
     for name, changed in count.items():
         if changed > FEW * len(theirs):
             added = f"{name} changes {changed} of {len(theirs)} pictures, in the original none"
-            yield Unseen(f"{added}; whether it replaces another transform cannot be seen") if replaced else added
+            yield UnseenWork(f"{added}; whether it replaces another transform cannot be seen") if replaced else added
 
 
 def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -168,7 +168,7 @@ def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
     errors = [each.error for each in candidate.repeated if each.error is not None]
     count = len(candidate.repeated)
     if len(errors) > FEW * count and not any(each.error is not None for each in original.repeated):
-        yield Unseen(f"{len(errors)} of {count} random transforms could not be applied again: {errors[0]}")
+        yield UnseenWork(f"{len(errors)} of {count} random transforms could not be applied again: {errors[0]}")
 
 
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 Each `check_...` looks at one thing and returns what is wrong with it, as sentences about the candidate. The original is
 the measure: a thing that its ledger does not show either is not asked of the candidate. What cannot be seen of the
-candidate is no accusation: those sentences are of the class `Unseen`.
+candidate is no accusation: those sentences are of the class `UnseenWork`.
 """
 
 import math
@@ -19,7 +19,7 @@ from workshop.judge.optimizer_proof import check_optimizer, check_other_optimize
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions
 from workshop.judge.step_proof import check_recomputed
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 
 MIN_SIZE = 0.9
 """Inputs that differ in size may be so much smaller on the average than those of the original."""
@@ -31,7 +31,7 @@ SAME_ON_RANKS = 1e-5
 def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None = None, items: int = 0) -> list[str]:
     """Return what the candidate does otherwise than the original; nothing if it does the same work.
 
-    Sentences of the class `Unseen` come alone, or last.
+    Sentences of the class `UnseenWork` come alone, or last.
 
     Args:
         original: what the original did.
@@ -44,7 +44,7 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     if any(result.apart > SAME_ON_RANKS for result in candidate.recomputed):
         return ["at a sampled step, the ranks have different parameters: they do not train one model"]
     if not candidate.forwards:
-        return [Unseen("no training was seen: no model with parameters was called and stepped by an optimizer")]
+        return [UnseenWork("no training was seen: no model with parameters was called and stepped by an optimizer")]
     complaints = [
         *check_clocks(candidate),
         *check_model(original, candidate),
@@ -58,7 +58,7 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
         complaints = [*check_reads(original, candidate, wasted_time_s)]
         for check in (*PICTURE_CHECKS, check_order, check_progress, check_recomputed):
             complaints += check(original, candidate)
-    return sorted(complaints, key=lambda each: isinstance(each, Unseen))
+    return sorted(complaints, key=lambda each: isinstance(each, UnseenWork))
 
 
 def check_clocks(candidate: Ledger) -> Iterator[str]:
@@ -76,7 +76,7 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if ours == theirs:
         return
     if any(Counter(each.shapes) == ours for each in candidate.others):
-        yield Unseen("the model that is called first is not the one that the original calls first")
+        yield UnseenWork("the model that is called first is not the one that the original calls first")
     else:
         now, usual = (sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours))
         yield f"the model is another one: {now:,} parameters, the original has {usual:,}"
@@ -121,7 +121,7 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
         yield from _check_totals(original, candidate)
         return
     if any(forward.targets is None for forward in candidate.forwards):
-        yield Unseen("the targets cannot be seen: take the loss from a loss function of torch.nn")
+        yield UnseenWork("the targets cannot be seen: take the loss from a loss function of torch.nn")
         return
     steps = len(epochs(original)[0])
     everything = targets_in(epochs(original)[0])

@@ -38,7 +38,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Result:
+class RaceResult:
     """A race that is over."""
 
     target: float
@@ -85,7 +85,7 @@ def race(
     target: float,
     budget_s: float = math.inf,
     on_pair: Callable[[Sequence[Pair]], None] = lambda pairs: None,
-) -> Result:
+) -> RaceResult:
     """Run pairs until one side leads by three, or pairs or time run out.
 
     Args:
@@ -108,7 +108,7 @@ def race(
         pairs.append(Pair(before_s, after_s))
         longest_s = max(longest_s, before_s + after_s)
         on_pair(pairs)
-        result = Result(target, tuple(pairs))
+        result = RaceResult(target, tuple(pairs))
         elapsed_s, enough = time.monotonic() - begin, len(pairs) >= LEAD
         if result.faster is not None or len(pairs) == MAX_PAIRS or (enough and elapsed_s + longest_s > budget_s):
             return result

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from workshop.judge.busy_processes import advice
-from workshop.judge.race import LEAD, MAX_PAIRS, SPREAD, Pair, Result
+from workshop.judge.race import LEAD, MAX_PAIRS, SPREAD, Pair, RaceResult
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 
@@ -13,17 +13,11 @@ ROOM = 1.25
 
 
 def race_verdict(
-    subject: str, result: Result, speed: Speed, says: str, notes: tuple[str, ...], then: str = ""
+    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str = ""
 ) -> Verdict:
     """Return the verdict on a script that does the same work.
 
-    Args:
-        subject: what the verdict is about.
-        result: of the race.
-        speed: the figures.
-        says: the speedup, in a sentence.
-        notes: further sentences.
-        then: what to look at next.
+    It gets the speedup in a sentence (`says`), further sentences (`notes`), and what to look at next (`then`).
     """
     ratios = [pair.ratio for pair in result.pairs]
     asked = f"{says}; asked: {speed.target:g}x"
@@ -71,7 +65,7 @@ def what_is_left(speed: Speed, restarts_workers: bool) -> str:
 
 def how_far(pairs: Sequence[Pair], target: float) -> str:
     """Say how far a race is, and how long it takes if it goes on as it has gone so far."""
-    result = Result(target, tuple(pairs))
+    result = RaceResult(target, tuple(pairs))
     left = max(1, min(LEAD - abs(result.lead), MAX_PAIRS - len(pairs)))
     left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)
     return f"pair {len(pairs)} of at most {MAX_PAIRS}: speedup {result.ratio:.2f}x so far; at least {left_s:.0f} s left"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 from workshop.probe.messages import Recomputation
 
 LOSS_TOLERANCE = 1e-3
@@ -37,7 +37,7 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:
     left_out = not_reproducible(original.recomputed)
     for result in candidate.recomputed:
         if result.error is not None:
-            yield Unseen(f"a sampled step could not be computed over again: {result.error}")
+            yield UnseenWork(f"a sampled step could not be computed over again: {result.error}")
             return
         if wrong := [sentence for what, sentence in _wrong(result) if what not in left_out]:
             yield wrong[0]

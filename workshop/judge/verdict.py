@@ -80,7 +80,7 @@ def broken(subject: str, error: ScriptError) -> Verdict:
     return Verdict(subject, outcome, (f"{says}: {error}",), output=shorten(error.output))
 
 
-class Unseen(str):
+class UnseenWork(str):
     """A sentence that says what cannot be seen, and what would make it visible."""
 
 
@@ -89,7 +89,7 @@ def other_work(subject: str, complaints: Sequence[str]) -> Verdict | None:
 
     What cannot be seen is no accusation: the verdict is then undecided.
     """
-    if refused := tuple(complaint for complaint in complaints if not isinstance(complaint, Unseen)):
+    if refused := tuple(complaint for complaint in complaints if not isinstance(complaint, UnseenWork)):
         return Verdict(subject, Outcome.OTHER_WORK, refused)
     reasons = tuple(f"the judge cannot see whether it is the same work: {complaint}" for complaint in complaints)
     return Verdict(subject, Outcome.UNDECIDED, reasons) if reasons else None

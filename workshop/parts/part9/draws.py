@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 
 MIN_DRAWS = 8
 """The dimension of SU(3): so many real numbers make a matrix."""
@@ -42,7 +42,9 @@ def too_few_draws(ledger: Ledger) -> Iterator[str]:
             if first.random_seed is not None and words_drawn(first.random_seed, states[0], most=asked) >= asked:
                 yield "the links of many steps were drawn before the first one: draw those of each step in that step"
                 return
-            yield Unseen("no number of torch's default random generator is drawn between steps: draw the links with it")
+            yield UnseenWork(
+                "no number of torch's default random generator is drawn between steps: draw the links with it"
+            )
             return
         if sum(part) < asked:
             yield f"{len(part)} steps drew {sum(part):,} random numbers, and their links need at least {asked:,}"
