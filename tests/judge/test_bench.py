@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from workshop.judge.copies import copied_ahead, hidden_share
 from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Outcome, UnseenWork, other_work
+from workshop.parts.part6.copies_check import copied_ahead, hidden_share
 from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
 from workshop.probe.signature import encode
 

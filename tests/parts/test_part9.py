@@ -20,9 +20,8 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import UnseenWork
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
-from workshop.parts.part9.draws import too_few_draws, words_between
 from workshop.parts.part9.haar import complaints
-from workshop.parts.part9.links_check import wrong_links
+from workshop.parts.part9.links_check import too_few_draws, words_between, wrong_links
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.messages import Proceed
 from workshop.probe.signature import encode

@@ -28,12 +28,7 @@ class MeasuredChange:
     """Milliseconds a step."""
     error_ms: float | None
     """The standard error of their difference; None if it is not known."""
-    is_more_than_noise: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        values = dict(vars(self))
-        return values | {"more_than_noise": values.pop("is_more_than_noise")}
+    more_than_noise: bool
 
 
 def read_saved(path: Path) -> Values:

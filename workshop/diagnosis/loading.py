@@ -138,10 +138,8 @@ class Loading:
         """Return the most that another way of loading can bring: the one rule for all causes in the loading.
 
         It brings no more than batches from memory do, nor than to end the wait for data: computing takes as long as
-        before. Only workers that hinder the training take more than that wait, if steps without them have shown it.
-
-        Args:
-            alternative: the steps that were measured with another way of loading; None if there are none.
+        before. Only workers that hinder the training take more than that wait, if steps with another way of loading,
+        the `alternative`, have shown it.
         """
         step_ms, headroom = self.steps.ms_a_step, self.measurement.headroom
         hindered_ms = self.hindered_ms(alternative)

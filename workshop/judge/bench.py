@@ -46,9 +46,6 @@ SURE = 1.5
 MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
 """In a pair, each of two scripts that nobody knows trains for so many seconds, but for so many epochs at most."""
 
-PREPARATION = (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER)
-"""What comes before the model: everything that neither it nor the optimizer takes. A GPU is not waited for."""
-
 NO_LOSS = Recomputation(error="no loss function of torch.nn was seen")
 """The result for a script of which no step could be recorded."""
 

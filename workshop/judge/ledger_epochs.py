@@ -16,9 +16,7 @@ from workshop.probe.events import ForwardPass, StepTaken
 def epochs(ledger: Ledger, steps: int | None = None) -> list[list[StepTaken]]:
     """Return the steps of each epoch; an epoch that was not ended is left out.
 
-    Args:
-        ledger: what the script did.
-        steps: the number of steps in an epoch; None for as many as it takes from one `iter(loader)` to the next.
+    An epoch has so many `steps`, or as many as it takes from one `iter(loader)` to the next.
     """
     if steps is None and len(ledger.loader_starts) < 2:
         steps = len(ledger.steps)

@@ -31,13 +31,8 @@ SAME_ON_RANKS = 1e-5
 def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None = None, items: int = 0) -> list[str]:
     """Return what the candidate does otherwise than the original; nothing if it does the same work.
 
-    Sentences of the class `UnseenWork` come alone, or last.
-
-    Args:
-        original: what the original did.
-        candidate: what the script did that is judged.
-        wasted_time_s: the seconds that each read of a photo must have slept; None where there is no such rule.
-        items: the number of items in each epoch of the original; 0 where that is not known.
+    Sentences of the class `UnseenWork` come alone, or last. Each read of a photo must have slept for `wasted_time_s`,
+    if there is such a rule; an epoch of the original has so many `items`; 0 if that is not known.
     """
     if complaints := [*check_parameters(candidate.ranks), *check_steps(candidate.ranks)]:
         return complaints

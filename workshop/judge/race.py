@@ -88,12 +88,9 @@ def race(
 ) -> RaceResult:
     """Run pairs until one side leads by three, or pairs or time run out.
 
-    Args:
-        before: runs an epoch of the one and returns its seconds.
-        after: the same for the other.
-        target: a pair is a win from that ratio on.
-        budget_s: after three pairs, none is begun that would take longer than this if it were as long as the longest.
-        on_pair: called with all pairs so far after each one; its time is not raced.
+    `before` and `after` train an epoch of each script and return its seconds. After three pairs, none is begun that
+    would take longer than `budget_s` if it were as long as the longest. `on_pair` is called with all pairs so far after
+    each one, and its time is not raced.
     """
     pairs: list[Pair] = []
     longest_s = 0.0
