@@ -82,12 +82,10 @@ def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[str]
             yield f"{name} never steps"
             continue
         found = theirs[key]
-        pairs = ((found, candidate), (epochs, original))
-        followed = [len(ledger.optimizer_steps) for _, ledger in pairs]
-        often, usual = (
-            sum(each.steps for each in some) / max(1, steps) for (some, _), steps in zip(pairs, followed, strict=True)
-        )
-        if abs(often - usual) > FEW_STEPS + 2 / max(1, min(followed)):  # the last step of a run may not be noted
+        now_followed, followed = (max(1, len(ledger.optimizer_steps)) for ledger in (candidate, original))
+        often = sum(each.steps for each in found) / now_followed
+        usual = sum(each.steps for each in epochs) / followed
+        if abs(often - usual) > FEW_STEPS + 2 / min(now_followed, followed):  # the last step of a run may not be noted
             yield f"{name} steps {often:.2f} times for each step of the first model, in the original {usual:.2f} times"
         elif (most := max(each.moved for each in found)) < 0.9 * max(each.moved for each in epochs):
             yield f"{name} moves only {most} of its {len(shapes)} tensors"

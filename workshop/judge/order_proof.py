@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.judge.ledger import Ledger
-from workshop.judge.ledger_epochs import epochs, forwards_in
+from workshop.judge.ledger import Ledger, epochs, forwards_in
 
 MIN_COUNT = 10
 """With fewer items that can be told from each other, nothing is said."""

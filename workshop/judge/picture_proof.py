@@ -2,16 +2,18 @@
 
 import math
 from bisect import bisect
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import mean
+from typing import Any
 
 import numpy as np
 
-from workshop.judge.ledger import Ledger
-from workshop.judge.ledger_epochs import epochs, largest_share_repeated, targets_in
-from workshop.judge.signatures import Array, distance, values_of
+from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
+from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
 from workshop.judge.verdict import UnseenWork
-from workshop.probe.events import PhotoRead, SimpleTransform, is_random
+from workshop.probe.events import PhotoRead, SimpleTransform, StepTaken, is_random
 from workshop.probe.messages import Repetition
 
 SAME_DECODED = 0.03
@@ -277,6 +279,31 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
             f"one draw of {again[0]} serves for several epochs: what was augmented is kept; keep what is "
             "deterministic, and augment what comes out"
         )
+
+
+def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:
+    """Return the share of the later steps' pictures that look just as one with the same target did in earlier steps."""
+    known: defaultdict[Any, list[Array]] = defaultdict(list)
+    for target, picture in _pictures_with_target(earlier):
+        known[target].append(picture)
+    same = [
+        any(distance(np.stack(known[target]), picture) < SAME_PICTURE / 5) if known[target] else False
+        for target, picture in _pictures_with_target(later)
+        if picture.any()
+    ]
+    return mean(same) if same else 0.0
+
+
+def _pictures_with_target(steps: Sequence[StepTaken]) -> Iterator[tuple[Any, Array]]:
+    for forward in forwards_in(steps):
+        yield from zip(forward.targets or (), unit(values_of(forward.pictures)), strict=False)
+
+
+def largest_share_repeated(ledger: Ledger, steps: int) -> float:
+    """Return the largest share of repeated pictures in two epochs of one run."""
+    cut = epochs(ledger, steps)
+    pairs = [*pairwise(cut), *((cut[0], later) for later in cut[2:])]
+    return max((share_repeated(a, b) for a, b in pairs if a[0].run_index == b[0].run_index), default=0.0)
 
 
 PICTURE_CHECKS = (

@@ -13,8 +13,7 @@ from statistics import mean
 
 import numpy as np
 
-from workshop.judge.ledger import Ledger
-from workshop.judge.ledger_epochs import epochs, forwards_in, targets_in
+from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions

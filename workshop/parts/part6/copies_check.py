@@ -7,8 +7,7 @@ from statistics import median
 
 from workshop.judge.bench import Bench
 from workshop.judge.judged_script import JudgedScript
-from workshop.judge.ledger import Ledger
-from workshop.judge.ledger_epochs import epochs, forwards_in
+from workshop.judge.ledger import Ledger, epochs, forwards_in
 from workshop.judge.signatures import is_same, values_of
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.messages import Proceed
