@@ -58,7 +58,7 @@ def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for rank, each in ranks.items():
-        of_phases = (each.steps.phases_s[phase] / each.steps.count * 1e3 for phase in shown)
+        of_phases = (each.steps.ms_in(phase) for phase in shown)
         table.add_row(f"rank {rank}", *(f"{each_ms:.1f}" for each_ms in (*of_phases, waits_ms[rank])))
     return table
 

@@ -132,7 +132,7 @@ class Loading:
         """Return the milliseconds a step that the workers add to the computing, if it is shorter in other steps."""
         if not (self.workers and alternative and is_longer(self.steps, alternative)):
             return 0.0
-        return computing_ms(self.steps) - computing_ms(alternative)
+        return self.steps.ms_in(*COMPUTING) - alternative.ms_in(*COMPUTING)
 
     def max_gain(self, alternative: MeasuredSteps | None) -> float:
         """Return the most that another way of loading can bring: the one rule for all causes in the loading.
@@ -201,14 +201,9 @@ def weight(samples: list[Sample]) -> float:
     return sum(each.weight_s for each in samples)
 
 
-def computing_ms(steps: MeasuredSteps) -> float:
-    """Return the milliseconds of a step that the training computes."""
-    return sum(steps.phases_s[phase] for phase in COMPUTING) / steps.count * 1e3
-
-
 def is_longer(one: MeasuredSteps, other: MeasuredSteps) -> bool:
     """Return whether the computing of some steps takes longer than that of others, as it does where workers hinder."""
-    return computing_ms(one) > HINDERS * computing_ms(other)
+    return one.ms_in(*COMPUTING) > HINDERS * other.ms_in(*COMPUTING)
 
 
 def starts_workers(stack: tuple[Frame, ...]) -> bool:

@@ -53,6 +53,10 @@ class MeasuredSteps:
         """The mean time of a step in milliseconds."""
         return self.wall_s / self.count * 1e3
 
+    def ms_in(self, *phases: Phase) -> float:
+        """Return the mean time of a step in some phases, in milliseconds."""
+        return sum(self.phases_s[phase] for phase in phases) / self.count * 1e3
+
     def share(self, *phases: Phase) -> float:
         """Return the share of some phases in the time of all."""
         return sum(self.phases_s[phase] for phase in phases) / sum(self.phases_s.values())
