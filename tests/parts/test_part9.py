@@ -122,16 +122,6 @@ def test_of_steps_that_were_not_seen_nothing_is_said() -> None:
     assert list(wrong_links(Ledger(), Ledger(), [])) == []
 
 
-def test_of_the_moments_the_third_alone_tells_su3_from_u3() -> None:
-    torch.manual_seed(0)
-    of_u3 = part9.haar_qr(torch.randn(part9.shape_of(64), dtype=torch.complex64))
-    of_su3 = part9.draw_by_qr(64, CPU)
-    for links, third in (of_u3, 0), (of_su3, 1):
-        trace = torch.diagonal(links, dim1=-2, dim2=-1).sum(-1)
-        assert abs((trace.abs() ** 4).mean() - 2) < 0.1
-        assert abs((trace**3).mean() - third) < 0.1
-
-
 def test_the_flow_learns_what_the_strong_coupling_expansion_says() -> None:
     """To leading order in beta, the best rate is beta / 32 and the free energy of a link - beta^2 / 24."""
     torch.manual_seed(0)
