@@ -79,11 +79,6 @@ class Loading:
         return self.measurement.table.share(Phase.DATA_WAIT)
 
     @property
-    def process(self) -> str:
-        """The kind of process that loads."""
-        return "worker" if self.workers else "training"
-
-    @property
     def batch_bytes(self) -> float:
         """The size of a batch."""
         return self.steps.batch_bytes / self.steps.batches if self.steps.batches else 0.0
