@@ -15,8 +15,8 @@ from lattice import measure as draw_links
 
 from workshop.course.checks import config_of, contest_of
 from workshop.experiment import load_config
-from workshop.judge.copies import measured_copies
 from workshop.parts import find_part
+from workshop.parts.part6.copies_check import measured_copies
 from workshop.profiles import line_profile
 
 ROOT = Path(__file__).parents[1]

@@ -11,14 +11,14 @@ import math
 import random
 from pathlib import Path
 
-from workshop.judge.race import Result, race
+from workshop.judge.race import RaceResult, race
 
 TARGET = 1.5
 TRUE_RATIOS = (0.5, 0.67, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 """The true ratio, divided by the target."""
 
 
-def simulate(ratio: float, deviation: float, dice: random.Random) -> Result:
+def simulate(ratio: float, deviation: float, dice: random.Random) -> RaceResult:
     """Run one race in which only chance has a part."""
     return race(lambda: ratio * math.exp(dice.gauss(0.0, deviation)), lambda: 1.0, TARGET)
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from made_measurements import made_steps
 
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
@@ -15,28 +16,14 @@ from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
-STEPS = 10
 LOADER = Frame("fetch", "/env/site-packages/torch/utils/data/_utils/fetch.py", 50)
 ITEM, ITEM_TOO = (Frame("__getitem__", "/me/train.py", line) for line in (7, 8))
 
 
-def steps(data_ms: float, computing_ms: float, samples: int = 80, batch_bytes: int = 0) -> MeasuredSteps:
+def steps(data_ms: float, computing_ms: float, batch_bytes: int = 0) -> MeasuredSteps:
     """Ten steps that wait for data and compute."""
-    phases_s = dict.fromkeys(Phase, 0.0) | {
-        Phase.DATA_WAIT: data_ms * STEPS / 1e3,
-        Phase.FORWARD: computing_ms * STEPS / 1e3,
-    }
-    wall_s = sum(phases_s.values())
-    return MeasuredSteps(
-        STEPS,
-        wall_s,
-        phases_s,
-        samples,
-        (wall_s / STEPS,) * STEPS,
-        ended_s=wall_s,
-        batches=STEPS,
-        batch_bytes=batch_bytes,
-    )
+    phases_ms = {Phase.DATA_WAIT: data_ms, Phase.FORWARD: computing_ms}
+    return made_steps(phases_ms, batches=10, batch_bytes=batch_bytes)
 
 
 def measured(
@@ -49,16 +36,8 @@ def measured(
     """A script whose items are loaded by two of its lines all the time that it waits."""
     role, phase = (Role.WORKER, "") if workers else (Role.TRAINING, str(Phase.DATA_WAIT))
     waits_s = as_it_is.phases_s[Phase.DATA_WAIT] or as_it_is.wall_s
-    loaded = LoaderIterated(
-        t=0.0,
-        pid=1,
-        thread=1,
-        loader=1,
-        workers=workers,
-        persistent=True,
-        training=True,
-        collate=("collate", "/me/train.py"),
-    )
+    collate = ("collate", "/me/train.py")
+    loaded = LoaderIterated(0.0, 1, 1, loader=1, workers=workers, persistent=True, training=True, collate=collate)
     observations = Observations(
         [
             Sample(0.5 * as_it_is.ended_s, part * waits_s, 1, role, phase, (LOADER, item))
@@ -68,7 +47,7 @@ def measured(
         made={1: (Frame("<module>", "/me/train.py", 3),)},
         cpu={1: [(0.0, 0.0), (as_it_is.ended_s, cores_used * cores() * as_it_is.ended_s)]},
     )
-    return Measurement(as_it_is, None, headroom, (), Circumstances(), observations, tried or {})
+    return Measurement(as_it_is, headroom=headroom, observations=observations, with_workers=tried or {})
 
 
 def gains(found: Diagnosis) -> dict[str, float]:
@@ -111,12 +90,12 @@ def test_no_workers_are_said_to_take_time_where_there_are_none(capsys: pytest.Ca
         (
             steps(0, 20),
             {},
-            "busier while the script was measured as it is: computing took 3.0x longer than with batches",
+            "while the script was measured as it is: computing took 3.0x longer than with batches",
         ),
         (
             steps(0, 58),
             {4: steps(0, 25)},
-            "computing took 2.4x longer than with num_workers=4; what that gains is unsure",
+            "took 2.4x longer than with num_workers=4; what that gains is unsure",
         ),
     ],
 )

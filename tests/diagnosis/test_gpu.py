@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from made_measurements import made_steps
 
 from workshop.diagnosis.causes.gpu import gpu_findings
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
@@ -12,15 +13,12 @@ from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
-STEPS = 10
 LOG, COPY = (Frame("<module>", "/me/train.py", line) for line in (30, 20))
 
 
 def steps(began_s: float, **phases_ms: float) -> MeasuredSteps:
     """Ten steps with these milliseconds in their phases, by their short names; together 10 ms each."""
-    phases_s = {str(phase): phases_ms.get(phase.short, 0.0) * STEPS / 1e3 for phase in Phase}
-    wall_s = sum(phases_s.values())
-    return MeasuredSteps(STEPS, wall_s, phases_s, 80, began_s=began_s, ended_s=began_s + wall_s)
+    return made_steps({phase: phases_ms.get(phase.short, 0.0) for phase in Phase}, began_s=began_s)
 
 
 def measured(log_ms: float, log_synchronized_ms: float, pageable_bytes: int = 0) -> Measurement:
@@ -31,9 +29,9 @@ def measured(log_ms: float, log_synchronized_ms: float, pageable_bytes: int = 0)
     for each, in_log_ms in ((as_it_is, log_ms), (synchronized, log_synchronized_ms)):
         for frame, phase, ms in ((LOG, Phase.OTHER, in_log_ms), (COPY, Phase.COPY, 1.0)):
             time_s = each.began_s + 0.05
-            samples.append(Sample(time_s, ms * STEPS / 1e3, 1, Role.TRAINING, str(phase), (frame,)))
+            samples.append(Sample(time_s, ms * as_it_is.count / 1e3, 1, Role.TRAINING, str(phase), (frame,)))
     as_it_is = replace(as_it_is, pageable_bytes=pageable_bytes)
-    return Measurement(as_it_is, synchronized, None, (), Circumstances("cuda"), Observations(samples))
+    return Measurement(as_it_is, synchronized, circumstances=Circumstances("cuda"), observations=Observations(samples))
 
 
 def test_a_line_that_waits_for_the_gpu() -> None:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_measurements import made_steps
 
 from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.probe.messages import Circumstances
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -50,7 +50,7 @@ def found(tmp_path: Path) -> Found:
         steps = MeasuredSteps(
             len(durations_s), end_s, phases_s, 80, tuple(durations_s), ended_s=end_s, forwards=forwards
         )
-        return other_work_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+        return other_work_findings(Measurement(steps, observations=Observations(samples)))
 
     return find
 
@@ -111,9 +111,8 @@ def test_a_line_that_calls_a_trainer_is_not_to_be_left_to_another_process(tmp_pa
         for number in range(40)
         for at, phase in enumerate(phases, start=1)
     ]
-    phases_s = dict.fromkeys(Phase, 0.0) | dict.fromkeys(phases, 4 / 3)
-    steps = MeasuredSteps(40, 4.0, phases_s, 80, (0.1,) * 40, ended_s=4.0)
-    (each,) = other_work_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+    steps = made_steps(dict.fromkeys(phases, 100 / 3), 40)
+    (each,) = other_work_findings(Measurement(steps, observations=Observations(samples)))
     assert each.words.startswith("The whole training is in this line")
 
 
@@ -126,20 +125,12 @@ def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:
     """And a method of the model that is called by its name is no work besides the computing."""
     script = str(tmp_path / "mine.py")
     for name, expected in (("augment", ["own-work"]), ("forward", [])):
+        stacks = [(Frame("main", script, caller), Frame(name, script, 9)) for caller in (1, 2)]
         samples = [
-            Sample(
-                0.2 * number - 0.1,
-                0.1,
-                1,
-                Role.TRAINING,
-                str(Phase.OTHER),
-                (Frame("main", script, of), Frame(name, script, 9)),
-            )
+            Sample(0.2 * number - 0.1, 0.1, 1, Role.TRAINING, str(Phase.OTHER), stacks[number % 2])
             for number in range(1, 41)
-            for of in (1 + number % 2,)
         ]
-        phases_s = dict.fromkeys(Phase, 0.0) | {Phase.OTHER: 4.0, Phase.FORWARD: 4.0}
-        steps = MeasuredSteps(40, 8.0, phases_s, 80, (0.2,) * 40, ended_s=8.0)
-        both = other_work_findings(Measurement(steps, None, None, (), Circumstances(), Observations(samples)))
+        steps = made_steps({Phase.OTHER: 100, Phase.FORWARD: 100}, 40)
+        both = other_work_findings(Measurement(steps, observations=Observations(samples)))
         assert [each.cause for each in both] == expected
         assert [each.share for each in both] == [pytest.approx(0.5)] * len(expected)

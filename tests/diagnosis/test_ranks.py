@@ -1,10 +1,10 @@
 """Which of several ranks the others wait for."""
 
 import pytest
+from made_measurements import made_steps
 
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.ranks import slow_rank, waits_ms
-from workshop.diagnosis.samples import Observations
 from workshop.probe.messages import Circumstances
 from workshop.probe.phases import Phase
 
@@ -13,13 +13,10 @@ STEP_S = 0.1
 
 def rank(late_s: float, first_step: int = 0, count: int = 10, distributed: bool = True) -> Measurement:
     """A rank that begins each backward pass so late; all end it together."""
-    phases_s = dict.fromkeys(Phase, 0.0) | {
-        Phase.DATA_WAIT: (0.01 + late_s) * count,
-        Phase.BACKWARD: (STEP_S - 0.01 - late_s) * count,
-    }
+    phases_ms = {Phase.DATA_WAIT: 10 + 1e3 * late_s, Phase.BACKWARD: 90 - 1e3 * late_s}
     begun_s = tuple(STEP_S * step + 0.01 + late_s for step in range(first_step, first_step + count))
-    steps = MeasuredSteps(count, STEP_S * count, phases_s, 8 * count, first_step=first_step, backward_s=begun_s)
-    return Measurement(steps, None, None, (), Circumstances(distributed=distributed), Observations())
+    steps = made_steps(phases_ms, count, first_step=first_step, backward_s=begun_s)
+    return Measurement(steps, circumstances=Circumstances(distributed=distributed))
 
 
 def test_the_others_wait_for_the_rank_that_comes_last() -> None:

@@ -35,6 +35,14 @@ def status(script: JudgedScript) -> str:
     return psutil.Process(script.process.pid).status()
 
 
+def stops(status: Callable[[], str]) -> bool:
+    """Whether a process is stopped within ten seconds."""
+    give_up = time.monotonic() + 10
+    while status() != psutil.STATUS_STOPPED and time.monotonic() < give_up:
+        time.sleep(0.01)
+    return status() == psutil.STATUS_STOPPED
+
+
 def test_epochs_one_at_a_time(make: Make) -> None:
     script = make("while True: epoch(0.2)")
     for _ in range(3):
@@ -42,10 +50,7 @@ def test_epochs_one_at_a_time(make: Make) -> None:
         assert found.report.finished
         assert sum(found.phases.values()) == pytest.approx(0.2)
         assert found.seconds >= 0.2
-    give_up = time.monotonic() + 10
-    while status(script) != psutil.STATUS_STOPPED:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    assert stops(lambda: status(script))
     assert script.epoch_steps == 2
     assert script.recompute().loss == 1.0
     assert script.epoch().report.finished
@@ -64,10 +69,7 @@ def test_what_has_left_its_process_group_stands_still_between_epochs_too(make: M
     script = make(DETACHED, work_folder=tmp_path)
     script.epoch()
     detached = psutil.Process(int((tmp_path / "pid").read_text()))
-    give_up = time.monotonic() + 10
-    while detached.status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
+    assert stops(detached.status)
     script.epoch(pause=False)
     assert detached.status() != psutil.STATUS_STOPPED
     script.stop()
@@ -125,7 +127,6 @@ def test_a_run_goes_on_in_the_folder_of_the_one_before(make: Make) -> None:
     script = make("while True: epoch()")
     script.epoch()
     script.stop()
-    again = JudgedScript(script.command, script.folder)
-    with again:
+    with JudgedScript(script.command, script.folder) as again:
         assert again.epoch().report.finished
         assert again.runs == 2

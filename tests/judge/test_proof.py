@@ -12,7 +12,7 @@ from workshop import probe
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
 from workshop.judge.step_proof import check_recomputed, not_reproducible
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import Outcome, UnseenWork, Verdict, other_work
 from workshop.probe.events import ForwardPass, LoaderStarted, Signatures, StepTaken, TransformCall
 from workshop.probe.messages import Recomputation
 
@@ -98,6 +98,10 @@ UNSEEN = {
 KEPT = [pytest.param(part, path.stem, id=f"{part}-{path.stem}") for part in SCRIPTS for path in SCRIPTS[part]]
 
 
+def kept(part: str, name: str) -> Recorded:
+    return Recorded.load(FOLDER / part / f"{name}.jsonl.gz")
+
+
 @pytest.mark.parametrize("part", NAMED)
 def test_every_script_has_its_evidence_and_every_cheat_a_name(part: str) -> None:
     scripts = {path.stem: path for path in SCRIPTS[part]}
@@ -107,8 +111,7 @@ def test_every_script_has_its_evidence_and_every_cheat_a_name(part: str) -> None
 
 @pytest.mark.parametrize(("part", "script"), KEPT)
 def test_cheats_are_refused_and_named_and_honest_work_passes(part: str, script: str) -> None:
-    original, candidate = (Recorded.load(FOLDER / part / f"{name}.jsonl.gz") for name in ("original", script))
-    assert_right(part, script, candidate.differences(original))
+    assert_right(part, script, kept(part, script).differences(kept(part, "original")))
 
 
 @pytest.mark.parametrize(
@@ -130,20 +133,18 @@ def test_lower_precision_shows_in_several_steps(errors: list[list[float]], says:
 
 
 def test_a_transform_in_the_place_of_something_unseen_is_no_accusation() -> None:
-    kept = (FOLDER / "part3" / f"{name}.jsonl.gz" for name in ("original", "greyed_afterwards"))
-    original, greyed = map(Recorded.load, kept)
+    original, greyed = kept("part3", "original"), kept("part3", "greyed_afterwards")
     own = [
         with_gap(event) if isinstance(event, TransformCall) and event.decoded else event for event in original.ranks[0]
     ]
     [says] = greyed.differences(replace(original, ranks=[own]))
-    assert isinstance(says, Unseen)
+    assert isinstance(says, UnseenWork)
     assert "pictures, in the original none; whether it replaces another transform cannot be seen" in says
 
 
 def test_one_epoch_of_the_original_is_enough_where_its_items_are_known() -> None:
     """The judge says so before a race, of which the original's next epoch would be the first."""
-    kept = (FOLDER / "part3" / f"{name}.jsonl.gz" for name in ("original", "last_batch_dropped"))
-    events, dropped = (Recorded.load(path).ranks[0] for path in kept)
+    events, dropped = (kept("part3", name).ranks[0] for name in ("original", "last_batch_dropped"))
     second = [event for event in events if isinstance(event, LoaderStarted)][1]
     original = Ledger.of_events(events[: events.index(second)])
     candidate = Ledger.of_events(dropped)
@@ -187,14 +188,26 @@ def test_evidence_that_is_recorded_anew_says_the_same(
 def assert_right(part: str, script: str, found: list[str]) -> None:
     """One cheat is one complaint, or two."""
     if script in NAMED[part]:
-        refused = [complaint for complaint in found if not isinstance(complaint, Unseen)]
+        refused = [complaint for complaint in found if not isinstance(complaint, UnseenWork)]
         assert NAMED[part][script] in re.sub(r"\b(\d+) of \1\b", "all", " ".join(refused))
         assert len(refused) <= 2
     elif script in UNSEEN:
-        assert all(isinstance(complaint, Unseen) for complaint in found)
+        assert all(isinstance(complaint, UnseenWork) for complaint in found)
         assert UNSEEN[script] in found[0]
     else:
         assert found == []
+
+
+@pytest.mark.parametrize(
+    ("complaints", "outcome", "reason"),
+    [
+        ([UnseenWork("the loss")], Outcome.UNDECIDED, "the judge cannot see whether it is the same work: the loss"),
+        (["it is smaller", UnseenWork("the loss")], Outcome.OTHER_WORK, "it is smaller"),
+    ],
+)
+def test_what_cannot_be_seen_is_no_accusation(complaints: list[str], outcome: Outcome, reason: str) -> None:
+    assert other_work("mine.py", complaints) == Verdict("mine.py", outcome, (reason,))
+    assert other_work("mine.py", []) is None
 
 
 def test_inputs_of_different_sizes_are_compared_on_the_average() -> None:

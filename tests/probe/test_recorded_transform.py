@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import SAME_RESULT, check_repeated
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 from workshop.probe import recorded_transform
 from workshop.probe.messages import Repetition
 from workshop.probe.recorded_transform import TransformRecorder, repeat
@@ -120,7 +120,7 @@ def test_threads_share_a_generator(differences: list[float], threads: bool, says
 
 def test_what_could_not_be_applied_again_is_no_accusation() -> None:
     [found] = check_repeated(Ledger(), Ledger(repeated=[Repetition(error="no memory")] * 2))
-    assert isinstance(found, Unseen)
+    assert isinstance(found, UnseenWork)
 
 
 def test_what_the_original_does_otherwise_itself_is_not_asked_for() -> None:

@@ -1,7 +1,7 @@
 """The instruments that run or watch training scripts: `workshop measure`, `workshop compare` and `workshop monitor`."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,7 +82,7 @@ def measure(
         write_file(save, json.dumps(values))
     changed = changes(before, values) if before else []
     if as_json:
-        print_json(**values, changes=[each.as_dict() for each in changed])
+        print_json(**values, changes=[asdict(each) for each in changed])
     else:
         print_diagnosis(name, found)
         print_changes(changed)

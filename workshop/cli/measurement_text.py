@@ -58,7 +58,7 @@ def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
     for column in table.columns[1:]:
         column.justify = "right"
     for rank, each in ranks.items():
-        of_phases = (each.steps.phases_s[phase] / each.steps.count * 1e3 for phase in shown)
+        of_phases = (each.steps.ms_in(phase) for phase in shown)
         table.add_row(f"rank {rank}", *(f"{each_ms:.1f}" for each_ms in (*of_phases, waits_ms[rank])))
     return table
 
@@ -136,8 +136,8 @@ def print_changes(changes: list[MeasuredChange]) -> None:
         table.columns[number].justify = "right"
     for each in changes[:MAX_CHANGES]:
         faster, slower = each.after_ms < each.before_ms, each.after_ms > each.before_ms
-        says = "within the noise" if not each.is_more_than_noise else "less" if faster else "more" if slower else ""
-        style = "" if not each.is_more_than_noise else "green" if faster else "red"
+        says = "within the noise" if not each.more_than_noise else "less" if faster else "more" if slower else ""
+        style = "" if not each.more_than_noise else "green" if faster else "red"
         name = each.name if len(each.name) <= WIDEST_NAME else f"{each.name[: WIDEST_NAME - 3]}..."
         table.add_row(Text(name), f"{each.before_ms:.1f}", f"{each.after_ms:.1f}", Text(says, style))
     console().print("", table, sep="\n")

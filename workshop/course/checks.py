@@ -99,15 +99,7 @@ def _judge(
 
 
 def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[str, ...]) -> Verdict:
-    """Judge the change that a part asks for.
-
-    Args:
-        part: what is asked.
-        bench: both scripts, not started yet.
-        state: where the solution's speedup is remembered, which need not be measured each time.
-        circumstances: what that speedup holds for.
-        answered: what is right in the answer to the part's question.
-    """
+    """Judge the change that a part asks for; the solution's speedup in these circumstances is measured only once."""
     candidate = bench.contest.candidate
     if any(is_same_code(candidate, start) for start in (part.untouched, part.beginning)):
         nothing = f"{candidate.name} is as it was at the beginning of the part: nothing has been changed yet"

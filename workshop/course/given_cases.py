@@ -26,13 +26,7 @@ def given(part: Part, state: State) -> Part:
 def give(part: Part, state: State, seed: int | None = None) -> Case | None:
     """Give the participant a script of a part with many: the one that they have, or the next once they have solved it.
 
-    Args:
-        part: the part.
-        state: where it is remembered.
-        seed: another order of the scripts; None for the one that there is, or by chance.
-
-    Returns:
-        The part with that script; None if all of them are solved.
+    The order of the scripts is that of the seed; without one, as before, or by chance. Returns None if all are solved.
     """
     known: dict[str, Any] = state.get("parts", part.name) or {}
     seed = seed or known.get("seed") or random.randint(1, MAX_SEEDS)

@@ -30,14 +30,10 @@ def untried() -> Iterator[str]:
     for name, (oldest, newest) in TRIED.items():
         with suppress(importlib.metadata.PackageNotFoundError):
             version = platform.python_version() if name == "Python" else importlib.metadata.version(name)
-            if side := _side(_numbers(version), _numbers(oldest), _numbers(newest)):
+            this, first, last = map(_numbers, (version, oldest, newest))
+            if this < first or this[: len(last)] > last:
+                side = "older" if this < first else "newer"
                 yield f"{name} {version} is {side} than what the workshop was tried with ({oldest} to {newest})"
-
-
-def _side(version: list[int], oldest: list[int], newest: list[int]) -> str:
-    if version < oldest:
-        return "older"
-    return "newer" if version[: len(newest)] > newest else ""
 
 
 def _numbers(version: str) -> list[int]:

@@ -3,8 +3,9 @@
 import math
 from dataclasses import replace
 
-from workshop.diagnosis.loading import NEARLY_ALL, Loading, computing_ms
+from workshop.diagnosis.loading import NEARLY_ALL, Loading
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.probe.phases import COMPUTING
 
 BUSIER = 1.5
 """The machine was busier if the same computing took so many times as long."""
@@ -24,7 +25,7 @@ def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
     if headroom and (why := _why_unsure(loading, headroom, "batches from memory", "the headroom is")):
         notes, headroom = [why], None
     for workers, steps in measurement.with_workers.items():
-        longer = computing_ms(loading.steps) > computing_ms(steps)  # else it may be these workers that hinder
+        longer = loading.steps.ms_in(*COMPUTING) > steps.ms_in(*COMPUTING)  # else it may be these workers that hinder
         if longer and (why := _why_unsure(loading, steps, f"num_workers={workers}", "what that gains is")):
             notes.append(why)
             del tried[workers]
@@ -34,7 +35,7 @@ def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
 def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> str:
     """Say why a stage cannot be compared with the steps of the script as it is; empty if it can."""
     factor = _factor(loading.steps, stage)
-    differs_ms = abs(computing_ms(loading.steps) - computing_ms(stage))
+    differs_ms = abs(loading.steps.ms_in(*COMPUTING) - stage.ms_in(*COMPUTING))
     if max(factor, 1 / factor) < BUSIER or differs_ms < MIN_SHARE * loading.steps.ms_a_step:
         return ""
     if factor < 1:
@@ -55,6 +56,6 @@ def _factor(one: MeasuredSteps, other: MeasuredSteps) -> float:
         (one.batch_bytes, other.batch_bytes),
         (sum(one.forwards), sum(other.forwards)),
     ]
-    times = [computing_ms(each) * each.count for each in (one, other)]
+    times = [each.ms_in(*COMPUTING) * each.count for each in (one, other)]
     factors = [times[0] / a / (times[1] / b) for a, b in work if a and b and all(times)]
     return min(factors, key=lambda factor: abs(math.log(factor)), default=1.0)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -28,12 +28,7 @@ class MeasuredChange:
     """Milliseconds a step."""
     error_ms: float | None
     """The standard error of their difference; None if it is not known."""
-    is_more_than_noise: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        values = dict(vars(self))
-        return values | {"more_than_noise": values.pop("is_more_than_noise")}
+    more_than_noise: bool
 
 
 def read_saved(path: Path) -> Values:
@@ -52,33 +47,26 @@ def read_saved(path: Path) -> Values:
 
 def changes(before: Values, after: Values) -> list[MeasuredChange]:
     """Return the step, then its phases, then the lines that have changed, each as it was and as it is."""
-    return [_of_steps(before, after), *_of_phases(before, after), *_of_lines(before, after)]
+    both = [each["steps"]["blocks_ms"] for each in (before, after)]
+    step = _of_blocks("a step", 1, *([sum(block.values()) for block in blocks] for blocks in both))
+    phases = [
+        _of_blocks(phase, len(Phase), *([block[phase] for block in blocks] for blocks in both))
+        for phase in Phase
+        if any(block[phase] for blocks in both for block in blocks)
+    ]
+    return [step, *phases, *_of_lines(before, after, MIN_SHARE * step.before_ms)]
 
 
-def _of_steps(before: Values, after: Values) -> MeasuredChange:
-    blocks = [[sum(block.values()) for block in each["steps"]["blocks_ms"]] for each in (before, after)]
-    return _of_blocks("a step", blocks, 1)
-
-
-def _of_phases(before: Values, after: Values) -> Iterable[MeasuredChange]:
-    for phase in Phase:
-        blocks = [[block[phase] for block in each["steps"]["blocks_ms"]] for each in (before, after)]
-        if any(map(any, blocks)):
-            yield _of_blocks(phase, blocks, len(Phase))
-
-
-def _of_blocks(name: str, blocks: Sequence[list[float]], compared: int) -> MeasuredChange:
+def _of_blocks(name: str, compared: int, before: list[float], after: list[float]) -> MeasuredChange:
     """Return the change of the mean of some blocks, which is one of several that are compared."""
-    before, after = blocks
     found = noise.change(before, after)
     error = None if math.isnan(found.error) else float(found.error)
     return MeasuredChange(name, fmean(before), fmean(after), error, bool(found.is_real(compared)))
 
 
-def _of_lines(before: Values, after: Values) -> list[MeasuredChange]:
+def _of_lines(before: Values, after: Values, least_ms: float) -> list[MeasuredChange]:
     """Lines are found again by their text: their numbers change with the lines above them."""
     both = [_by_text(each["lines"]) for each in (before, after)]
-    least_ms = MIN_SHARE * _of_steps(before, after).before_ms
     found = []
     keys = dict.fromkeys([*both[0], *both[1]])
     for key in keys:

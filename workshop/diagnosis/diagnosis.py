@@ -31,16 +31,13 @@ class Diagnosis:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the steps, their bottlenecks, and the lines of each phase, as plain values for JSON."""
-        found = self.measurement
+        found, table = self.measurement, self.measurement.table
         ranks = [
             {"rank": rank, "waits_ms": self.waits_ms[rank], "steps": each.steps.as_dict()}
             for rank, each in found.ranks.items()
         ]
         return {
-            "phases": {
-                str(phase): {"ms_a_step": seconds / found.table.count * 1e3, "share": found.table.share(phase)}
-                for phase, seconds in zip(Phase, found.table.phases_s.values(), strict=True)
-            },
+            "phases": {str(phase): {"ms_a_step": table.ms_in(phase), "share": table.share(phase)} for phase in Phase},
             "steps": found.steps.as_dict(),
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),

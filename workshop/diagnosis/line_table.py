@@ -39,7 +39,6 @@ def line_table(measurement: Measurement) -> list[LineTime]:
     """
     loading, table = Loading(measurement), []
     for phase in Phase:
-        seconds = measurement.table.phases_s[phase]
         process, weights = "training", time_by_line(measurement.user_paths(measurement.table, phase))
         if phase == Phase.DATA_WAIT and loading.workers:
             process, weights = "worker", time_by_line(loading.user_paths(lambda _: True))
@@ -49,7 +48,7 @@ def line_table(measurement: Measurement) -> list[LineTime]:
         for frame, weight in weights.most_common():
             part = weight / together
             text = linecache.getline(frame.path, frame.line or 0).strip()
-            ms, share = part * seconds / measurement.table.count * 1e3, part * measurement.table.share(phase)
+            ms, share = part * measurement.table.ms_in(phase), part * measurement.table.share(phase)
             samples = round(weight / PERIOD_S)
             table.append(LineTime(phase, frame.path, frame.line, frame.name, process, ms, share, text, samples))
     return table

@@ -79,11 +79,6 @@ class Loading:
         return self.measurement.table.share(Phase.DATA_WAIT)
 
     @property
-    def process(self) -> str:
-        """The kind of process that loads."""
-        return "worker" if self.workers else "training"
-
-    @property
     def batch_bytes(self) -> float:
         """The size of a batch."""
         return self.steps.batch_bytes / self.steps.batches if self.steps.batches else 0.0
@@ -132,16 +127,14 @@ class Loading:
         """Return the milliseconds a step that the workers add to the computing, if it is shorter in other steps."""
         if not (self.workers and alternative and is_longer(self.steps, alternative)):
             return 0.0
-        return computing_ms(self.steps) - computing_ms(alternative)
+        return self.steps.ms_in(*COMPUTING) - alternative.ms_in(*COMPUTING)
 
     def max_gain(self, alternative: MeasuredSteps | None) -> float:
         """Return the most that another way of loading can bring: the one rule for all causes in the loading.
 
         It brings no more than batches from memory do, nor than to end the wait for data: computing takes as long as
-        before. Only workers that hinder the training take more than that wait, if steps without them have shown it.
-
-        Args:
-            alternative: the steps that were measured with another way of loading; None if there are none.
+        before. Only workers that hinder the training take more than that wait, if steps with another way of loading,
+        the `alternative`, have shown it.
         """
         step_ms, headroom = self.steps.ms_a_step, self.measurement.headroom
         hindered_ms = self.hindered_ms(alternative)
@@ -203,14 +196,9 @@ def weight(samples: list[Sample]) -> float:
     return sum(each.weight_s for each in samples)
 
 
-def computing_ms(steps: MeasuredSteps) -> float:
-    """Return the milliseconds of a step that the training computes."""
-    return sum(steps.phases_s[phase] for phase in COMPUTING) / steps.count * 1e3
-
-
 def is_longer(one: MeasuredSteps, other: MeasuredSteps) -> bool:
     """Return whether the computing of some steps takes longer than that of others, as it does where workers hinder."""
-    return computing_ms(one) > HINDERS * computing_ms(other)
+    return one.ms_in(*COMPUTING) > HINDERS * other.ms_in(*COMPUTING)
 
 
 def starts_workers(stack: tuple[Frame, ...]) -> bool:

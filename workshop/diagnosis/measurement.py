@@ -53,6 +53,10 @@ class MeasuredSteps:
         """The mean time of a step in milliseconds."""
         return self.wall_s / self.count * 1e3
 
+    def ms_in(self, *phases: Phase) -> float:
+        """Return the mean time of a step in some phases, in milliseconds."""
+        return sum(self.phases_s[phase] for phase in phases) / self.count * 1e3
+
     def share(self, *phases: Phase) -> float:
         """Return the share of some phases in the time of all."""
         return sum(self.phases_s[phase] for phase in phases) / sum(self.phases_s.values())
@@ -68,16 +72,16 @@ class Measurement:
 
     steps: MeasuredSteps
     """The steps of the script as it is."""
-    synchronized: MeasuredSteps | None
+    synchronized: MeasuredSteps | None = None
     """The steps with a wait for the GPU at the border of each phase, so that its work counts to the phase that asked
     for it; None without a CUDA device."""
-    headroom: MeasuredSteps | None
+    headroom: MeasuredSteps | None = None
     """The steps with batches from memory; None if there could be none."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """What the figures do not say: why there is no headroom, what was not seen."""
-    circumstances: Circumstances
+    circumstances: Circumstances = field(default_factory=Circumstances)
     """What decided how fast a step was computed."""
-    observations: Observations
+    observations: Observations = field(default_factory=Observations)
     """What was noted in the script's processes."""
     with_workers: dict[int, MeasuredSteps] = field(default_factory=dict)
     """The steps with other numbers of workers, one thread each, which are kept from epoch to epoch."""

@@ -36,8 +36,11 @@ def slow_rank(ranks: Ranks, waits: dict[int, float]) -> tuple[int, list[Finding]
         return slow, []
     lost_ms = median(waits[rank] for rank in others) - waits[slow]
     steps = ranks[slow].steps
-    more_ms = {phase: _ms(ranks[slow], phase) - median(_ms(each, phase) for each in others.values()) for phase in Phase}
-    del more_ms[Phase.BACKWARD]  # where the others wait
+    more_ms = {
+        phase: ranks[slow].table.ms_in(phase) - median(each.table.ms_in(phase) for each in others.values())
+        for phase in Phase
+        if phase != Phase.BACKWARD  # where the others wait
+    }
     phase = max(more_ms, key=more_ms.__getitem__)
     line = _line_of_difference(ranks[slow], list(others.values()), phase)
     who = "the other rank waits" if len(others) == 1 else f"the other {len(others)} ranks wait"
@@ -54,10 +57,6 @@ def slow_rank(ranks: Ranks, waits: dict[int, float]) -> tuple[int, list[Finding]
             share=lost_ms / steps.ms_a_step,
         )
     ]
-
-
-def _ms(rank: Measurement, phase: Phase) -> float:
-    return rank.table.phases_s[phase] / rank.table.count * 1e3
 
 
 def _line_of_difference(slow: Measurement, others: list[Measurement], phase: Phase) -> HotLine | None:

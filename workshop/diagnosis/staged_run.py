@@ -79,9 +79,7 @@ class StagedRun:
         lead: the rank that the figures are of: the first one to report.
         others: the reports of the other ranks.
         unit: what is counted as a step.
-        ended: whether the script has ended.
-        error: why, if it crashed.
-        interrupted: whether it has ended for this process because Ctrl-C was pressed.
+        interrupted: whether the script has ended for this process because Ctrl-C was pressed.
     """
 
     def __init__(self, script: MeasuredScript) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
-from workshop.diagnosis.samples import Observations, read_observations
+from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
 from workshop.errors import WorkshopError
 from workshop.probe.changed_loaders import PREFETCHED
@@ -76,15 +76,13 @@ def measure(
         found = Measurement(
             as_it_is.together,
             synchronized.together if synchronized else None,
-            None,
-            tuple(notes),
-            run.circumstances,
-            Observations(),
+            notes=tuple(notes),
+            circumstances=run.circumstances,
         )
         if run.others:
             return _of_ranks(found, run)
-        reached, why_not = _headroom(run, as_it_is, seconds / 2, headroom, say)
-        return _with_headroom(run, found, reached, why_not, seconds, say)
+        reached, why_not = _headroom(run, as_it_is, seconds / 2, headroom)
+        return _with_headroom(run, found, reached, why_not, seconds)
 
 
 def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
@@ -108,7 +106,7 @@ def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
 
 
 def _with_headroom(
-    run: StagedRun, found: Measurement, reached: MeasuredSteps | None, why_not: str, seconds: float, say: Say
+    run: StagedRun, found: Measurement, reached: MeasuredSteps | None, why_not: str, seconds: float
 ) -> Measurement:
     """The measurement with its headroom, or why there is none, and, where they may help, other numbers of workers."""
     time.sleep(LAST_WRITTEN_S)
@@ -120,17 +118,15 @@ def _with_headroom(
     found = replace(found, headroom=reached, notes=notes, observations=observations)
     if not reached:
         return found
-    tried, failures = _with_workers(run, found, seconds / 4, say)
+    tried, failures = _with_workers(run, found, seconds / 4)
     return replace(found, with_workers=tried, notes=(*found.notes, *failures))
 
 
-def _with_workers(
-    run: StagedRun, found: Measurement, seconds: float, say: Say
-) -> tuple[dict[int, MeasuredSteps], list[str]]:
+def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[str]]:
     """Measure the same loop with other numbers of workers, where that may help; say why, if one cannot load."""
     tried, failures = {}, []
     for workers in other_workers(Loading(found)):
-        say(f"trying it with num_workers={workers}")
+        run.script.say(f"trying it with num_workers={workers}")
         stage = f"workers {workers}"
         run.go_to(stage)
         begun = run.take(2 * PREFETCHED * workers, MAX_WARM_UP * seconds)  # what was loaded ahead is gone
@@ -155,9 +151,7 @@ def _script(script: str, arguments: list[str], is_module: bool, folder: Path) ->
     return MeasuredScript([*command, *arguments], folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
 
 
-def _headroom(
-    run: StagedRun, as_it_is: Stage, seconds: float, wanted: bool, say: Say
-) -> tuple[MeasuredSteps | None, str]:
+def _headroom(run: StagedRun, as_it_is: Stage, seconds: float, wanted: bool) -> tuple[MeasuredSteps | None, str]:
     """Measure the same loop with batches from memory; or say why that cannot be."""
     if run.interrupted:
         return None, INTERRUPTED
@@ -167,10 +161,10 @@ def _headroom(
         return None, ""
     few_steps = run.seen // 2
     if run.ended:
-        say("it has ended; starting it again, for the headroom")
+        run.script.say("it has ended; starting it again, for the headroom")
         run.start()
         run.take(WARM_UP_STEPS)
-    say("keeping a few batches, and measuring its steps with them from memory")
+    run.script.say("keeping a few batches, and measuring its steps with them from memory")
     run.keep(few_steps, seconds)
     run.batches["from_memory"] = 0
     run.go_to("replay")

@@ -52,13 +52,8 @@ class HotLine:
 def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple[str, str]] = ()) -> HotLine | None:
     """Return the line that most time goes into: the deepest one that still holds most of the time of its caller.
 
-    Args:
-        paths: the frames of user code of each sample, and its weight.
-        trunk: name and path of each function that is always left for the heaviest line that it calls, since
-            different things are done there.
-
-    Returns:
-        None if there is no frame of user code.
+    It is None if there is no frame of user code. In the `trunk` are name and path of each function that is always left
+    for the heaviest line that it calls, since different things are done there.
     """
     node, found, of_call = Tree(), list[Frame](), 0.0
     for path, weight in paths:

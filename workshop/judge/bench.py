@@ -12,23 +12,24 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Self
 
 from workshop.errors import WorkshopError
-from workshop.judge import sentences
 from workshop.judge.contest import Contest
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import differences
-from workshop.judge.race import LEAD, Pair, Result, race
+from workshop.judge.race import LEAD, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, how_far, race_verdict, what_is_left
 from workshop.judge.step_proof import not_reproducible
-from workshop.judge.verdict import Speed, Unseen, Verdict, other_work
+from workshop.judge.verdict import Speed, UnseenWork, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
 from workshop.processes.script import Say
+
+FIRST_EPOCHS = 2
+"""So many epochs of a script that was just started are not raced: it warms up. What it does in them is watched."""
 
 BUDGET_S = 50.0
 """The time for a part, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
@@ -45,14 +46,11 @@ SURE = 1.5
 MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
 """In a pair, each of two scripts that nobody knows trains for so many seconds, but for so many epochs at most."""
 
-PREPARATION = (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER)
-"""What comes before the model: everything that neither it nor the optimizer takes. A GPU is not waited for."""
-
-NO_LOSS = Recomputation(error=sentences.NO_LOSS)
+NO_LOSS = Recomputation(error="no loss function of torch.nn was seen")
 """The result for a script of which no step could be recorded."""
 
 
-class Bench:
+class Bench(ExitStack):
     """Two scripts, run in turn; the one that is judged may train on several ranks.
 
     Attributes:
@@ -62,10 +60,10 @@ class Bench:
     """
 
     def __init__(self, contest: Contest, say: Say) -> None:
+        super().__init__()
         self.contest, self.say, self.subject = contest, say, contest.subject
-        self.open = ExitStack()
-        self.original = self.open.enter_context(contest.script(contest.original))
-        self.ranks = self.open.enter_context(JudgedRanks(contest))
+        self.original = self.enter_context(contest.script(contest.original))
+        self.ranks = self.enter_context(JudgedRanks(contest))
         for script in (self.original, *self.ranks.scripts):
             script.say = say
         self.phases: Sequence[Phase] | None = None
@@ -81,12 +79,6 @@ class Bench:
         self.deadline_s = math.inf
         self.raced_s: tuple[float, float] | None = None  # the beginning and the end of the race
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.open.close()
-
     @property
     def candidate(self) -> JudgedScript:
         """The script that is judged, or its first rank."""
@@ -101,7 +93,7 @@ class Bench:
         """Start both scripts at once and let them warm up."""
         name = self.contest.original_name
         self.deadline_s = time.monotonic() + BUDGET_S
-        self.say(sentences.STARTING.format(candidate=self.contest.candidate.name, original=name))
+        self.say(f"starting {self.contest.candidate.name} and {name}")
         self.original.begin()
         if self.steps:
             step = self.some_step()
@@ -109,12 +101,16 @@ class Bench:
                 script.begin(step)
         if self.steps and self.contest.is_part:
             self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
-        if not self.original.epoch(Proceed(keep_batches=True)).report.finished:
-            raise WorkshopError(sentences.NO_STEP.format(original=name, seen=self.original.seen()))
+        if not self.epoch(self.original).report.finished:
+            raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
         for script in self.ranks.scripts:
             script.epoch_steps = self.original.epoch_steps
-        self.say(sentences.WATCHING.format(candidate=self.contest.candidate.name))
-        self.train(2 - len(self.steps_taken))
+        self.say(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
+        self.train(FIRST_EPOCHS - len(self.steps_taken))
+
+    def epoch(self, script: JudgedScript, sample_step: int | None = None) -> TimedEpoch:
+        """Let one of the scripts train; the original keeps some batches, from which its headroom is measured."""
+        return script.epoch(Proceed(sample_step, keep_batches=script is self.original))
 
     def train(self, epochs: int) -> None:
         """Let the candidate train, outside of any race; a step of each epoch is recorded, to be recomputed.
@@ -123,7 +119,7 @@ class Bench:
         """
         for _ in range(epochs):
             if not self.contest.is_part:
-                sample = self.original.epoch(Proceed(self.some_step(), keep_batches=True)).sample
+                sample = self.epoch(self.original, self.some_step()).sample
                 self.recomputed_originals.append(self.original.recompute(sample) if sample else NO_LOSS)
             trained = self.ranks.epoch(self.some_step())
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
@@ -138,15 +134,15 @@ class Bench:
         """
         behind, ahead = sorted((self.original, self.candidate), key=lambda script: script.epochs_in_run)
         for _ in range(ahead.epochs_in_run - behind.epochs_in_run):
-            behind.epoch(Proceed(keep_batches=behind is self.original))
+            self.epoch(behind)
 
     def restart(self) -> None:
         """Start the candidate again, with another seed and what it has left in its folder."""
-        self.say(sentences.RESTARTING)
+        self.say("starting your script again, on the cache that it left")
         self.candidate.stop()
         again = self.contest.run(self.contest.candidate, self.candidate.folder, seed=1)
         again.epoch_steps = self.candidate.epoch_steps
-        self.ranks.scripts[0] = self.open.enter_context(again)
+        self.ranks.scripts[0] = self.enter_context(again)
         self.candidate.begin(self.some_step())
 
     def some_step(self) -> int:
@@ -169,10 +165,10 @@ class Bench:
         samples = [sample for of_ranks in self.samples for sample in of_ranks]
         complaints = [*self.also(original, candidate, samples), *self._differences(original, candidate)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
-            complaints = [sentences.FEWER_STEPS.format(fewest=fewest, steps=self.steps)]
+            complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
         if not complaints and self.raced_s:
             complaints = [*check_stock(original, candidate, self.raced_s)]
-        if not self.contest.is_part and not all(isinstance(each, Unseen) for each in complaints):
+        if not self.contest.is_part and not all(isinstance(each, UnseenWork) for each in complaints):
             complaints = self._of_candidate_alone(complaints, original, len(candidate.steps) // self.steps)
         return other_work(self.subject, complaints)
 
@@ -193,15 +189,9 @@ class Bench:
                 ledger.repeated += [each for path, each in self.repeated.items() if path.parent == script.folder]
 
     def _of_candidate_alone(self, complaints: Sequence[str], original: Ledger, epochs: int) -> list[str]:
-        """Mark what the original is refused for as well, when it runs once more: that proves nothing.
-
-        Args:
-            complaints: what was found against the candidate.
-            original: what the original has done.
-            epochs: how many epochs it trains; as many as the candidate has.
-        """
+        """Mark what the original is refused for as well, when it runs once more for so many epochs: no proof."""
         name = self.contest.original_name
-        self.say(sentences.RUNNING_ORIGINAL_AGAIN.format(original=name))
+        self.say(f"running {name} again, to see whether it does the same")
         with self.contest.script(self.contest.original) as again:
             again.epoch_steps = self.original.epoch_steps
             for _ in range(epochs):
@@ -209,9 +199,7 @@ class Bench:
             found = self._differences(original, Ledger.of(again.folder))
         kinds = set(map(_without_figures, found))
         return [
-            Unseen(sentences.ORIGINAL_TOO.format(complaint=each, original=name))
-            if _without_figures(each) in kinds
-            else each
+            UnseenWork(f"{each}; but so did {name} when run again") if _without_figures(each) in kinds else each
             for each in complaints
         ]
 
@@ -221,7 +209,7 @@ class Bench:
         if not (files := sorted(set(candidate.files) - set(original.files))):
             return ""
         more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-        return sentences.FILE_LEFT.format(file=files[0], more=more)
+        return f"it leaves files behind: {files[0]}{more}; keep files under the config's cache_dir"
 
     def judge(self) -> Verdict:
         """Judge what every part asks for: the same work, in less time."""
@@ -231,15 +219,15 @@ class Bench:
     def race(self, *notes: str) -> Verdict:
         """Race the candidate against the original, and look once more whether it did the same work meanwhile.
 
-        Args:
-            notes: sentences for the verdict.
+        The verdict gets the `notes`, which are sentences, too.
         """
         contest, target = self.contest, self.contest.target
+        where = " until the model is called" if self.phases else ""
         solution_ratio = self._speedup_of_solution()
         epochs: dict[JudgedScript, list[TimedEpoch]] = {self.original: [], self.candidate: []}
 
         def seconds(script: JudgedScript) -> float:
-            ran = [script.epoch(Proceed(keep_batches=script is self.original)) for _ in range(at_a_time)]
+            ran = [self.epoch(script) for _ in range(at_a_time)]
             epochs[script] += ran
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
             return sum(map(self._seconds, ran))
@@ -252,20 +240,20 @@ class Bench:
                 if not contest.is_part:
                     self.align()
 
-        def run() -> Result:
-            return race(lambda: seconds(self.original), lambda: seconds(self.candidate), target, budget_s, on_pair)
+        def run() -> RaceResult:
+            result = race(lambda: seconds(self.original), lambda: seconds(self.candidate), target, budget_s, on_pair)
+            self.raced_s = begin, time.monotonic()
+            return result
 
         at_a_time = 1 if contest.is_part else self._epochs_at_a_time()
         unraced = random.randrange(1, LEAD)
         begin = time.monotonic()
-        self.say(sentences.RACING.format(target=target, where=self._where))
+        self.say(f"racing, epoch by epoch; asked: speedup {target:g}x{where}")
         budget_s = self.deadline_s - begin if contest.is_part else RACE_BUDGET_S
         result = run()
-        self.raced_s = begin, time.monotonic()
         if result.faster and not contest.is_part and result.ratio < SURE * target:
             self._run_both_again()
             again = run()
-            self.raced_s = begin, time.monotonic()
             result = result if again.faster else replace(result, other_ratio=again.ratio)
         self.train(1)
         if refused := self.refusal():
@@ -274,17 +262,12 @@ class Bench:
             solution_ratio = self._speedup_of_solution(again=True)
         speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
         then = "" if self.phases else what_is_left(speed, self.ledgers[1].restarts_workers)
-        work = sentences.SAME_WORK
+        work = "same work"
         if left_out := not_reproducible(self.recomputed_originals):
-            work = sentences.NOTHING_ELSE
-            notes = (*notes, sentences.NOT_COMPARED.format(what=" and ".join(left_out)))
-        name = contest.original_name
-        says = sentences.SPEEDUP.format(ratio=speed.ratio, original=name, where=self._where, work=work)
+            work, what = "and nothing that could be compared differs", " and ".join(left_out)
+            notes = (*notes, f"not compared: the {what}, because recomputing the original's own gives other results")
+        says = f"Speedup {speed.ratio:.2f}x over {contest.original_name}{where}, {work}"
         return race_verdict(self.subject, result, speed, says, notes, then)
-
-    @property
-    def _where(self) -> str:
-        return sentences.WHERE_PREPARED if self.phases else ""
 
     def _seconds(self, epoch: TimedEpoch) -> float:
         """Return the seconds of an epoch that count in the race."""
@@ -296,7 +279,7 @@ class Bench:
         What the one has just done leaves the caches to it, so both train as many once, untimed.
         """
         self.align()
-        seconds = self._seconds(self.original.epoch(Proceed(keep_batches=True)))
+        seconds = self._seconds(self.epoch(self.original))
         count = min(MAX_AT_A_TIME, math.ceil(MIN_PAIR_S / max(seconds, 1e-3)))
         self._train_untimed(count)
         self.align()
@@ -304,15 +287,15 @@ class Bench:
 
     def _run_both_again(self) -> None:
         """Start both scripts anew: of a small difference, much is the luck of a process with its memory."""
-        self.say(sentences.STARTING_AGAIN)
+        self.say("starting both again, to see whether it holds")
         self.original.stop()
         self.candidate.stop()
-        self._train_untimed(2)
+        self._train_untimed(FIRST_EPOCHS)
 
     def _train_untimed(self, epochs: int) -> None:
         for script in (self.original, self.candidate):
             for _ in range(epochs):
-                script.epoch(Proceed(keep_batches=script is self.original))
+                self.epoch(script)
 
     def _speedup_of_solution(self, again: bool = False) -> float | None:
         """Return the solution's speedup on this machine; measure it, if that was never done, or again."""
@@ -322,22 +305,21 @@ class Bench:
         if known is not None and known >= contest.target * ROOM and not again:
             return known  # a worse one may have been bad luck
         begin = time.monotonic()
-        self.say(sentences.MEASURING_SOLUTION.format(once="" if again else ", once"))
+        self.say(f"measuring the solution on this machine{'' if again else ', once'}")
         ratios = []
         with contest.script(contest.solution) as solution:
-            solution.epoch()
-            solution.epoch()
+            for _ in range(FIRST_EPOCHS):
+                solution.epoch()
             for pair in range(1, 4):
-                self.say(sentences.MEASURING_PAIR.format(pair=pair))
-                before = self.original.epoch(Proceed(keep_batches=True))
-                ratios.append(self._seconds(before) / self._seconds(solution.epoch()))
+                self.say(f"measuring the solution on this machine: pair {pair} of 3")
+                ratios.append(self._seconds(self.epoch(self.original)) / self._seconds(solution.epoch()))
         if max(ratios) < ROOM * min(ratios):  # else it is measured anew the next time
             self.solution_ratio = round(median(ratios), 3)
         self.deadline_s += time.monotonic() - begin
         return median(ratios)
 
     def _speed(
-        self, result: Result, before: list[TimedEpoch], after: list[TimedEpoch], solution_ratio: float | None
+        self, result: RaceResult, before: list[TimedEpoch], after: list[TimedEpoch], solution_ratio: float | None
     ) -> Speed:
         def phases(epochs: list[TimedEpoch]) -> dict[str, float]:
             return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in self.phases or Phase}

@@ -17,12 +17,7 @@ NOTICE_S = 5.0
 
 
 class JudgedRanks(ExitStack):
-    """The processes of one run of a candidate; in the end they are killed, and their folders deleted.
-
-    Args:
-        contest: how the candidate is run.
-        count: the number of ranks, if not all of them are to run.
-    """
+    """The processes of one run of a candidate, or the first `count`; in the end they and their folders are deleted."""
 
     def __init__(self, contest: Contest, count: int | None = None) -> None:
         super().__init__()
@@ -37,10 +32,7 @@ class JudgedRanks(ExitStack):
             self.scripts.append(self.enter_context(JudgedScript(command, folder, **options)))
 
     def epoch(self, sample_step: int | None = None) -> list[TimedEpoch]:
-        """Let all ranks train for an epoch.
-
-        Args:
-            sample_step: record this step, counted from 0.
+        """Let all ranks train for an epoch, and record a step of it, counted from 0.
 
         Raises:
             ScriptError: one broke, and the others have been ended.

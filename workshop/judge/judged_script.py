@@ -84,11 +84,7 @@ class JudgedScript(Script):
         self.epochs_in_run = 0
 
     def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> TimedEpoch:
-        """Let the script train for one epoch.
-
-        Args:
-            proceed: what to do in this epoch besides.
-            pause: stop the script after the epoch, with everything that it started.
+        """Let the script train for one epoch, and stop it after that with everything that it started (`pause`).
 
         Raises:
             ScriptError: it ended before an epoch was over, hung, or ran away.

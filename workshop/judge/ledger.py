@@ -2,11 +2,14 @@
 
 import json
 import random
+from bisect import bisect
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -170,6 +173,37 @@ class Ledger:
     def known_pictures(self) -> list[PictureHistory]:
         """Those of them that transforms are known to have made."""
         return [each for each in self.pictures if each.way]
+
+
+def epochs(ledger: Ledger, steps: int | None = None) -> list[list[StepTaken]]:
+    """Return the steps of each epoch; an epoch that was not ended is left out.
+
+    An epoch has so many `steps`, or as many as it takes from one `iter(loader)` to the next.
+    """
+    if steps is None and len(ledger.loader_starts) < 2:
+        steps = len(ledger.steps)
+    if steps is None:
+        by_start: dict[int, list[StepTaken]] = {}
+        for step in ledger.steps:
+            began = step.forwards[0].t if step.forwards else step.t
+            by_start.setdefault(bisect(ledger.loader_starts[1:], began), []).append(step)
+        full = [by_start[start] for start in sorted(by_start)]
+        return full[:-1] if len(full) > 1 and len(full[-1]) < len(full[0]) else full
+    by_run: dict[int, list[StepTaken]] = {}
+    for step in ledger.steps:
+        by_run.setdefault(step.run_index, []).append(step)
+    whole = [run[i : i + steps] for run in by_run.values() for i in range(0, len(run), steps)]
+    return [epoch for epoch in whole if len(epoch) == steps] or [ledger.steps]
+
+
+def forwards_in(steps: Sequence[StepTaken]) -> list[ForwardPass]:
+    """Return the forward passes of some steps, in order."""
+    return [forward for step in steps for forward in step.forwards]
+
+
+def targets_in(steps: Sequence[StepTaken]) -> Counter[Any]:
+    """Count how often each target came."""
+    return Counter(target for forward in forwards_in(steps) for target in forward.targets or ())
 
 
 def events_in(folder: Path) -> list[Event]:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from workshop.judge import sentences
 from workshop.judge.ledger import Ledger
 from workshop.probe.events import OtherOptimizer, ParameterGroup
 
@@ -32,7 +31,7 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
         pairs = pairs[:1]
     for number, (one, other) in enumerate(pairs, start=1):
         if complaint := next(_other_groups(one.groups, other.groups), None):
-            yield complaint if number == 1 else sentences.IN_STEP.format(number=number, complaint=complaint)
+            yield complaint if number == 1 else f"in step {number}, {complaint}"
             return
 
 
@@ -40,18 +39,18 @@ def _other_groups(ours: Sequence[ParameterGroup], theirs: Sequence[ParameterGrou
     """What is otherwise with some parameter groups."""
     if (kinds := {group.optimizer for group in theirs}) != (expected := {group.optimizer for group in ours}):
         now, usual = (" and ".join(sorted(each)) for each in (kinds, expected))
-        yield sentences.OPTIMIZER.format(now=now, usual=usual)
+        yield f"the optimizer is {now}, the original's {usual}"
     for group in theirs:
         others = [list(_other_settings(group.settings, each.settings)) for each in ours]
         if all(others):
             name, now, usual = min(others, key=len)[0]
-            where = sentences.OF_TENSORS.format(tensors=group.tensors) if len(theirs) > 1 else ""
-            yield sentences.SETTING.format(name=name, now=_text(now), where=where, usual=_text(usual))
+            where = f" for {group.tensors} of its tensors" if len(theirs) > 1 else ""
+            yield f"the optimizer's {name} is {_text(now)}{where}, the original's {_text(usual)}"
     for group in ours:
         if all(list(_other_settings(each.settings, group.settings)) for each in theirs):
             name, _, usual = next(_other_settings(theirs[0].settings, group.settings))
-            where = sentences.OF_TENSORS.format(tensors=group.tensors)
-            yield sentences.GROUP_SETTING.format(where=where, name=name, usual=_text(usual))
+            where = f" for {group.tensors} of its tensors"
+            yield f"the original's optimizer has other settings{where}: {name} {_text(usual)}"
 
 
 def _other_settings(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -78,23 +77,21 @@ def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[str]
     ours, theirs = (_others(ledger) for ledger in (original, candidate))
     for key, epochs in ours.items():
         kind, shapes = key
-        name = sentences.OTHERS_NAME.format(optimizer=kind, parameters=sum(math.prod(shape) for shape in shapes))
+        name = f"another model's {kind} ({sum(map(math.prod, shapes)):,} parameters)"
         if key not in theirs:
-            yield sentences.NEVER_STEPS.format(name=name)
+            yield f"{name} never steps"
             continue
         found = theirs[key]
-        pairs = ((found, candidate), (epochs, original))
-        followed = [len(ledger.optimizer_steps) for _, ledger in pairs]
-        often, usual = (
-            sum(each.steps for each in some) / max(1, steps) for (some, _), steps in zip(pairs, followed, strict=True)
-        )
-        if abs(often - usual) > FEW_STEPS + 2 / max(1, min(followed)):  # the last step of a run may not be noted
-            yield sentences.OTHERS_STEPS.format(name=name, now=often, usual=usual)
+        now_followed, followed = (max(1, len(ledger.optimizer_steps)) for ledger in (candidate, original))
+        often = sum(each.steps for each in found) / now_followed
+        usual = sum(each.steps for each in epochs) / followed
+        if abs(often - usual) > FEW_STEPS + 2 / min(now_followed, followed):  # the last step of a run may not be noted
+            yield f"{name} steps {often:.2f} times for each step of the first model, in the original {usual:.2f} times"
         elif (most := max(each.moved for each in found)) < 0.9 * max(each.moved for each in epochs):
-            yield sentences.OTHERS_MOVES.format(name=name, moved=most, tensors=len(shapes))
+            yield f"{name} moves only {most} of its {len(shapes)} tensors"
         elif other := next(_other_settings(found[0].settings, epochs[0].settings), None):
             setting, now, then = other
-            yield sentences.OTHERS_SETTING.format(setting=setting, name=name, now=_text(now), usual=_text(then))
+            yield f"the {setting} of {name} is {_text(now)}, the original's {_text(then)}"
 
 
 def _others(ledger: Ledger) -> dict[tuple[str, tuple[tuple[int, ...], ...]], list[OtherOptimizer]]:

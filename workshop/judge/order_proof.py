@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.judge import sentences
-from workshop.judge.ledger import Ledger
-from workshop.judge.ledger_epochs import epochs, forwards_in
+from workshop.judge.ledger import Ledger, epochs, forwards_in
 
 MIN_COUNT = 10
 """With fewer items that can be told from each other, nothing is said."""
@@ -60,13 +58,20 @@ def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
     usual_succession, succession = (max(each.succession for each in some) for some in (ours, theirs))
     usual_order, order = (mean(each.order for each in some) for some in (ours, theirs))
     if not any(each.is_same_order for each in ours) and any(each.is_same_order for each in theirs):
-        yield sentences.SAME_ORDER
+        yield ("the items come in the order of an earlier epoch: use shuffle=True, or call the sampler's set_epoch()")
     elif usual_company < SAME_PAIRS < company:
-        yield sentences.SAME_BATCHES.format(share=company)
+        yield (
+            f"{company:.0%} of the items that share a batch shared one in an earlier epoch: shuffle items, not batches"
+        )
     elif usual_succession < SAME_PAIRS < succession:
-        yield sentences.SAME_SEQUENCE.format(share=succession)
+        yield (
+            f"{succession:.0%} of the items that follow each other did so in an earlier epoch: shuffle all of them anew"
+        )
     elif usual_order < alike < order:
-        yield sentences.SIMILAR_ORDER.format(correlation=order)
+        yield (
+            f"the items come in much the same order in each epoch: the correlation of their positions is {order:.2f}, "
+            "and by chance it is 0: shuffle all of them, not a part at a time"
+        )
 
 
 def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:

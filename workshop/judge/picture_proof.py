@@ -2,17 +2,18 @@
 
 import math
 from bisect import bisect
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import mean
+from typing import Any
 
 import numpy as np
 
-from workshop.judge import sentences
-from workshop.judge.ledger import Ledger
-from workshop.judge.ledger_epochs import epochs, largest_share_repeated, targets_in
-from workshop.judge.signatures import Array, distance, values_of
-from workshop.judge.verdict import Unseen
-from workshop.probe.events import PhotoRead, SimpleTransform, is_random
+from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
+from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
+from workshop.judge.verdict import UnseenWork
+from workshop.probe.events import PhotoRead, SimpleTransform, StepTaken, is_random
 from workshop.probe.messages import Repetition
 
 SAME_DECODED = 0.03
@@ -39,11 +40,20 @@ def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     quick = used - set(slow)
     slow_photos = {read.photo for read in slow}
     if quick and all(read.waited_otherwise for read in quick):
-        yield Unseen(sentences.UNSEEN_WAITS.format(quick=len(quick), used=len(used)))
+        yield UnseenWork(
+            f"how long {len(quick)} of {len(used)} reads of a photo waited cannot be seen: wait for the slow storage "
+            "with time.sleep, in the thread that reads"
+        )
     elif quick:
-        yield sentences.QUICK_READS.format(quick=len(quick), used=len(used), seconds=wasted_time_s)
+        yield (
+            f"{len(quick)} of {len(used)} reads of a photo did not wait for the slow storage: each must sleep "
+            f"{wasted_time_s:g} s, in the thread that reads"
+        )
     elif len(slow_photos) < items:
-        yield sentences.UNREAD.format(read=len(slow_photos), items=items)
+        yield (
+            f"only {len(slow_photos)} of {items} photos were ever read from the slow storage: the others come from "
+            "data made before this run, or kept outside the config's cache_dir"
+        )
 
 
 def slow_reads(ledger: Ledger, wasted_time_s: float) -> list[PhotoRead]:
@@ -73,14 +83,15 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
     others = [each.decoded_size for each, _ in theirs if each.decoded_size not in sizes]
     if len(others) > FEW * len(theirs):
         now, usual = (dimensions(size or ()) for size in (others[0], sizes.most_common(1)[0][0]))
-        yield sentences.DECODED_SIZE.format(transform=first, now=now, usual=usual)
+        yield f"the pictures that enter {first} are {now} pixels, the original's {usual}"
         return
     known = np.stack([decoded for _, decoded in ours])
     nearest = np.array([distance(known, decoded).min() for _, decoded in theirs])
     wrong = nearest[nearest > SAME_DECODED]
     if len(wrong) > 2 * FEW * len(nearest):
-        yield sentences.DECODED.format(
-            wrong=len(wrong), pictures=len(nearest), transform=first, distance=np.median(wrong)
+        yield (
+            f"{len(wrong)} of {len(nearest)} pictures that enter {first} are not what the original makes of the "
+            f"photos: their median distance is {np.median(wrong):.2f}, with honest decoders below 0.01"
         )
 
 
@@ -98,23 +109,29 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
         if seen >= 0.97 * pictures:
             yield from _check_settings(example, candidate)
         elif seen + unseen < 0.97 * pictures:
-            yield sentences.LEFT_OUT.format(transform=name, seen=seen, pictures=pictures)
+            yield f"{name} was applied to {seen} of {pictures} pictures, in the original to all"
         else:
-            yield Unseen(sentences.UNSEEN_TRANSFORM.format(transform=name, seen=seen, pictures=pictures))
+            yield UnseenWork(
+                f"{name} was seen to be applied to {seen} of {pictures} pictures, and what makes the others cannot be "
+                "seen: use the transforms of torchvision, and call them as objects"
+            )
             return
     yield from _check_no_more(original, candidate)
     shared = max((each.shared_by for each in known), default=1)
     if shared > 1:
-        yield sentences.SHARED_DRAW.format(pictures=shared)
+        yield f"{shared} pictures share one draw of a random transform; the original draws for each"
     if unseen > FEW * pictures and not any(each.has_gap for each in original.known_pictures):
-        yield Unseen(sentences.UNSEEN_CHANGE.format(unseen=unseen, pictures=pictures))
+        yield UnseenWork(
+            f"something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the "
+            "transforms of torchvision, and call them as objects"
+        )
 
 
 def _check_settings(usual: SimpleTransform, candidate: Ledger) -> Iterator[str]:
     uses = [each for picture in candidate.known_pictures for each in picture.simple if each.name == usual.name]
     for name, setting in sorted(usual.settings.items()):
         if others := {use.settings[name] for use in uses if use.settings.get(name, setting) != setting}:
-            yield sentences.TRANSFORM_SETTING.format(transform=usual.name, name=name, now=min(others), usual=setting)
+            yield f"{usual.name} has {name}={min(others)}, in the original {setting}"
 
 
 def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -128,8 +145,8 @@ def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
     replaced = usual - set().union(*theirs) or any(each.has_gap for each in original.known_pictures)
     for name, changed in count.items():
         if changed > FEW * len(theirs):
-            values = {"transform": name, "changed": changed, "pictures": len(theirs)}
-            yield Unseen(sentences.REPLACED.format(**values)) if replaced else sentences.ADDED.format(**values)
+            added = f"{name} changes {changed} of {len(theirs)} pictures, in the original none"
+            yield UnseenWork(f"{added}; whether it replaces another transform cannot be seen") if replaced else added
 
 
 def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -146,11 +163,14 @@ def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
         differing = sum(each.difference > SAME_RESULT for each in found)
         most = len(found) / 2 if any(each.threads for each in found) else 0  # threads share the random generator
         if differing > most:
-            yield sentences.OTHER_TRANSFORM.format(transform=name, differing=differing, pictures=len(found))
+            yield (
+                f"{name} does not do what torchvision's {name} does: applied again with the same draw, {differing} of "
+                f"{len(found)} pictures differ"
+            )
     errors = [each.error for each in candidate.repeated if each.error is not None]
     count = len(candidate.repeated)
     if len(errors) > FEW * count and not any(each.error is not None for each in original.repeated):
-        yield Unseen(sentences.NOT_APPLIED.format(failed=len(errors), pictures=count, error=errors[0]))
+        yield UnseenWork(f"{len(errors)} of {count} random transforms could not be applied again: {errors[0]}")
 
 
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -161,7 +181,10 @@ def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
     )
     deviation = math.sqrt((usual + 1) / usual_pictures / pictures)  # of the candidate's share, if it is the original's
     if now / pictures > usual / usual_pictures + max(2 * FEW, 5 * deviation):
-        yield sentences.BLANK.format(now=now, pictures=pictures, usual=usual, usual_pictures=usual_pictures)
+        yield (
+            f"{now} of {pictures} pictures that enter the model show nothing, in the original {usual} of "
+            f"{usual_pictures}"
+        )
 
 
 def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -177,7 +200,10 @@ def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
     (usual, _), (now, draws) = repeated(original), repeated(candidate)
     if not usual and now > 2 * FEW * draws:
-        yield sentences.USED_STATES.format(repeated=now, draws=draws)
+        yield (
+            f"{now} of {draws} random transforms start from a random state that was used before: each picture needs a "
+            "draw of its own, in each worker"
+        )
 
 
 def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -198,8 +224,9 @@ def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if len(wrong) > 2 * FEW * len(known):
         channel, (slope, offset) = wrong[len(wrong) // 2]
         usual_slope, usual_offset = usual[channel]
-        yield sentences.SCALE.format(
-            slope=slope, offset=offset, channel=channel, usual_slope=usual_slope, usual_offset=usual_offset
+        yield (
+            f"channel {channel} enters the model as {slope:.2f} * value {offset:+.2f}, in the original as "
+            f"{usual_slope:.2f} * value {usual_offset:+.2f}: is the normalisation another one?"
         )
 
 
@@ -208,8 +235,9 @@ def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
     ours, theirs = map(_values_of_channels, (original, candidate))
     for usual, now in zip(ours, theirs, strict=False):
         if abs(usual.mean() - now.mean()) > 0.5 * usual.std() or not 0.6 < now.std() / max(usual.std(), 1e-9) < 1.6:
-            yield sentences.SPREAD.format(
-                mean=now.mean(), deviation=now.std(), usual_mean=usual.mean(), usual_deviation=usual.std()
+            yield (
+                f"the values that enter the model have mean {now.mean():.2f} and deviation {now.std():.2f}, in the "
+                f"original {usual.mean():.2f} and {usual.std():.2f}: is the normalisation missing?"
             )
             return
 
@@ -226,7 +254,7 @@ def check_targets(original: Ledger, candidate: Ledger) -> Iterator[str]:
     true = {each.photo: each.target for each in original.known_pictures if each.photo}
     wrong = [each.photo for each in candidate.known_pictures if each.photo in true and true[each.photo] != each.target]
     if wrong:
-        yield sentences.TARGETS.format(count=len(wrong), photo=wrong[0])
+        yield f"{len(wrong)} pictures came with the target of another one, such as {wrong[0]}"
 
 
 def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -239,12 +267,43 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if largest_share_repeated(original, steps) > 0.1 or not (augments or seen_twice):
         return
     if (share := largest_share_repeated(candidate, steps)) > 0.1:
-        yield sentences.FROZEN.format(share=share)
+        yield (
+            f"{share:.0%} of the pictures look exactly as in an earlier epoch: the augmentation is frozen; keep what "
+            "is deterministic, and augment what comes out"
+        )
         return
     uses = Counter(draw for each in candidate.known_pictures for draw in each.draws)
     again = [name for (name, _), count in uses.items() if count > 1]
     if len(again) > 0.03 * len(candidate.pictures):
-        yield sentences.KEPT_DRAW.format(transform=again[0])
+        yield (
+            f"one draw of {again[0]} serves for several epochs: what was augmented is kept; keep what is "
+            "deterministic, and augment what comes out"
+        )
+
+
+def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:
+    """Return the share of the later steps' pictures that look just as one with the same target did in earlier steps."""
+    known: defaultdict[Any, list[Array]] = defaultdict(list)
+    for target, picture in _pictures_with_target(earlier):
+        known[target].append(picture)
+    same = [
+        any(distance(np.stack(known[target]), picture) < SAME_PICTURE / 5) if known[target] else False
+        for target, picture in _pictures_with_target(later)
+        if picture.any()
+    ]
+    return mean(same) if same else 0.0
+
+
+def _pictures_with_target(steps: Sequence[StepTaken]) -> Iterator[tuple[Any, Array]]:
+    for forward in forwards_in(steps):
+        yield from zip(forward.targets or (), unit(values_of(forward.pictures)), strict=False)
+
+
+def largest_share_repeated(ledger: Ledger, steps: int) -> float:
+    """Return the largest share of repeated pictures in two epochs of one run."""
+    cut = epochs(ledger, steps)
+    pairs = [*pairwise(cut), *((cut[0], later) for later in cut[2:])]
+    return max((share_repeated(a, b) for a, b in pairs if a[0].run_index == b[0].run_index), default=0.0)
 
 
 PICTURE_CHECKS = (
@@ -275,7 +334,10 @@ def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float
     ours, theirs = missing(original), missing(candidate)
     for name in sorted(ours.keys() & theirs.keys()):
         if ours[name] <= items < theirs[name]:
-            yield sentences.STOCK.format(count=theirs[name], transform=name)
+            yield (
+                f"{theirs[name]} of the pictures in the race had gone through {name} before it began: work that is "
+                "done in advance is left out of the race"
+            )
             return
 
 

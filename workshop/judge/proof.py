@@ -2,7 +2,7 @@
 
 Each `check_...` looks at one thing and returns what is wrong with it, as sentences about the candidate. The original is
 the measure: a thing that its ledger does not show either is not asked of the candidate. What cannot be seen of the
-candidate is no accusation: those sentences are of the class `Unseen`.
+candidate is no accusation: those sentences are of the class `UnseenWork`.
 """
 
 import math
@@ -13,14 +13,12 @@ from statistics import mean
 
 import numpy as np
 
-from workshop.judge import sentences
-from workshop.judge.ledger import Ledger
-from workshop.judge.ledger_epochs import epochs, forwards_in, targets_in
+from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions
 from workshop.judge.step_proof import check_recomputed
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 
 MIN_SIZE = 0.9
 """Inputs that differ in size may be so much smaller on the average than those of the original."""
@@ -32,20 +30,15 @@ SAME_ON_RANKS = 1e-5
 def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None = None, items: int = 0) -> list[str]:
     """Return what the candidate does otherwise than the original; nothing if it does the same work.
 
-    Sentences of the class `Unseen` come alone, or last.
-
-    Args:
-        original: what the original did.
-        candidate: what the script did that is judged.
-        wasted_time_s: the seconds that each read of a photo must have slept; None where there is no such rule.
-        items: the number of items in each epoch of the original; 0 where that is not known.
+    Sentences of the class `UnseenWork` come alone, or last. Each read of a photo must have slept for `wasted_time_s`,
+    if there is such a rule; an epoch of the original has so many `items`; 0 if that is not known.
     """
     if complaints := [*check_parameters(candidate.ranks), *check_steps(candidate.ranks)]:
         return complaints
     if any(result.apart > SAME_ON_RANKS for result in candidate.recomputed):
-        return [sentences.RANKS_APART_AT_SAMPLE]
+        return ["at a sampled step, the ranks have different parameters: they do not train one model"]
     if not candidate.forwards:
-        return [Unseen(sentences.NO_TRAINING)]
+        return [UnseenWork("no training was seen: no model with parameters was called and stepped by an optimizer")]
     complaints = [
         *check_clocks(candidate),
         *check_model(original, candidate),
@@ -59,13 +52,14 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
         complaints = [*check_reads(original, candidate, wasted_time_s)]
         for check in (*PICTURE_CHECKS, check_order, check_progress, check_recomputed):
             complaints += check(original, candidate)
-    return sorted(complaints, key=lambda each: isinstance(each, Unseen))
+    return sorted(complaints, key=lambda each: isinstance(each, UnseenWork))
 
 
 def check_clocks(candidate: Ledger) -> Iterator[str]:
     """Check that the script has not replaced a clock."""
     if candidate.replaced_clocks:
-        yield sentences.CLOCKS.format(names=", ".join(f"time.{name}" for name in candidate.replaced_clocks))
+        names = ", ".join(f"time.{name}" for name in candidate.replaced_clocks)
+        yield f"the script replaces {names}: leave the clocks alone; the judge uses its own"
 
 
 def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -76,10 +70,10 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if ours == theirs:
         return
     if any(Counter(each.shapes) == ours for each in candidate.others):
-        yield Unseen(sentences.OTHER_FIRST)
+        yield UnseenWork("the model that is called first is not the one that the original calls first")
     else:
         now, usual = (sum(math.prod(shape) * n for shape, n in each.items()) for each in (theirs, ours))
-        yield sentences.OTHER_MODEL.format(now=now, usual=usual)
+        yield f"the model is another one: {now:,} parameters, the original has {usual:,}"
 
 
 def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -87,10 +81,15 @@ def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
     batches, usual_batches = len(candidate.forwards), len(original.forwards)
     steps, usual = (len(ledger.optimizer_steps) for ledger in (candidate, original))
     if abs(steps / batches - usual / usual_batches) > 0.01:
-        yield sentences.STEPS_PER_BATCH.format(steps=steps, batches=batches, usual=usual, usual_batches=usual_batches)
+        yield (
+            f"the optimizer steps {steps} times for {batches} batches, in the original {usual} times for "
+            f"{usual_batches}"
+        )
     backwards, usual = (sum(step.backwards for step in ledger.steps) for ledger in (candidate, original))
     if abs(backwards / batches - usual / usual_batches) > 0.01:
-        yield sentences.BACKWARDS.format(backwards=backwards, batches=batches, usual=usual, usual_batches=usual_batches)
+        yield (
+            f"backward runs {backwards} times for {batches} batches, in the original {usual} times for {usual_batches}"
+        )
 
 
 def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -99,15 +98,15 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if len({forward.shape[1:] for forward in original.forwards}) > 1:  # as of padded sentences
         now, usual = (mean(math.prod(each.shape[1:]) for each in of.forwards) for of in (candidate, original))
         if now < MIN_SIZE * usual:
-            yield sentences.INPUT_SIZES.format(now=now, usual=usual)
+            yield f"the model's inputs have {now:.0f} values on the average, the original's {usual:.0f}"
     elif theirs.shape[1:] != ours.shape[1:]:
-        yield sentences.INPUT.format(now=dimensions(theirs.shape[1:]), usual=dimensions(ours.shape[1:]))
+        yield f"the model's input is {dimensions(theirs.shape[1:])}, the original's {dimensions(ours.shape[1:])}"
     if theirs.shape[0] != ours.shape[0]:
-        yield sentences.BATCH_SIZE.format(now=theirs.shape[0], usual=ours.shape[0])
+        yield f"batches have {theirs.shape[0]} items, the original's {ours.shape[0]}"
     if theirs.dtype != ours.dtype:
-        yield sentences.INPUT.format(now=theirs.dtype, usual=ours.dtype)
+        yield f"the model's input is {theirs.dtype}, the original's {ours.dtype}"
     if theirs.autocast and not ours.autocast:
-        yield sentences.AUTOCAST
+        yield "the model runs in lower precision (autocast), the original in full"
 
 
 def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str]:
@@ -116,7 +115,7 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
         yield from _check_totals(original, candidate)
         return
     if any(forward.targets is None for forward in candidate.forwards):
-        yield Unseen(sentences.UNSEEN_TARGETS)
+        yield UnseenWork("the targets cannot be seen: take the loss from a loss function of torch.nn")
         return
     steps = len(epochs(original)[0])
     everything = targets_in(epochs(original)[0])
@@ -133,12 +132,16 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
     if total < all_of:
         batch = original.largest_batch.shape[0]
         is_last = all_of - total == (all_of % batch or batch)
-        yield (sentences.LAST_DROPPED if is_last else sentences.SKIPPED).format(total=total, items=all_of)
+        what = "the last batch is dropped" if is_last else "batches are skipped"
+        yield f"an epoch trains on {total} of {all_of} items: {what}"
     elif total > all_of:
-        yield sentences.OTHER_TOTAL.format(total=total, items=all_of)
+        yield f"an epoch trains on {total} items, the original on {all_of}"
     elif seen != everything:
         missing, surplus = (everything - seen).total(), (seen - everything).total()
-        yield sentences.OTHER_ITEMS.format(items=all_of, missing=missing, surplus=surplus)
+        yield (
+            f"of the {all_of} items of an epoch, {missing} are missing, and {surplus} are repeated or have a wrong "
+            "target: each must come once, with its own target"
+        )
 
 
 def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -150,7 +153,7 @@ def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[str]:
         for ledger in (original, candidate)
     )
     if len(ours) == 1 and not theirs & ours:
-        yield sentences.OTHER_TOTAL.format(total=min(theirs), items=min(ours))
+        yield f"an epoch trains on {min(theirs)} items, the original on {min(ours)}"
 
 
 def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -159,12 +162,15 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
     still, usual = (_shares(ledger, "still") for ledger in (candidate, original))
     idle = [share for row, share in still.items() if row < tensors and share > usual.get(row, 0.0) + FEW]
     if idle:
-        yield sentences.IDLE.format(share=max(idle), idle=len(idle), tensors=tensors)
+        yield f"{max(idle):.0%} of the optimizer steps moved nothing in {len(idle)} of the model's {tensors} tensors"
     touched, usual = (_shares(ledger, "touched") for ledger in (candidate, original))
     others = {row: share for row, share in touched.items() if share > (2 * usual[row] + FEW if row in usual else 0.0)}
     if others:
         what = "the model's parameters" if min(others) < tensors else "the optimizer's state"
-        yield sentences.TOUCHED.format(what=what, tensors=len(others), share=max(others.values()))
+        yield (
+            f"between optimizer steps something else has changed {what}: {len(others)} of its tensors, after "
+            f"{max(others.values()):.0%} of the steps"
+        )
 
 
 def _shares(ledger: Ledger, what: str) -> dict[int, float]:
@@ -178,7 +184,7 @@ def check_steps(ranks: Sequence[Ledger]) -> Iterator[str]:
     steps = [len(epochs(ledger)[0]) for ledger in ranks]
     if len(set(steps)) > 1:
         counts = ", ".join(f"rank {rank} takes {count}" for rank, count in enumerate(steps))
-        yield sentences.RANKS_STEPS.format(counts=counts)
+        yield f"the ranks do not step together: in an epoch, {counts} steps"
 
 
 def check_parameters(ranks: Sequence[Ledger]) -> Iterator[str]:
@@ -187,5 +193,8 @@ def check_parameters(ranks: Sequence[Ledger]) -> Iterator[str]:
         values = [np.array(step.parameter) for step in steps if step.parameter is not None]
         for one, other in pairwise(values):
             if not np.allclose(one, other, rtol=SAME_ON_RANKS, atol=SAME_ON_RANKS * float(np.abs(one).max())):
-                yield sentences.RANKS_APART.format(number=number)
+                yield (
+                    f"after step {number} the ranks have different parameters: they do not share their gradients; "
+                    "DistributedDataParallel does it"
+                )
                 return

@@ -38,7 +38,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Result:
+class RaceResult:
     """A race that is over."""
 
     target: float
@@ -85,15 +85,12 @@ def race(
     target: float,
     budget_s: float = math.inf,
     on_pair: Callable[[Sequence[Pair]], None] = lambda pairs: None,
-) -> Result:
+) -> RaceResult:
     """Run pairs until one side leads by three, or pairs or time run out.
 
-    Args:
-        before: runs an epoch of the one and returns its seconds.
-        after: the same for the other.
-        target: a pair is a win from that ratio on.
-        budget_s: after three pairs, none is begun that would take longer than this if it were as long as the longest.
-        on_pair: called with all pairs so far after each one; its time is not raced.
+    `before` and `after` train an epoch of each script and return its seconds. After three pairs, none is begun that
+    would take longer than `budget_s` if it were as long as the longest. `on_pair` is called with all pairs so far after
+    each one, and its time is not raced.
     """
     pairs: list[Pair] = []
     longest_s = 0.0
@@ -108,7 +105,7 @@ def race(
         pairs.append(Pair(before_s, after_s))
         longest_s = max(longest_s, before_s + after_s)
         on_pair(pairs)
-        result = Result(target, tuple(pairs))
+        result = RaceResult(target, tuple(pairs))
         elapsed_s, enough = time.monotonic() - begin, len(pairs) >= LEAD
         if result.faster is not None or len(pairs) == MAX_PAIRS or (enough and elapsed_s + longest_s > budget_s):
             return result

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from workshop.judge import sentences
 from workshop.judge.busy_processes import advice
-from workshop.judge.race import LEAD, MAX_PAIRS, SPREAD, Pair, Result
+from workshop.judge.race import LEAD, MAX_PAIRS, SPREAD, Pair, RaceResult
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 
@@ -14,36 +13,35 @@ ROOM = 1.25
 
 
 def race_verdict(
-    subject: str, result: Result, speed: Speed, says: str, notes: tuple[str, ...], then: str = ""
+    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str = ""
 ) -> Verdict:
     """Return the verdict on a script that does the same work.
 
-    Args:
-        subject: what the verdict is about.
-        result: of the race.
-        speed: the figures.
-        says: the speedup, in a sentence.
-        notes: further sentences.
-        then: what to look at next.
+    It gets the speedup in a sentence (`says`), further sentences (`notes`), and what to look at next (`then`).
     """
     ratios = [pair.ratio for pair in result.pairs]
-    asked = sentences.ASKED.format(says=says, target=speed.target)
-    solution = sentences.SOLUTION.format(ratio=speed.solution_ratio or 0.0)
+    asked = f"{says}; asked: {speed.target:g}x"
+    solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
     if speed.high > SPREAD * speed.low:
-        noisy = sentences.NOISY.format(low=min(ratios), high=max(ratios), target=speed.target)
+        noisy = (
+            f"too noisy: the speedups of the pairs of epochs were {min(ratios):.2f}x to {max(ratios):.2f}x; asked: "
+            f"{speed.target:g}x"
+        )
         return Verdict(subject, Outcome.UNDECIDED, (noisy, *notes), next=advice())
     undecided = ""
     if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
-        undecided, asked = sentences.WEAK_MACHINE.format(solution=solution, target=speed.target), says
+        undecided, asked = f"this machine cannot show it now: {solution}; asked: {speed.target:g}x", says
     elif result.faster is False and speed.high >= speed.target:
-        undecided = sentences.MAY_BE_REACHED.format(target=speed.target)
+        undecided = f"too noisy: the speedup may be {speed.target:g}x or more"
     elif result.other_ratio is not None:
-        undecided = sentences.NOT_REPEATED.format(first=result.ratio, second=result.other_ratio)
+        undecided = f"speedup {result.ratio:.2f}x in one run of both, and {result.other_ratio:.2f}x in another"
     elif result.faster is None and result.lead >= LEAD and result.may_be_no_gain:
-        undecided = sentences.MAY_BE_NO_GAIN.format(low=min(ratios), high=max(ratios))
+        undecided = (
+            f"the pairs of epochs had speedups of {min(ratios):.2f}x to {max(ratios):.2f}x, so there may be no gain"
+        )
     elif result.faster is None:
-        end = "" if speed.pairs == MAX_PAIRS else sentences.TIME_IS_OVER
-        undecided = sentences.NO_LEAD.format(pairs=speed.pairs, end=end)
+        end = "" if speed.pairs == MAX_PAIRS else " when the time ran out"
+        undecided = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
     if speed.solution_ratio and solution not in undecided:
         notes = (solution, *notes)
     if undecided:
@@ -58,13 +56,16 @@ def what_is_left(speed: Speed, restarts_workers: bool) -> str:
     phase, seconds = max(speed.phases_after.items(), key=lambda item: item[1])
     share = seconds / sum(speed.phases_after.values())
     if phase == Phase.DATA_WAIT:
-        return (sentences.WAITS_FOR_WORKERS if restarts_workers else sentences.WAITS).format(share=share)
-    return (sentences.GOES_ELSEWHERE if phase == Phase.OTHER else sentences.COMPUTES).format(phase=phase, share=share)
+        restarts = ", which begins with starting the workers anew (persistent_workers=True keeps them)"
+        return f"the loop still waits for data for {share:.0%} of an epoch{restarts if restarts_workers else ''}"
+    if phase == Phase.OTHER:
+        return f"{share:.0%} of an epoch goes into neither loading nor model nor optimizer: profile main() line by line"
+    return f"what is left is mostly computation: the largest phase is {phase}, {share:.0%} of an epoch"
 
 
 def how_far(pairs: Sequence[Pair], target: float) -> str:
     """Say how far a race is, and how long it takes if it goes on as it has gone so far."""
-    result = Result(target, tuple(pairs))
+    result = RaceResult(target, tuple(pairs))
     left = max(1, min(LEAD - abs(result.lead), MAX_PAIRS - len(pairs)))
     left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)
-    return sentences.PAIR.format(pairs=len(pairs), most=MAX_PAIRS, ratio=result.ratio, left_s=left_s)
+    return f"pair {len(pairs)} of at most {MAX_PAIRS}: speedup {result.ratio:.2f}x so far; at least {left_s:.0f} s left"

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from workshop.judge import sentences
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Unseen
+from workshop.judge.verdict import UnseenWork
 from workshop.probe.messages import Recomputation
 
 LOSS_TOLERANCE = 1e-3
@@ -38,7 +37,7 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:
     left_out = not_reproducible(original.recomputed)
     for result in candidate.recomputed:
         if result.error is not None:
-            yield Unseen(sentences.NOT_RECOMPUTED.format(error=result.error))
+            yield UnseenWork(f"a sampled step could not be computed over again: {result.error}")
             return
         if wrong := [sentence for what, sentence in _wrong(result) if what not in left_out]:
             yield wrong[0]
@@ -58,15 +57,39 @@ def _wrong(result: Recomputation) -> Iterator[tuple[str, str]]:
     """What is wrong with a step, and a sentence that says so."""
     loss, recorded = result.loss, result.recorded_loss
     if abs(recorded - loss) > LOSS_TOLERANCE * abs(loss):
-        yield "loss", sentences.LOSS.format(recorded=recorded, loss=loss)
-    for what, error, tolerance, sentence in (
-        ("gradients", result.gradient_error, GRADIENT_TOLERANCE, sentences.GRADIENT),
-        ("change of the parameters", result.step_error, STEP_TOLERANCE, sentences.STEP),
-        ("optimizer's state", result.state_error, STATE_TOLERANCE, sentences.STATE),
-        ("model's buffers", result.buffer_error, BUFFER_TOLERANCE, sentences.BUFFERS),
-    ):
-        if error > tolerance:
-            yield what, sentence.format(error=error)
+        yield (
+            "loss",
+            (f"the loss of a sampled step is {recorded:.4f}; computed over again from the same batch, {loss:.4f}"),
+        )
+    if result.gradient_error > GRADIENT_TOLERANCE:
+        yield (
+            "gradients",
+            (
+                "a sampled step moved the parameters by something else than the gradient of its batch: "
+                f"{result.gradient_error:.0%} of the gradient is not accounted for"
+            ),
+        )
+    if result.step_error > STEP_TOLERANCE:
+        yield (
+            "change of the parameters",
+            (
+                "in a sampled step, the optimizer turned the gradients into another update than the original's would: "
+                f"{result.step_error:.0%} of the change of a tensor is not accounted for"
+            ),
+        )
+    if result.state_error > STATE_TOLERANCE:
+        yield (
+            "optimizer's state",
+            (
+                "after a sampled step the optimizer's state is not what the original's would be: a tensor is off by "
+                f"{result.state_error:.1g} of its length"
+            ),
+        )
+    if result.buffer_error > BUFFER_TOLERANCE:
+        yield (
+            "model's buffers",
+            ("a sampled step left other values in the model's buffers, such as the running means of batch norm"),
+        )
 
 
 def _check_precision(errors: Sequence[Sequence[float]]) -> Iterator[str]:
@@ -78,6 +101,12 @@ def _check_precision(errors: Sequence[Sequence[float]]) -> Iterator[str]:
     off = sorted(float(np.quantile(of_step, 0.1)) for of_step in errors)[-2:]
     in_all_steps = np.min(errors, axis=0) if len(errors) >= 3 else np.zeros(1)
     if len(off) == 2 and off[0] > ROUNDING:
-        yield sentences.PRECISION.format(where="nearly all tensors", times=off[0])
+        where, times = "nearly all tensors", off[0]
     elif in_all_steps.max() > ROUNDING:
-        yield sentences.PRECISION.format(where=f"{(in_all_steps > ROUNDING).sum()} tensors", times=in_all_steps.max())
+        where, times = f"{(in_all_steps > ROUNDING).sum()} tensors", in_all_steps.max()
+    else:
+        return
+    yield (
+        f"the gradients of {where} are off by {times:.0f} times the rounding noise, where another order of operations "
+        "makes 3: something is computed in lower precision"
+    )

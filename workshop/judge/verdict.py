@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from workshop.judge import sentences
 from workshop.processes.script import ScriptError, UnseenError
 from workshop.processes.script_output import shorten
 
@@ -73,17 +72,15 @@ class Verdict:
 
 def broken(subject: str, error: ScriptError) -> Verdict:
     """Return the verdict on a script that did not come to the end of an epoch."""
-    outcome, says, output = Outcome.BROKEN, sentences.STOPPED, shorten(error.output)
     if isinstance(error, UnseenError):
-        outcome, says, output = Outcome.UNDECIDED, sentences.UNSEEN, ""
-    elif error.exit_code == 0:
-        outcome, says = Outcome.OTHER_WORK, sentences.DOES_NOT_TRAIN
-    elif error.exit_code:
-        says = sentences.CRASHED
-    return Verdict(subject, outcome, (says.format(script=error.script, error=error),), output=output)
+        return Verdict(subject, Outcome.UNDECIDED, (f"the judge cannot see what {error.script} does: {error}",))
+    outcome, says = Outcome.BROKEN, f"{error.script} {'crashed' if error.exit_code else 'was stopped'}"
+    if error.exit_code == 0:
+        outcome, says = Outcome.OTHER_WORK, "the script does not train"
+    return Verdict(subject, outcome, (f"{says}: {error}",), output=shorten(error.output))
 
 
-class Unseen(str):
+class UnseenWork(str):
     """A sentence that says what cannot be seen, and what would make it visible."""
 
 
@@ -92,7 +89,7 @@ def other_work(subject: str, complaints: Sequence[str]) -> Verdict | None:
 
     What cannot be seen is no accusation: the verdict is then undecided.
     """
-    if refused := tuple(complaint for complaint in complaints if not isinstance(complaint, Unseen)):
+    if refused := tuple(complaint for complaint in complaints if not isinstance(complaint, UnseenWork)):
         return Verdict(subject, Outcome.OTHER_WORK, refused)
-    reasons = tuple(sentences.UNSEEN_WORK.format(complaint=complaint) for complaint in complaints)
+    reasons = tuple(f"the judge cannot see whether it is the same work: {complaint}" for complaint in complaints)
     return Verdict(subject, Outcome.UNDECIDED, reasons) if reasons else None

@@ -54,11 +54,7 @@ class AnswerCheck:
         return self.answer_like(r"\d+", "it takes the number of a line")[0]
 
     def answer_like(self, pattern: str, expected: str) -> re.Match[str]:
-        """Return the participant's answer, in small letters, as a match of a pattern.
-
-        Args:
-            pattern: of the whole answer.
-            expected: what is said of an answer that does not match.
+        """Return the participant's answer, in small letters, as a match of a pattern; else say what is expected.
 
         Raises:
             WorkshopError: it does not match, and there is nobody to ask again.

@@ -92,13 +92,7 @@ def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, s
 
 
 def _judge_line(check: AnswerCheck, function: Function, absent: str) -> Verdict:
-    """Ask for the number of the hottest line of a function, and judge it.
-
-    Args:
-        check: what is asked.
-        function: the lines, with their times; at least one took time.
-        absent: what is said of a line that is not among them.
-    """
+    """Ask for the number of the hottest line of a function, and judge it; `absent` is said of a line of another one."""
     number, hottest = int(check.answer()), function.hottest
     assert hottest
     if number not in {line.number for line in function.lines}:

@@ -64,7 +64,7 @@ def _lines(loading: Loading) -> list[Finding]:
                 max_gain=loading.max_gain(loading.measurement.headroom),
                 phase=Phase.DATA_WAIT,
                 path=line.path,
-                process=loading.process,
+                process="worker" if loading.workers else "training",
                 ms_a_step=part * loading.share * loading.steps.ms_a_step,
                 share=part * loading.share,
             )

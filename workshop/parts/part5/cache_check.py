@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from workshop.judge.bench import Bench
-from workshop.judge.ledger_epochs import epochs, share_repeated
-from workshop.judge.picture_proof import slow_reads
+from workshop.judge.ledger import epochs
+from workshop.judge.picture_proof import share_repeated, slow_reads
 from workshop.judge.verdict import Outcome, Verdict
 
 

@@ -1,17 +1,31 @@
 """Part 9: the links are still drawn from Haar's measure on SU(3), but faster."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from workshop.judge.bench import PREPARATION, Bench
+from workshop.judge.bench import Bench
 from workshop.judge.ledger import Ledger
 from workshop.judge.signatures import values_of
-from workshop.judge.verdict import Verdict
-from workshop.parts.part9.draws import too_few_draws
+from workshop.judge.verdict import UnseenWork, Verdict
 from workshop.parts.part9.haar import complaints
+from workshop.probe.phases import Phase
+
+PREPARATION = (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER)
+"""What comes before the model: everything that neither it nor the optimizer takes. A GPU is not waited for."""
+
+MIN_DRAWS = 8
+"""The dimension of SU(3): so many real numbers make a matrix."""
+
+MIN_STEPS = 8
+"""Of fewer steps, nothing is said."""
+
+WORDS = 624
+"""The Mersenne Twister makes so many words of 32 bits at a time."""
 
 
 def check(bench: Bench) -> Verdict:
@@ -42,3 +56,55 @@ def wrong_links(original: Ledger, candidate: Ledger, samples: Sequence[Path]) ->
     fields = np.concatenate([values_of(forward.pictures) for forward in theirs])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
         yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"
+
+
+def too_few_draws(ledger: Ledger) -> Iterator[str]:
+    """Yield what is wrong if fewer numbers are drawn between steps on a CPU than their links have dimensions.
+
+    Two steps may be drawn ahead. The later half of the steps is looked at by itself as well, because what is prepared
+    at the beginning is not drawn then.
+    """
+    forwards = [forward for forward in ledger.forwards if forward.random_state]
+    if len(forwards) < MIN_STEPS:
+        return
+    links = int(np.prod(forwards[0].shape[:-2]))
+    states = [forward.random_state or b"" for forward in forwards]
+    counts = [words_between(before, after, most=4 * MIN_DRAWS * links) for before, after in pairwise(states)]
+    for part in counts, counts[len(counts) // 2 :]:
+        asked = MIN_DRAWS * links * (len(part) - 2)
+        if not any(counts):
+            first = forwards[0]
+            if first.random_seed is not None and words_drawn(first.random_seed, states[0], most=asked) >= asked:
+                yield "the links of many steps were drawn before the first one: draw those of each step in that step"
+                return
+            yield UnseenWork(
+                "no number of torch's default random generator is drawn between steps: draw the links with it"
+            )
+            return
+        if sum(part) < asked:
+            yield f"{len(part)} steps drew {sum(part):,} random numbers, and their links need at least {asked:,}"
+            return
+
+
+def words_drawn(seed: int, state: bytes, most: int) -> int:
+    """Return the number of words that the generator gave out since it was seeded; `most` if they are more."""
+    beginning = torch.Generator().manual_seed(seed).get_state()
+    return words_between(beginning.numpy().tobytes(), state, most)
+
+
+def words_between(before: bytes, after: bytes, most: int) -> int:
+    """Return the number of 32-bit words that the generator gave out between two states; `most` if they are more."""
+    (key, begin), (wanted, end) = _words(before), _words(after)
+    generator = np.random.MT19937()
+    generator.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": WORDS}}
+    given = end - begin
+    while given < most and (given < 0 or not np.array_equal(generator.state["state"]["key"], wanted)):
+        generator.random_raw(WORDS)
+        given += WORDS
+    return min(given, most)
+
+
+def _words(state: bytes) -> tuple[NDArray[np.uint32], int]:
+    """The words that the generator has made, and how many of them it has given out."""
+    left = int.from_bytes(state[8:12], "little")
+    return np.frombuffer(state[24 : 24 + 8 * WORDS], "<u8").astype(np.uint32), WORDS + 1 - left
