@@ -40,6 +40,10 @@ def measured(workshop: Run) -> Callable[..., Found]:
             assert list(steps["phases_s"]) == PHASES
             assert sum(steps["phases_s"].values()) == pytest.approx(steps["wall_s"], rel=0.02)
             assert samples_in_a_step in (None, steps["samples"] / steps["count"])
+        for each in found["findings"]:
+            assert each["step_ms"] == pytest.approx(each["ms_a_step"] / each["share"])
+            assert each["gain"] == pytest.approx(each["step_ms"] / each["fixed_step_ms"])
+            assert (each["basis"] == "measured") == each["measured"]
         return found
 
     return measure

@@ -92,9 +92,13 @@ def _finding(number: int, finding: Finding) -> Text:
         where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
         text.append(f"  {where}{_process(finding)}\n", "not bold")
         text.append(f"       {linecache.getline(finding.file, finding.line or 0).strip()[:72]}", "not bold cyan")
-    how = "measured" if finding.measured else "estimated"
-    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}. Potential speedup: up to {finding.gain:.1f}x"
-    text.append(f"\n{filled(f'{cost} ({how}). {finding.words}')}", "not bold")
+    cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}."
+    if finding.beside:
+        others = ", ".join(f"line {number}: {share:.0%}" for number, share in finding.beside.items())
+        cost += f" In the same function, {others}; together {finding.together:.0%}."
+    durations = f"a step of {finding.step_ms:.1f} ms would take {finding.fixed_step_ms:.1f} ms"
+    gain = f"Potential speedup: up to {finding.gain:.1f}x, {durations} ({finding.basis})."
+    text.append(f"\n{filled(f'{cost} {gain} {finding.words}')}", "not bold")
     return text
 
 

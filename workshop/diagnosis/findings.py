@@ -1,6 +1,6 @@
 """The bottlenecks of a script: the cause, the line, and the potential speedup."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workshop.profiles.stacks import Frame
 
@@ -41,11 +41,24 @@ class Finding:
     share: float
     """The share of a step's time."""
     gain: float
-    """The potential speedup: the most that fixing it can bring."""
+    """The potential speedup: the most that fixing it can bring, `step_ms` divided by `fixed_step_ms`."""
     measured: bool
     """Whether the gain has been measured; else it follows from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
+    step_ms: float
+    """The duration of a step as it is."""
+    fixed_step_ms: float
+    """The shortest duration of a step after the fix."""
+    basis: str
+    """How `fixed_step_ms` is known: "measured", or what it was estimated from."""
+    beside: dict[int, float] = field(default_factory=dict)
+    """Other lines of the same function that take time: the share of a step, by the number of the line."""
+
+    @property
+    def together(self) -> float:
+        """The share of a step's time that all these lines of the function take."""
+        return self.share + sum(self.beside.values())
 
 
 def finding(
@@ -61,19 +74,36 @@ def finding(
     margin: float | None = None,
     max_gain: float = MAX_GAIN,
     measured: bool = False,
+    basis: str = "estimated from its time",
+    beside: dict[int, float] | None = None,
 ) -> Finding:
     """Make a finding about the last line of a path of frames of user code.
 
     The gain is an upper limit, so the cost is taken as `margin` times what was seen: `COST_MARGIN` by default, 1 for a
-    measured gain. The gain is never more than `max_gain`.
+    measured gain. The gain is never more than `max_gain`. A duration of a step follows from `ms_a_step` and `share`.
     """
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     function = functions[-1] if functions else frame.name
     margin = margin or (1.0 if measured else COST_MARGIN)
     gain = min(1.0 + margin * (gain - 1.0), max_gain, MAX_GAIN)
+    step_ms = ms_a_step / share
     return Finding(
-        cause, phase, frame.path, frame.line, function, process, ms_a_step, min(share, 1.0), gain, measured, words
+        cause=cause,
+        phase=phase,
+        file=frame.path,
+        line=frame.line,
+        function=function,
+        process=process,
+        ms_a_step=ms_a_step,
+        share=min(share, 1.0),
+        gain=gain,
+        measured=measured,
+        words=words,
+        step_ms=step_ms,
+        fixed_step_ms=step_ms / gain,
+        basis="measured" if measured else basis,
+        beside=beside or {},
     )
 
 

@@ -38,6 +38,8 @@ class HotLine:
     weight: float
     of_call: float
     """The time of the whole call of the function that the line is in."""
+    beside: dict[Frame, float] = field(default_factory=dict)
+    """The time of the other lines of that function."""
 
     @property
     def frame(self) -> Frame:
@@ -56,6 +58,7 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
     for the heaviest line that it calls, since different things are done there.
     """
     node, found, of_call = Tree(), list[Frame](), 0.0
+    beside: dict[Frame, float] = {}
     for path, weight in paths:
         node.add(path, weight)
     while node.children:
@@ -66,9 +69,11 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
             break
         if not _is_part_of_a_function(frame):
             of_call = child.weight if _function(frame) in trunk else node.weight
+        lines = {each: tree.weight for each, tree in node.children.items() if _function(each) == _function(frame)}
+        beside = {each: seconds for each, seconds in lines.items() if each != frame}
         found.append(frame)
         node = child
-    return HotLine(tuple(found), node.weight, of_call) if found else None
+    return HotLine(tuple(found), node.weight, of_call, beside) if found else None
 
 
 def trunk_of(paths: Iterable[Path]) -> set[tuple[str, str]]:

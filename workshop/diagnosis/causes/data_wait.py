@@ -21,6 +21,8 @@ DOMINATES = 0.6
 OF_LOADING = 1.05
 """The loading costs hardly more than what was seen: the steps without any of it, or with another, were measured."""
 
+FROM_MEMORY = "estimated from the time of its call, and from steps with batches from memory"
+
 
 def data_wait_findings(measurement: Measurement) -> list[Finding]:
     """Return the bottlenecks of the loading; none where the data are there when the training wants them."""
@@ -55,6 +57,7 @@ def _lines(loading: Loading) -> list[Finding]:
             continue
         part = line.weight / all_of_it
         whole = line.of_call / all_of_it if part > DOMINATES else part
+        shares = {frame.line or 0: seconds / all_of_it * loading.share for frame, seconds in line.beside.items()}
         found.append(
             finding(
                 cause,
@@ -67,6 +70,8 @@ def _lines(loading: Loading) -> list[Finding]:
                 process="worker" if loading.workers else "training",
                 ms_a_step=part * loading.share * loading.steps.ms_a_step,
                 share=part * loading.share,
+                basis=FROM_MEMORY if loading.measurement.headroom else "estimated from the time of its call",
+                beside={number: share for number, share in sorted(shares.items()) if share >= LITTLE},
             )
         )
     return found

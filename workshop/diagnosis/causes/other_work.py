@@ -16,6 +16,8 @@ from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
+OF_CALL = "estimated from the time of the whole call that the line is in"
+
 MAX_LINES = 3
 
 SELDOM = 0.67
@@ -204,6 +206,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         cause,
         words,
         gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
+        basis=OF_CALL,
         phase=Phase.VALIDATION if validates else Phase.OTHER,
         path=line.path,
         ms_a_step=line.weight / steps.count * 1e3,
@@ -291,6 +294,7 @@ def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
             "No gradient goes through this line, and the next step waits for it: do it less often, or, "
             "where it does not depend on the weights, once beforehand.",
             gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
+            basis=OF_CALL,
             phase=Phase.FORWARD,
             path=line.path,
             ms_a_step=line.weight / timeline.steps.count * 1e3,
