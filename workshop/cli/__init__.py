@@ -1,1 +1,1 @@
-"""The commands of the workshop: what a person types is parsed here, done elsewhere, and printed here."""
+"""The commands of the workshop: this package parses what is typed and prints the result; others do the work."""

@@ -50,12 +50,12 @@ def check(
 ) -> None:
     """Judge your script, or your answer to a question.
 
-    Without a name, it is the part to do next.
+    Without a name, the part to do next is checked.
 
     Example: workshop check part3
 
     Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided, the machine is too noisy;
-    5 the script crashed. With --all it is the highest of them.
+    5 the script crashed. With --all, the exit code is the highest of all parts'.
     """
     from workshop.cli.result_text import print_verdict
     from workshop.course import checks
@@ -76,7 +76,7 @@ def check(
                 continue
         todo.append((each, existing(own, each)))
     state = State(todo[0][1].parent)
-    askers = [_asker(each, answer, every, as_json, state) for each, _ in todo]  # before any of them takes a minute
+    askers = [_asker(each, answer, every, as_json, state) for each, _ in todo]  # before the checks, which take minutes
     verdicts = []
     for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
@@ -102,7 +102,7 @@ def watch(
 ) -> None:
     """Check a part each time the script is saved.
 
-    Ctrl-C ends it. Without a name, it is the part to do next.
+    Ctrl-C ends it. Without a name, the part to do next is watched.
 
     Example: workshop watch part3
     """
@@ -119,7 +119,7 @@ def watch(
         try:
             with progress_line() as show:
                 verdict = checks.check(found, script, data, device=device, say=show, ask=asker, state=state)
-        except WorkshopError as error:  # a file that is being edited may be anything for a while
+        except WorkshopError as error:  # a file that is being edited may be broken for a while
             say(str(error))
         else:
             print_verdict(verdict)
@@ -132,7 +132,7 @@ def watch(
 def selftest(
     part: PartArgument = None,
     script: Annotated[
-        str | None, typer.Option(help="Of part11: one of its scripts, such as whale_calls.", show_default=False)
+        str | None, typer.Option(help="With part11: one of its scripts, such as whale_calls.", show_default=False)
     ] = None,
     cheats: Annotated[bool, typer.Option(help="Try the cheats, too.")] = True,
     data: DataOption = DEFAULT_DATA,
@@ -142,7 +142,7 @@ def selftest(
     Example: workshop dev selftest part3
 
     A part must fail before it is done and pass with its solution or the right answer, and every cheat must be refused.
-    Without a name, every part is tried: ten to twenty minutes, and an hour for part 11. Exit code 1: it is not so.
+    Without a name, every part is tried: ten to twenty minutes, and an hour for part 11. Exit code 1: a check is wrong.
     """
     from workshop.course.selftest import run
 
@@ -155,7 +155,7 @@ def selftest(
 
 
 def _print_end(part: Part, following: Part | None, state: State) -> None:
-    """Print that a part is finished, or a script of it, what there is to learn from it, and what comes next."""
+    """Print that a part or one of its scripts is finished, what it teaches, and what comes next."""
     if isinstance(part, Case):
         print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
         print(f"{given_cases.how_many(given_cases.solved(part, state))}.", end=" ")
@@ -165,9 +165,9 @@ def _print_end(part: Part, following: Part | None, state: State) -> None:
 
 
 def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: State) -> Callable[[str], str] | None:
-    """Return what answers a part's question: a given or remembered answer, or the person at the terminal.
+    """Return the function that answers a part's question: from the option, from memory, or by asking the user.
 
-    None for a part that can be judged without an answer.
+    Return None for a part that can be judged without an answer.
     """
     if not part.question:
         if answer is not None:
@@ -177,7 +177,7 @@ def _asker(part: Part, answer: str | None, every: bool, as_json: bool, state: St
     if known is not None:
         return given(str(known))
     if part.change:
-        return None  # what was changed is judged without an answer, too
+        return None  # the changed script can be judged without an answer
     if as_json or not sys.stdin.isatty():
         raise WorkshopError(
             f"{part.name} asks: {part.question.text} Say it: workshop check {part.name} --answer ANSWER"

@@ -1,4 +1,4 @@
-"""The commands on the way through the parts: where one is, lessons, hints, scripts and solutions."""
+"""The commands of the course: progress, lessons, hints, scripts and solutions."""
 
 import dataclasses
 from pathlib import Path
@@ -16,7 +16,7 @@ from workshop.parts.case import Case, case_names
 
 app = typer.Typer()
 
-YesOption = Annotated[bool, typer.Option("--yes", help="See the solution without having tried.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="See the solution even if you have not tried.")]
 NamedPartArgument = Annotated[str, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
 
 
@@ -45,7 +45,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
 def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
     """Read a lesson.
 
-    Without a name, that of the part to do next.
+    Without a name, show the lesson of the part to do next.
 
     Example: workshop show part3
     """
@@ -58,7 +58,7 @@ def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
 
 @app.command(rich_help_panel=COURSE)
 def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
-    """Get a hint; each time the next one.
+    """Get a hint: the next one each time.
 
     Example: workshop hint part3
     """
@@ -79,7 +79,7 @@ def diff(
 ) -> None:
     """Compare your script with the solution of a part.
 
-    Of two parts, the solutions are compared.
+    With two parts, compare their solutions.
 
     Example: workshop diff part3 part5
     """
@@ -93,7 +93,7 @@ def diff(
 @app.command(rich_help_panel=COURSE)
 def solution(
     part: NamedPartArgument,
-    write: Annotated[bool, typer.Option("--write", help="Put it in place of your script, which is kept.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace your script, and keep a copy of it.")] = False,
     yes: YesOption = False,
     script: PartScriptOption = None,
 ) -> None:
@@ -101,7 +101,7 @@ def solution(
 
     Example: workshop solution part3 --write
 
-    What it changes is shown against the script that the part begins with. With --write it is put in place of yours.
+    The changes are shown against the script that the part begins with. With --write, the solution replaces yours.
     """
     state = state_beside(script)
     found = progress.named_or_next(part, state)
@@ -120,13 +120,13 @@ def start(
     script: PartScriptOption = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=1, help="Of part11: get the scripts in the order of this seed.", show_default=False),
+        typer.Option(min=1, help="With part11: get the scripts in the order of this seed.", show_default=False),
     ] = None,
 ) -> None:
     """Put the script of a part here, for you to edit.
 
-    Without a name, that of the part to do next. Part 11 has another script for everybody; once yours is
-    solved, this gets you the next one.
+    Without a name, put the script of the part to do next. Part 11 has a different script for everybody; once yours
+    is solved, this gets you the next one.
 
     Example: workshop start part9
     """
@@ -152,7 +152,7 @@ def start(
 def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
     """Put the original script back; yours is kept.
 
-    Yours gets the date in its name. Without the name of a part, the script is train.py.
+    Yours is renamed with the date. Without the name of a part, the script is train.py.
 
     Example: workshop reset part9
     """
@@ -162,12 +162,12 @@ def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
 
 
 def state_beside(script: Path | None) -> State:
-    """Return what is remembered beside a script; None for a script in this folder."""
+    """Return the state stored beside a script; None stands for a script in this folder."""
     return State((script or DEFAULT_SCRIPT).absolute().parent)
 
 
 def what_comes_next(part: Part | None, after: Part | None = None) -> str:
-    """Return a line that says which part comes next, or which script of a part with many."""
+    """Return a line that says which part comes next, or that the part has another script."""
     if isinstance(after, Case):
         return f"There is another script:\n\n{commands(f'workshop start {after.name}')}"
     if part is None:
@@ -176,6 +176,6 @@ def what_comes_next(part: Part | None, after: Part | None = None) -> str:
 
 
 def _replace(script: Path, source: Path, is_now: str) -> None:
-    """Put another script in place of the participant's, and say what it is now."""
+    """Replace the participant's script with `source`, and say what it is now."""
     backup = replace_script(script, source)
     print(f"{script} is {is_now}." + (f" Yours is kept as {backup}." if backup else ""))

@@ -26,7 +26,7 @@ def measure(
     ] = None,
     is_module: Annotated[bool, typer.Option("-m", help="Run the script as a module, like python -m.")] = False,
     seconds: Annotated[float, typer.Option(help="How long to measure.", min=0.1)] = 20.0,
-    headroom: Annotated[bool, typer.Option(help="Try batches from memory, and other numbers of workers.")] = True,
+    headroom: Annotated[bool, typer.Option(help="Try batches from memory, and different numbers of workers.")] = True,
     html: Annotated[
         Path | None, typer.Option(help="Write a page of findings, steps and lines here.", show_default=False)
     ] = None,
@@ -66,7 +66,7 @@ def measure(
         say(f"{option} comes after {script}, so the script gets it; put options of this command before {script}")
     before = read_saved(against) if against else None
     for path in filter(None, (html, save)):
-        write_file(path, "")  # before minutes are spent on what cannot be kept
+        write_file(path, "")  # fail now, not after minutes of measuring
     try:
         with progress_line() as show:
             found = diagnose(measure_script(script, arguments or [], seconds, show, is_module, headroom))
@@ -89,13 +89,13 @@ def measure(
 
 
 def _with_part(finding: "Finding") -> "Finding":
-    """Name the part that teaches how to find and fix it, if there is one."""
+    """Add the part that teaches how to find and fix this cause, if there is one."""
     part = taught_in(finding.cause)
     return replace(finding, words=f"{finding.words} See {part}.") if part else finding
 
 
 def _name(script: str, arguments: list[str], is_module: bool) -> str:
-    """What is measured: of torchrun, the script that it starts."""
+    """The name of the measured script; under torchrun, of the script that it starts."""
     started = [each for each in arguments if each.endswith(".py")]
     return Path(started[0]).name if script == "torchrun" and started else script if is_module else Path(script).name
 

@@ -10,20 +10,20 @@ from workshop.profiles.line_profile import LineProfile
 from workshop.profiles.line_tables import TOGETHER, LineTable
 
 MAX_FUNCTIONS = 8
-"""The number of functions that are shown, where not all are asked for."""
+"""The number of functions that are shown without --all."""
 
 MIN_SHARE = 0.01
-"""A line with a smaller share of its function's time is not shown, nor is a function with one of the hottest's."""
+"""Lines with a smaller share of their function's time are hidden, as are functions with one of the hottest's."""
 
 HOT, WARM = 0.5, 0.1
-"""The shares of the run's time, which is that of the hottest function, from which on a line is hot, or warm."""
+"""The shares of the hottest function's time from which a line is hot or warm."""
 
 AS_UNTOUCHED = "like untouched lines"
-"""The note on a row that changed as all lines did that nobody touched."""
+"""The note on a row that changed by the same factor as the untouched lines."""
 
 
 def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], everything: bool) -> None:
-    """Print the tables of each process, or of all together: hot functions first, and their hot lines."""
+    """Print the tables of each process, or of all together: the hottest functions first, with their hot lines."""
     out = console()
     out.print(Text(f"\n{profile.path}{_run(profile)}"))
     hidden = 0
@@ -66,7 +66,7 @@ Line = tuple[str, list[str]]
 
 
 def _rows(table: LineTable, run_s: float, everything: bool) -> list[Line]:
-    """The lines of a function; the imports of a module are one row in the end, unless everything is asked for."""
+    """The lines of a function; a module's imports are one row at the end, unless `everything` is shown."""
     lines: list[Line] = [("dim", ["line", "hits", "time", "share", ""])]
     for row in table.rows:
         number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
@@ -83,7 +83,7 @@ def _rows(table: LineTable, run_s: float, everything: bool) -> list[Line]:
 
 
 def _print_rows(lines: list[Line]) -> None:
-    """Print cells below each other, the source to the left and cut where the terminal ends, all others to the right."""
+    """Print rows of cells: the source left-aligned and cut at the terminal's width, all others right-aligned."""
     out = console()
     widths = [max(map(len, column)) for column in zip(*(cells[:-1] for _, cells in lines), strict=True)]
     for style, (*figures, source) in lines:
@@ -94,7 +94,7 @@ def _print_rows(lines: list[Line]) -> None:
 
 
 def print_change(change: LineChange, everything: bool) -> None:
-    """Print what got faster and what slower, function by function and line by line."""
+    """Print what got faster or slower, function by function and line by line."""
     out = console()
     out.print(Text(f"\n{_compared(change)}"))
     largest = max((abs(each.seconds) for each in change.functions), default=0.0)
@@ -151,7 +151,7 @@ def _says(row: RowChange) -> str:
 
 
 def slowdown_text(slowdown: float) -> str:
-    """Say what the untouched lines tell of the machine."""
+    """Say what the untouched lines tell about the machine."""
     ratio, slower, busier = (slowdown, "slower", "busier") if slowdown > 1 else (1 / slowdown, "faster", "less busy")
     return (
         f"The lines you did not touch are {ratio:.1f}x {slower}: the machine was {busier} in the later run, or a hit "

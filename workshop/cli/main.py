@@ -1,4 +1,4 @@
-"""The command `workshop`: its groups of commands, and what it says without one."""
+"""The command `workshop`: its groups of commands, and what it prints without a command."""
 
 import importlib.metadata
 import os
@@ -25,11 +25,11 @@ MODULES = {
     "trace_command": ("trace",),
     "record": ("torchrun", "record"),
 }
-"""The commands of each module here. Only the module of the command that was typed is loaded, to start sooner."""
+"""The commands of each module here. To start faster, only the module of the typed command is loaded."""
 
 
 class GroupedCommands(TyperGroup):
-    """Shows the commands of the course apart from the instruments, and those for authors last."""
+    """Lists the commands in groups: the course, the instruments, and those for authors last."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
@@ -46,7 +46,7 @@ class GroupedCommands(TyperGroup):
 
 
 def command_line(typed: str = "") -> typer.Typer:
-    """Return the command line with the module of one command; with all of them if there is no such command."""
+    """Return the command line with the module of one command, or with all modules if there is no such command."""
     app = typer.Typer(
         cls=GroupedCommands,
         epilog="Without a command, it says what to do next.",
@@ -63,7 +63,7 @@ def command_line(typed: str = "") -> typer.Typer:
 
 def main() -> None:
     """Run the command line."""
-    # A timeout, or a terminal that is closed, ends this as Ctrl-C does, with nothing left behind. Windows lacks SIGHUP.
+    # A timeout or a closed terminal ends this as Ctrl-C does, leaving nothing behind. Windows lacks SIGHUP.
     for name in ("SIGTERM", "SIGHUP"):
         if number := getattr(signal, name, None):
             signal.signal(number, lambda received, _: sys.exit(128 + received))
@@ -71,7 +71,7 @@ def main() -> None:
         try:
             command_line(*_commands_typed()[:1])(prog_name="workshop")  # also when it is run as a module
         except SystemExit as stop:
-            if stop.code == EXIT_INTERRUPTED:  # typer ends without a word
+            if stop.code == EXIT_INTERRUPTED:  # typer exits without a message
                 raise KeyboardInterrupt from None
             raise
 
@@ -84,7 +84,7 @@ def _commands_typed() -> list[str]:
 def what_next(
     context: typer.Context,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say what the workshop does inside of scripts and around them.")
+        bool, typer.Option("--verbose", "-v", help="Say what the workshop does inside scripts and around them.")
     ] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:

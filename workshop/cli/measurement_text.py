@@ -51,7 +51,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
 
 
 def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
-    """Milliseconds a step of each rank, and how many of them it waits for the others."""
+    """Milliseconds per step of each rank, and how many of them it waits for the others."""
     table = Table.grid(padding=(0, 2))
     shown = [phase for phase in Phase if phase in TRACED or any(each.steps.phases_s[phase] for each in ranks.values())]
     table.add_row(*(Text(name, "bold") for name in ("ms a step", *(phase.short for phase in shown), "waits")))
@@ -64,7 +64,7 @@ def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
 
 
 def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[LineTime]) -> Table:
-    """Milliseconds a step, phase by phase, with the lines of each."""
+    """Milliseconds per step, phase by phase, with the lines of each phase."""
     table = Table.grid(padding=(0, 2))
     memory = Text("from memory", "bold") if headroom else ""
     table.add_row("", Text("ms a step", "bold"), Text("share", "bold"), "", memory)
@@ -86,7 +86,7 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
 
 
 def _finding(number: int, finding: Finding) -> Text:
-    """A finding: what and where, the line itself, what it costs and what to do."""
+    """A finding: its cause and place, the line itself, what it costs and what to do."""
     text = Text(f"\n{number}. {finding.cause}", "bold")
     if finding.file:
         where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
@@ -131,7 +131,7 @@ def _as_it_should_be(steps: MeasuredSteps) -> str:
 
 
 def print_changes(changes: list[MeasuredChange]) -> None:
-    """Print what has changed since another measurement."""
+    """Print what has changed since an earlier measurement."""
     if not changes:
         return
     table = Table.grid(padding=(0, 2))

@@ -16,7 +16,7 @@ from workshop.processes.snapshot import START, Gpu, Snapshot, Watch
 
 
 def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:
-    """Show the picture until q or Ctrl-C, then averages; only once if asked to, or where there is no terminal."""
+    """Show the picture until q or Ctrl-C, then averages; print it once if `once`, or without a terminal."""
     if once or not console.is_terminal or console.is_dumb_terminal:
         console.print(render(first_rates(watch, interval_s), console.width))
         return
@@ -33,7 +33,7 @@ def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:
 
 @contextmanager
 def keys() -> Iterator[Callable[[float], str]]:
-    """Yield a function that waits for a key, for so many seconds at most, and returns it; "" if none came."""
+    """Yield a function that waits up to the given seconds for a key and returns it; "" if none was pressed."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield lambda seconds: str(time.sleep(seconds) or "")  # type: ignore[func-returns-value]
         return
@@ -55,7 +55,7 @@ def keys() -> Iterator[Callable[[float], str]]:
 
 
 class Averages:
-    """The means of all snapshots of the machine, and of each process: sums, as a monitor may run for days."""
+    """The means of the machine and of each process over all snapshots; only sums are kept, as it may run for days."""
 
     def __init__(self) -> None:
         self.begin = time.monotonic()
@@ -75,7 +75,7 @@ class Averages:
             self._add(process.pid, process.cpu_percent)
 
     def lines(self) -> Iterator[str]:
-        """Yield the means, those of the processes that are in the latest snapshot."""
+        """Yield the means; of the processes, only those in the latest snapshot."""
         if self.latest is None:
             return
         yield f"Average of {time.monotonic() - self.begin:.0f} s"
@@ -105,7 +105,7 @@ def first_rates(watch: Watch, interval_s: float) -> Snapshot:
 
 
 def render(snapshot: Snapshot, width: int) -> RenderableType:
-    """Return the picture, no line longer than `width`; 80 columns show all of it but long commands."""
+    """Return the picture with lines cut at `width`; 80 columns show everything but long commands."""
     lines = [*_core_lines(snapshot.cores_percent, width), *_machine_lines(snapshot)]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
@@ -116,7 +116,7 @@ def render(snapshot: Snapshot, width: int) -> RenderableType:
 
 
 def _core_lines(cores_percent: Sequence[float | None], width: int) -> list[Text]:
-    """With more than 32 cores there is no room for bars, and the percents stand alone."""
+    """One cell per core; with more than 32 cores there is no room for bars, only for percentages."""
     columns = 2 if len(cores_percent) <= 8 else 4 if len(cores_percent) <= 32 else 8
     bar_width = (width - 8) // columns - 9
     cells = [
@@ -148,9 +148,9 @@ def _gpu_line(gpu: Gpu) -> Text:
 
 
 def _process_table(snapshot: Snapshot, width: int) -> Table:
-    """The column of the GPUs is there only if they are."""
+    """The table of processes; it has a column for GPU memory only if there are GPUs."""
     table = Table(box=None, width=width, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    # The widths are the least, so that columns stay where they are as figures grow.
+    # Minimum widths keep the columns in place as figures grow.
     table.add_column("pid", justify="right", min_width=7)
     table.add_column("role", no_wrap=True, min_width=10)
     for heading in ("cpu %", "RSS MiB", "read MB/s", *(["GPU MiB"] if snapshot.gpus else [])):

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and the groups of commands in the help."""
+"""Options and arguments that several commands share, and the command groups of the help."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +12,12 @@ INSTRUMENTS = "Instruments, for any training script"
 DEFAULT_SCRIPT = Path("train.py")
 
 COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""What stands behind the first word that is no option belongs to the command that is run."""
+"""Everything after the first word that is not an option belongs to the command that is run."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
-DiffOption = Annotated[bool, typer.Option("--diff", help="What changed from one, BEFORE, to another, AFTER.")]
+DiffOption = Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead.")]
-DataOption = Annotated[Path, typer.Option("--data", help="Folder of the data.")]
+DataOption = Annotated[Path, typer.Option("--data", help="The data folder.")]
 ScriptOption = Annotated[Path, typer.Option("--script", help="Your script.")]
 PartScriptOption = Annotated[
     Path | None,
@@ -35,7 +35,7 @@ def before_and_after(paths: Sequence[Path]) -> tuple[Path, Path]:
 
 
 def exclude_each_other(**options: object) -> None:
-    """Raise an error of usage if more than one of these options was given, by their names without the dashes."""
+    """Raise a usage error if more than one of these options, named without dashes, was given."""
     first, *others = [f"--{name}" for name, given in options.items() if given] or [""]
     if others:
         raise typer.BadParameter(f"{first} and {others[0]} exclude each other")

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 NO_WIDTH = 100_000
-"""The width of a pipe or a file: what is cut into lines there can no longer be copied, or read by a program."""
+"""The width of a pipe or a file: lines broken there could not be copied, or read by a program."""
 
 CLEAR_LINE = "\r\x1b[K"
-"""Moves the cursor to the beginning of its line, and clears that."""
+"""Moves the cursor to the beginning of its line and clears the line."""
 
 _terminal = threading.Lock()
-"""Held while something is written to the terminal that a line of progress must not disturb."""
+"""Held while anything is written that the progress line must not disturb."""
 
 _STYLES = dict.fromkeys(("ok", "complete", "done"), "green")
 _STYLES |= dict.fromkeys(("warn", "absent"), "yellow") | dict.fromkeys(("fail", "incomplete"), "red")
@@ -40,9 +40,9 @@ def say(text: str) -> None:
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows progress in one line of a terminal, which is gone at the end.
+    """Yield a function that shows progress in a single line of a terminal, cleared at the end.
 
-    The line counts the seconds since its text was new. Elsewhere each text is a line of its own.
+    The line counts the seconds since its text changed. Without a terminal, each text is a line of its own.
     """
     if not sys.stderr.isatty():
         yield say
@@ -79,7 +79,7 @@ def progress_line() -> Iterator[Callable[[str], None]]:
 
 
 def commands(*lines: str) -> str:
-    """Return commands to be typed, a line each, which no terminal breaks in the middle of a word."""
+    """Return commands to be typed, indented, one per line."""
     return "\n".join(f"    {line}" for line in lines)
 
 
@@ -87,7 +87,7 @@ def ask(question: str) -> str:
     """Put a question to the person at the terminal.
 
     Raises:
-        WorkshopError: there is nobody who could answer.
+        WorkshopError: nobody can answer.
     """
     try:
         with _terminal:
@@ -98,9 +98,9 @@ def ask(question: str) -> str:
 
 
 def given(answer: str) -> Callable[[str], str]:
-    """Return what answers a question as it was answered on the command line.
+    """Return a function that answers a question with the answer from the command line.
 
-    Asked again, it raises a WorkshopError that says what it is asked.
+    When called again, it raises a WorkshopError with the question.
     """
     answers = [answer]
 
@@ -113,7 +113,7 @@ def given(answer: str) -> Callable[[str], str]:
 
 
 def filled(text: str) -> str:
-    """Return a text in lines that a terminal does not break in mid-word; without a terminal, a line a paragraph.
+    """Return a text filled to the terminal's width; without a terminal, one line per paragraph.
 
     A paragraph whose lines are indented is code, and stays as it is.
     """
@@ -138,10 +138,10 @@ def console() -> "Console":
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file that was asked for.
+    """Write a file that the user asked for.
 
     Raises:
-        WorkshopError: its folder is not there.
+        WorkshopError: its folder does not exist.
         OSError: it cannot be written.
     """
     if not path.parent.is_dir():
@@ -150,12 +150,12 @@ def write_file(path: Path, text: str) -> None:
 
 
 def print_json(**fields: Any) -> None:
-    """Print one object, whose fields stay what they are as long as `schema_version` does."""
+    """Print one object, whose fields keep their meaning as long as `schema_version` is the same."""
     print(json.dumps({"schema_version": SCHEMA_VERSION} | fields, indent=2))
 
 
 def print_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
-    """Print rows below a line with the names of the columns."""
+    """Print rows below a header line."""
     writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -179,13 +179,13 @@ def print_rows(rows: list[tuple[str, str, str, str]]) -> None:
 def plain_table(
     headers: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = (), line: str = "  "
 ) -> str:
-    """Return a table as text: the headers, a rule, and the rows, in columns that are as wide as they must be.
+    """Return a table as text: the headers, a rule, and the rows, in columns as wide as their cells.
 
     Args:
         headers: the names of the columns.
         rows: the cells of each row.
         right: the numbers of the columns that are aligned to the right.
-        line: what stands between two columns.
+        line: the separator between two columns.
     """
     cells = [[str(cell) for cell in row] for row in [headers, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -210,13 +210,13 @@ def print_diff(lines: list[str]) -> None:
 
 
 def print_lesson(markdown: str) -> None:
-    """Print a text: laid out in a terminal, page by page if it is long, and as it is elsewhere."""
+    """Print a lesson: laid out and paged in a terminal, as it is elsewhere."""
     if not sys.stdout.isatty():
         print(markdown)
         return
     from rich.markdown import Markdown
 
-    # less shows colours, ends by itself at the end of a short text, leaves what it has shown, and says how to go on.
+    # less shows colours, exits at once if the text is short, leaves its text on the screen, and says how to go on.
     os.environ.setdefault("LESS", "FRXPsspace goes on, q ends$")
     out = console()
     with out.pager(styles=out.color_system is not None):

@@ -28,13 +28,13 @@ app = typer.Typer()
 RecordingsArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", show_default=False)]
 RecordingsOption = Annotated[
     list[Path] | None,
-    typer.Option("--file", help="A recording, or a folder: its newest run; may come again.", show_default=False),
+    typer.Option("--file", help="A recording, or a folder: its newest run; repeatable.", show_default=False),
 ]
 LibraryOption = Annotated[
     str | None,
     typer.Option(
         "--library-name",
-        help="What the paths of your own code contain; by default the name of the recorded script.",
+        help="A string in the paths of your own code; by default the name of the recorded script.",
         show_default=False,
     ),
 ]
@@ -46,12 +46,13 @@ def report(
     file: RecordingsOption = None,
     library: LibraryOption = None,
     aggregate: Annotated[
-        bool, typer.Option("--aggregate-leaf-paths/--each-stack", help="One row for all stacks that end alike.")
+        bool,
+        typer.Option("--aggregate-leaf-paths/--each-stack", help="One row for all stacks that end alike."),
     ] = True,
-    rows: Annotated[str, typer.Option("--num-rows", help="How many, or all.")] = "10",
+    rows: Annotated[str, typer.Option("--num-rows", help="The number of rows, or all.")] = "10",
     total: Annotated[bool, typer.Option("--total/--self", help="Count what a function called, too.")] = False,
     user_code: Annotated[
-        bool, typer.Option("--user-code", "--own", help="Your own code only; what it called counts for it.")
+        bool, typer.Option("--user-code", "--own", help="Your own code only, with what it called.")
     ] = False,
     modules: Annotated[bool, typer.Option("--module-frames", help="Show the bodies of modules, too.")] = False,
     by: Annotated[
@@ -67,7 +68,7 @@ def report(
 
     Example: workshop py-spy-report --file py-spy-outputs
 
-    Columns: name, path, line are those of the innermost function; library_function_... those of the innermost one whose
+    Columns: name, path and line are the innermost function's; library_function_... those of the innermost one whose
     path contains --library-name (without it: of the script, else its body); proportion (n) is the share of all samples
     that are in functions, and their number. Line -1: there is none. A narrow terminal gets two lines a row: the
     innermost function, and below it yours.
@@ -87,7 +88,7 @@ def report(
     is_script, library = not library, library or script_of(recording)
 
     def table_of(group: Recording) -> ReportTable:
-        if user_code:  # the body of the script is, too
+        if user_code:  # includes the body of the script
             is_user_code = CodeOrigins(recording, library).is_user_code
             return py_spy_report.leaves(group, library, modules=True, is_user_code=is_user_code)
         if total:
@@ -120,7 +121,7 @@ def flamegraph(
 ) -> None:
     """Draw a py-spy recording as a flame graph.
 
-    It is one file, which any browser opens, without a network.
+    The result is a single file, which any browser opens without a network.
 
     Example: workshop flamegraph --file py-spy-outputs/profile.raw
 
@@ -141,10 +142,10 @@ def flamegraph(
 
 
 def _read(paths: list[Path], library: str | None) -> Recording:
-    """Read recordings as one; those of the usual folder if none is named.
+    """Read recordings as one; if none is named, those of the usual folder.
 
     Raises:
-        WorkshopError: none is named, or one cannot be read.
+        WorkshopError: there is no recording, or one cannot be read.
     """
     if not paths and not Path(FOLDER).is_dir():
         raise WorkshopError(f"there is no recording here: {RECORD_AGAIN}; or name one with --file")
@@ -180,7 +181,7 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
 
 
 def _say_notes(recording: Recording, tables: list[ReportTable], by: str | None, library: str) -> None:
-    """Say what is not in the tables, and what might mislead in them."""
+    """Say what the tables leave out, and what in them may mislead."""
     for note in recording.notes:
         say(filled(note))
     if left_out := sum(table.left_out for table in tables):

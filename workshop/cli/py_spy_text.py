@@ -5,7 +5,7 @@ from workshop.profiles.py_spy_report import COLUMNS, NOT_FOUND, ReportRow, Sampl
 
 
 def as_text(rows: list[ReportRow], width: int | None) -> str:
-    """Return the rows with all columns side by side, or, where the terminal is too narrow, with two lines each.
+    """Return the rows with all columns side by side, or in two lines each if the terminal is too narrow.
 
     Args:
         rows: the rows of a table.
@@ -18,7 +18,7 @@ def as_text(rows: list[ReportRow], width: int | None) -> str:
 
 
 def changes_as_text(changes: list[SampleChange], before: int, after: int, width: int | None) -> str:
-    """Return what came and what went between two recordings with so many samples, in a terminal of that width."""
+    """Return the changes between two recordings with `before` and `after` samples, to fit `width` columns."""
     rows = [
         (f"{each.change:+d}", _counted(each.before, before), _counted(each.after, after), each.name, each.path)
         for each in changes
@@ -54,7 +54,7 @@ def _counted(samples: int, of: int) -> str:
 
 
 def _fit(left: str, right: str, width: int) -> str:
-    """Two words on a line; the path loses its beginning if it must."""
+    """Put both texts on a line; cut the beginning of `right` if there is no room."""
     room = width - len(left) - 2
     if len(right) > room:
         right = "…" + right[len(right) - max(room, 12) + 1 :]

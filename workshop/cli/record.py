@@ -12,12 +12,12 @@ from workshop.cli.output import commands, say
 from workshop.errors import WorkshopError
 
 SecondsOption = Annotated[
-    float | None, typer.Option(help="End the run so long after its first step.", min=1, show_default=False)
+    float | None, typer.Option(help="End the run this many seconds after its first step.", min=1, show_default=False)
 ]
-SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing, print a job script that does it.")]
+SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 
 MOSTLY_WAITING = 0.5
-"""Without idle threads, a process with less than this share of the samples that were taken was mostly waiting."""
+"""Without --idle, a process seen in less than this share of the samples was mostly waiting."""
 
 app = typer.Typer()
 record_app = typer.Typer(no_args_is_help=True)
@@ -32,19 +32,17 @@ def record_lines(
         str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).", show_default=False)
     ] = "",
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="This function alone; may come again.", show_default=False)
+        list[str] | None, typer.Option("--only", help="This function alone; repeatable.", show_default=False)
     ] = None,
     own: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--own", help="Count this installed package (its folder), too; may come again.", show_default=False
-        ),
+        typer.Option("--own", help="Count this installed package (its folder), too; repeatable.", show_default=False),
     ] = None,
     seconds: SecondsOption = None,
 ) -> None:
-    """Count how often each line of your code runs, and how long.
+    """Count how often and how long each line of your code runs.
 
-    No decorator is needed, and DataLoader workers and ranks are counted, too.
+    No decorator is needed, and DataLoader workers and ranks are included.
 
     Example: workshop record lines -- train.py configs/example_config.py
 
@@ -75,9 +73,9 @@ def record_py_spy(
     output: Annotated[
         str, typer.Option("-o", "--output", help="A file, or a folder (it ends in /).")
     ] = "py-spy-outputs/",
-    rate: Annotated[int, typer.Option(help="Samples a second.", min=1, max=10_000)] = 100,
-    idle: Annotated[bool, typer.Option("--idle", help="Threads that sleep or wait, too.")] = False,
-    native: Annotated[bool, typer.Option("--native", help="Functions of C and C++, too.")] = False,
+    rate: Annotated[int, typer.Option(help="Samples per second.", min=1, max=10_000)] = 100,
+    idle: Annotated[bool, typer.Option("--idle", help="Include threads that sleep or wait.")] = False,
+    native: Annotated[bool, typer.Option("--native", help="Include functions of C and C++.")] = False,
     threads: Annotated[bool, typer.Option("--threads", help="Tell threads apart.")] = False,
     seconds: SecondsOption = None,
     slurm: SlurmOption = False,
@@ -86,7 +84,7 @@ def record_py_spy(
 
     Example: workshop record py-spy -- python train.py configs/example_config.py
 
-    All processes it starts are recorded, also those of torchrun. Under SLURM and torchrun the files are named by node
+    All processes it starts are recorded, torchrun's too. Under SLURM and torchrun the files are named by node
     and rank; no file is ever overwritten. Exit code: the command's; 2, nothing could be recorded.
     """
     from workshop.recording import py_spy
@@ -117,18 +115,18 @@ def record_py_spy(
 def record_torch(
     context: typer.Context,
     command: Annotated[list[str], typer.Argument(help="After --: a script, or torchrun.", show_default=False)],
-    wait: Annotated[int, typer.Option(help="Steps of a cycle that are not recorded.", min=0)] = 5,
+    wait: Annotated[int, typer.Option(help="Steps at the start of a cycle that are not recorded.", min=0)] = 5,
     warmup: Annotated[int, typer.Option(help="Steps that are recorded and thrown away.", min=0)] = 2,
     active: Annotated[int, typer.Option(help="Steps that are kept.", min=1)] = 2,
-    repeat: Annotated[int, typer.Option(help="Cycles; 0: as many as there are.", min=0)] = 1,
+    repeat: Annotated[int, typer.Option(help="Cycles; 0: until the run ends.", min=0)] = 1,
     skip_first: Annotated[int, typer.Option(help="Steps before the first cycle.", min=0)] = 0,
     prof_dir: Annotated[str, typer.Option(help="The folder for the traces.")] = "prof",
-    activities: Annotated[str, typer.Option(help="What to record, with commas between.")] = "cpu,cuda",
+    activities: Annotated[str, typer.Option(help="What to record, separated by commas.")] = "cpu,cuda",
     record_shapes: Annotated[bool, typer.Option("--record-shapes", help="Shapes of operators' inputs.")] = False,
     profile_memory: Annotated[bool, typer.Option("--memory", "--profile-memory", help="Allocations.")] = False,
     with_stack: Annotated[bool, typer.Option("--with-stack", help="Lines of code. Slow.")] = False,
     with_flops: Annotated[bool, typer.Option("--with-flops", help="Estimates of FLOPs.")] = False,
-    with_modules: Annotated[bool, typer.Option("--with-modules", help="Which module it was.")] = False,
+    with_modules: Annotated[bool, typer.Option("--with-modules", help="Modules of operators.")] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Traces for TensorBoard, too.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the training once the traces are written.")] = False,
     slurm: SlurmOption = False,
@@ -139,8 +137,8 @@ def record_torch(
 
     Example: workshop record torch -- train.py configs/example_config.py
 
-    A step is an optimizer step. Each cycle of each rank is a trace of its own; profiler_list.dat sums them up by
-    operator. A folder that has traces is left alone: the next one has a number. Exit code: the command's; 2, nothing
+    A step is an optimizer step. Each cycle of each rank gets its own trace; profiler_list.dat sums them up by
+    operator. A folder that has traces is left alone: the next gets a number. Exit code: the command's; 2, nothing
     was recorded.
     """
     from workshop.probe.settings import OPERATORS, ProfilerOptions
@@ -214,5 +212,5 @@ def torchrun(
         raise WorkshopError("name a script: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py")
     code, why = ranks.run(arguments)
     if why:
-        say(f"\n{why}")  # below the progress bar that it has stopped
+        say(f"\n{why}")  # below the progress bar of the stopped script
     raise typer.Exit(code)

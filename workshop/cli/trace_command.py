@@ -30,7 +30,7 @@ def trace(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Print these tables in place of the findings, with commas between: temporal, idle, overlap, launch, "
+            help="Print these tables instead of the findings, separated by commas: temporal, idle, overlap, launch, "
             "types, kernels, operators, steps, stragglers, path, path_operators, annotations, queue, memory, "
             "bandwidth, allocations, peaks or held; or all. With --diff: phases, operators, kernels, annotations or "
             "streams.",
@@ -43,9 +43,9 @@ def trace(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with a timeline there.", metavar="FILE", show_default=False)
+        Path | None, typer.Option(help="Write a page with a timeline to this file.", metavar="FILE", show_default=False)
     ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="BEFORE AFTER: what changed.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")] = False,
 ) -> None:
     """See in traces what each device did, and what it cost.
 
@@ -104,7 +104,7 @@ def _newest() -> Path:
 
 
 def _read(paths: list[Path]) -> "Traces":
-    """Read the traces of one run, with a progress bar where that takes more than a second."""
+    """Read the traces of one run, with a progress bar if that takes more than a second."""
     from tqdm import tqdm
 
     from workshop.traces import trace_files

@@ -14,7 +14,7 @@ HEADERS = ("name", "before ms", "after ms", "change ms", "95 % interval", "")
 
 
 def fields(before: Traces, after: Traces, found: RunDifference, names: list[str] | None) -> dict[str, object]:
-    """Return the fields of the JSON; of some tables only, if they are named."""
+    """Return the fields of the JSON; if tables are named, only those."""
     tables = {name: [change.row() for change in found.tables[name]] for name in names or TABLES}
     seen = None if math.isnan(found.seen_ns) else found.seen_ns / 1000
     steps = {"before": len(found.before.duration), "after": len(found.after.duration)}

@@ -22,7 +22,7 @@ NOTHING_OF = {
     "bandwidth": "No copy in the trace tells its number of bytes.",
     **dict.fromkeys(("allocations", "peaks", "held"), NO_MEMORY),
 }
-"""What is said in place of one table and those that come with it."""
+"""What is printed instead of a table without rows, by the table's name."""
 
 MORE_TABLES = "More: --tables NAME prints another table, --tables all prints all of them, and --help lists them."
 
@@ -30,22 +30,22 @@ MAX_TABLES = 2
 """The number of tables that are printed below the findings."""
 
 WITHOUT_FINDINGS = ("temporal", "operators")
-"""The tables that are printed where nothing costs much."""
+"""The tables that are printed if nothing costs much."""
 
 MAX_ROWS = 10
 """The number of rows that a table shows in a terminal; JSON and CSV have all."""
 
 MIN_ROWS = 3
-"""So many of each rank are shown at least."""
+"""The smallest number of rows that are shown of each rank, if there are several."""
 
 MIN_NAME = 12
-"""The number of characters of a name that are shown, however narrow the terminal is."""
+"""The smallest width of a cut name, however narrow the terminal is."""
 
 SHORTENED = ("name", "allocated_in", "launched_by")
-"""The keys of the columns that are cut where the terminal is narrow."""
+"""The keys of the columns that are cut if the terminal is narrow."""
 
 LABELS = {"device", "stream", "idle_category", *SHORTENED}
-"""The keys of the columns that say what a row is about, and no more."""
+"""The keys of the columns that only say what a row is about."""
 
 UNITS = {
     "ms": (".3f", 1000),
@@ -56,7 +56,7 @@ UNITS = {
     "percent": (".1f", 0.01),
     "mean": (".1f", 1),
 }
-"""How numbers are written, and what they are divided by; the rows have µs and bytes."""
+"""The format and the divisor of numbers, by unit; the rows have µs and bytes."""
 
 TITLES = {
     "temporal": "Where the time of each device goes",
@@ -106,7 +106,7 @@ COLUMNS = {
     "stragglers": "steps, step ms: step(us), work ms: own_work(us), communication ms: communication(us), "
     "behind ms: behind(us)",
 }
-"""The columns of each table: the header, the key in its rows, and the unit where the header does not end with it."""
+"""The columns of each table: the header, the key in its rows, and the unit unless the header ends with it."""
 
 
 class Column(NamedTuple):
@@ -123,7 +123,7 @@ class Column(NamedTuple):
 
 
 def findings_text(traces: Traces, findings: list[TraceFinding], width: int | None) -> str:
-    """Return what costs time, and the tables that show what costs most; the terminal may have a width."""
+    """Return what costs time, and the tables that show what costs most; `width` is None without a terminal."""
     names = [*dict.fromkeys(each.table for each in findings)][:MAX_TABLES] or WITHOUT_FINDINGS
     shown = tables_text({name: TABLES[name](traces) for name in names}, len(traces) > 1, width)
     lines = []
@@ -135,7 +135,7 @@ def findings_text(traces: Traces, findings: list[TraceFinding], width: int | Non
 
 
 def with_lessons(findings: list[TraceFinding]) -> list[TraceFinding]:
-    """Return the findings with the part of the workshop that teaches what to do."""
+    """Return the findings, each with the part that teaches what to do about it."""
     taught = ((each, taught_in(each.topic)) for each in findings)
     return [replace(each, text=f"{each.text} ({lesson})") if lesson else each for each, lesson in taught]
 
@@ -146,7 +146,7 @@ def finding_row(finding: TraceFinding) -> Row:
 
 
 def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -> str:
-    """Return one table below the other; those without a row are left out.
+    """Return the tables one below the other, without the empty ones.
 
     Args:
         found: the rows of the tables, by name.
@@ -158,7 +158,7 @@ def tables_text(found: dict[str, list[Row]], several: bool, width: int | None) -
 
 
 def nothing(table: str) -> str:
-    """Return what is said in place of a table without rows."""
+    """Return what is printed instead of a table without rows."""
     return NOTHING_OF.get(table, NOTHING)
 
 
@@ -172,7 +172,7 @@ def _columns(name: str) -> list[Column]:
 
 
 def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) -> str:
-    """Return a table with its title; empty if no row says anything."""
+    """Return a table with its title; empty if it has only labels."""
     columns = [each for each in _columns(name) if any(row.get(each.key) not in (None, 0.0) for row in rows)]
     if all(column.key in LABELS for column in columns):
         return ""
@@ -188,7 +188,7 @@ def _titled_table(name: str, rows: list[Row], several: bool, width: int | None) 
 
 
 def _of_each_rank(rows: list[Row]) -> list[Row]:
-    """Return the first rows of each rank, as many of one as of another."""
+    """Return the first rows of each rank, up to the same number."""
     by_rank: dict[Any, list[Row]] = {}
     for row in rows:
         by_rank.setdefault(row.get("rank"), []).append(row)
@@ -218,7 +218,7 @@ def _shorten_names(body: list[list[str]], columns: list[Column], width: int) -> 
 
 
 def short(name: str) -> str:
-    """Return a kernel's name without its types, but with the function that it applies: the rest takes pages."""
+    """Return a kernel's name without its types, which fill pages, but with the function that it applies."""
     if name.startswith(("Mem", "enumerate(")):
         return name
     functors = re.findall(r"\w*(?:[Ff]unctor|_op)\w*", name)

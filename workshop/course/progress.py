@@ -29,7 +29,7 @@ class Progress:
     """The best speedup of the script over the original."""
     hints_seen: int
     solved: dict[str, float]
-    """Of a part with many scripts: the minutes that each of them took until it was solved."""
+    """For a part with many scripts: the minutes until each was solved, by its name."""
 
 
 def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Whether the stages of a measurement can be compared: where the machine was busier, computing took longer."""
+"""Whether the stages of a measurement are comparable: on a busier machine, computing takes longer."""
 
 import math
 from dataclasses import replace
@@ -8,24 +8,24 @@ from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.probe.phases import COMPUTING
 
 BUSIER = 1.5
-"""The machine was busier if the same computing took so many times as long."""
+"""The machine was busier if the same computing took this many times as long."""
 
 MIN_SHARE = 0.1
-"""Computing that differs by a smaller share of a step changes no gain much."""
+"""Computing times that differ by a smaller share of a step hardly change a gain."""
 
 AS_IT_IS = "the script was measured as it is"
 
 
 def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
-    """Return a measurement without the stages whose gain is unsure, and why it is: a sentence on each."""
-    if measurement.circumstances.device == "cuda":  # its computing goes on beside the phases
+    """Return a measurement without the stages whose gain is uncertain, and a sentence on why for each."""
+    if measurement.circumstances.device == "cuda":  # it computes asynchronously
         return measurement, []
     notes, loading = [], Loading(measurement)
     headroom, tried = measurement.headroom, dict(measurement.with_workers)
     if headroom and (why := _why_unsure(loading, headroom, "batches from memory", "the headroom is")):
         notes, headroom = [why], None
     for workers, steps in measurement.with_workers.items():
-        longer = loading.steps.ms_in(*COMPUTING) > steps.ms_in(*COMPUTING)  # else it may be these workers that hinder
+        longer = loading.steps.ms_in(*COMPUTING) > steps.ms_in(*COMPUTING)  # otherwise these workers may slow it down
         if longer and (why := _why_unsure(loading, steps, f"num_workers={workers}", "what that gains is")):
             notes.append(why)
             del tried[workers]
@@ -33,7 +33,7 @@ def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
 
 
 def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> str:
-    """Say why a stage cannot be compared with the steps of the script as it is; empty if it can."""
+    """Say why a stage cannot be compared with the steps of the unchanged script; empty if it can."""
     factor = _factor(loading.steps, stage)
     differs_ms = abs(loading.steps.ms_in(*COMPUTING) - stage.ms_in(*COMPUTING))
     if max(factor, 1 / factor) < BUSIER or differs_ms < MIN_SHARE * loading.steps.ms_a_step:
@@ -49,7 +49,7 @@ def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> s
 
 
 def _factor(one: MeasuredSteps, other: MeasuredSteps) -> float:
-    """How many times longer the same computing took: for a step, or for what may be more of it in some steps."""
+    """How many times longer the same computing took: per step, sample, byte or forward pass, the one nearest 1."""
     work = [
         (one.count, other.count),
         (one.samples, other.samples),

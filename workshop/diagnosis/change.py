@@ -25,7 +25,7 @@ class MeasuredChange:
     name: str
     before_ms: float
     after_ms: float
-    """Milliseconds a step."""
+    """Milliseconds per step."""
     error_ms: float | None
     """The standard error of their difference; None if it is not known."""
     more_than_noise: bool
@@ -35,7 +35,7 @@ def read_saved(path: Path) -> Values:
     """Read what `workshop measure --save` has written.
 
     Raises:
-        WorkshopError: it is not such a file.
+        WorkshopError: the file is not a saved measurement.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ def read_saved(path: Path) -> Values:
 
 
 def changes(before: Values, after: Values) -> list[MeasuredChange]:
-    """Return the step, then its phases, then the lines that have changed, each as it was and as it is."""
+    """Return the changes of the step, then of its phases, then of the lines that changed."""
     both = [each["steps"]["blocks_ms"] for each in (before, after)]
     step = _of_blocks("a step", 1, *([sum(block.values()) for block in blocks] for blocks in both))
     phases = [
@@ -58,14 +58,14 @@ def changes(before: Values, after: Values) -> list[MeasuredChange]:
 
 
 def _of_blocks(name: str, compared: int, before: list[float], after: list[float]) -> MeasuredChange:
-    """Return the change of the mean of some blocks, which is one of several that are compared."""
+    """Return the change in the mean of blocks; `compared` is the number of changes that are tested."""
     found = noise.change(before, after)
     error = None if math.isnan(found.error) else float(found.error)
     return MeasuredChange(name, fmean(before), fmean(after), error, bool(found.is_real(compared)))
 
 
 def _of_lines(before: Values, after: Values, least_ms: float) -> list[MeasuredChange]:
-    """Lines are found again by their text: their numbers change with the lines above them."""
+    """The lines that changed, matched by their text: line numbers shift when lines above them change."""
     both = [_by_text(each["lines"]) for each in (before, after)]
     found = []
     keys = dict.fromkeys([*both[0], *both[1]])
@@ -81,7 +81,7 @@ def _of_lines(before: Values, after: Values, least_ms: float) -> list[MeasuredCh
 
 
 def _by_text(lines: list[Values]) -> dict[tuple[str, str, str, str], tuple[float, float]]:
-    """The milliseconds of each line with their error: the number of samples that met it is a matter of chance."""
+    """The milliseconds of each line with their error, as the number of samples that hit it is random."""
     found: dict[tuple[str, str, str, str], tuple[float, float]] = {}
     for line in lines:
         key = line["phase"], Path(line["file"]).name, line["function"], line["text"]

@@ -1,4 +1,4 @@
-"""What was found in a measurement: the bottlenecks, and the lines that the time of each phase goes into."""
+"""The diagnosis of a measurement: the bottlenecks, and the lines that take each phase's time."""
 
 import linecache
 from dataclasses import asdict, dataclass, field, replace
@@ -15,15 +15,15 @@ from workshop.probe.phases import Phase
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A measurement with all that was found in it."""
+    """A measurement with everything found in it."""
 
     measurement: Measurement
-    """The script's; of several ranks, that of the one which the others wait for longest."""
+    """The script's measurement; with several ranks, that of the rank the others wait for longest."""
     findings: list[Finding]
     """The bottlenecks, those with the largest potential speedup first."""
     lines: list[LineTime]
     headroom: MeasuredSteps | None = None
-    """The steps with batches from memory, where these can be compared with those of the script as it is."""
+    """The steps with batches from memory, if they are comparable with those of the unchanged script."""
     rank: int | None = None
     """The rank that is shown; None for a run of one process."""
     waits_ms: dict[int, float] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Diagnosis:
         }
 
     def sources(self) -> dict[str, list[str]]:
-        """Return the lines of each file that is named, by its path; of those that can be read."""
+        """Return the lines of each readable file that is named, by its path."""
         named = {each.file for each in self.findings} | {each.file for each in self.lines}
         return {path: lines for path in named if (lines := linecache.getlines(path))}
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from workshop.profiles.stacks import Frame
 
 MIN_GAIN = 1.05
-"""What can bring less is not worth a sentence."""
+"""A finding with a smaller potential speedup is not reported."""
 
 LITTLE = 0.04
-"""What takes a smaller share of a step is not worth a sentence, either."""
+"""Whatever takes a smaller share of a step is not reported, either."""
 
 MAX_GAIN = 1000.0
-"""A larger gain than this cannot be told from shares of the time."""
+"""Shares of the time cannot show a larger gain than this."""
 
 COST_MARGIN = 1.25
 """Removing a line may save this many times its time: what comes after it finds cold caches and sleeping threads."""
@@ -20,7 +20,7 @@ COST_MARGIN = 1.25
 FIRST = ("growing-steps", "slow-rank")
 
 OF_WORKERS = ("few-workers", "worker-contention", "worker-restarts", "large-batches")
-"""The causes that a trial with another number of workers has shown."""
+"""The causes that a trial with a different number of workers can show."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,20 @@ class Finding:
     cause: str
     """A stable name, such as "slow-item"."""
     phase: str
-    """The phase of the step that it costs time in; empty if it is more than one."""
+    """The phase in which it costs time; empty if there are several."""
     file: str
-    """The path of the script or module; empty where no line causes it."""
+    """The path of the script or module; empty if no line causes it."""
     line: int | None
     function: str
     process: str
-    """"training" or "worker"; of a run with several ranks "rank 1" or "rank 1, worker"."""
+    """"training" or "worker"; in a run with several ranks, "rank 1" or "rank 1, worker"."""
     ms_a_step: float
     share: float
     """The share of a step's time."""
     gain: float
     """The potential speedup: the most that fixing it can bring, `step_ms` divided by `fixed_step_ms`."""
     measured: bool
-    """Whether the gain has been measured; else it follows from shares of the time."""
+    """Whether the gain was measured; otherwise it is derived from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
     step_ms: float
@@ -113,9 +113,9 @@ def gain_of(before_ms: float, after_ms: float) -> float:
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:
-    """Return the findings that are worth saying, those that can bring most first.
+    """Return the findings worth reporting, those with the largest potential speedup first.
 
-    Steps that grow, and a rank that all others wait for, come before: other findings may be made of them.
+    Growing steps and a slow rank come before all others, which may be their consequences.
     """
     worth = [each for each in findings if each.gain >= MIN_GAIN]
     return sorted(worth, key=lambda each: (each.cause in FIRST, each.gain), reverse=True)

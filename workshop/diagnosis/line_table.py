@@ -1,4 +1,4 @@
-"""Which lines of user code the time of each phase goes into."""
+"""Which lines of user code take the time of each phase."""
 
 import linecache
 from collections import Counter
@@ -14,7 +14,7 @@ from workshop.profiles.stacks import Frame
 
 @dataclass(frozen=True)
 class LineTime:
-    """The time that a phase spends in a line of user code, with all that it calls in libraries."""
+    """The time that a phase spends in a line of user code, including its calls into libraries."""
 
     phase: str
     file: str
@@ -26,9 +26,9 @@ class LineTime:
     share: float
     """The share of a step's time."""
     text: str
-    """What stands in the line."""
+    """The source of the line."""
     samples: int
-    """About how many samples have met the line."""
+    """The approximate number of samples that hit the line."""
 
 
 def line_table(measurement: Measurement) -> list[LineTime]:

@@ -1,4 +1,4 @@
-"""How the batches of a training were loaded: by whom, how long it took, and what was in the way of what."""
+"""How the batches of a training run were loaded: by which processes, how long it took, and what slowed what down."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ BUSY = 0.7
 """Workers that load for this share of their time cannot keep up."""
 
 NEARLY_ALL = 0.8
-"""If this share of the cores' time is used, whatever runs is in the way of something else."""
+"""If this share of the cores' time is used, processes compete for the cores."""
 
 HINDERS = 1.25
-"""Workers hinder the training if computing without them has this speedup."""
+"""Workers hinder the training if computing is faster by this factor without them."""
 
 IDLE_CORES = 0.6
-"""If a smaller share of the cores' time is used, the loading waits for something else, and more can wait at a time."""
+"""If a smaller share of the cores' time is used, loading waits for something else, and more can wait at once."""
 
 MAX_WORKERS = 8
 """More workers than this are not tried."""
@@ -35,18 +35,18 @@ LARGE_BATCH = 4 * MEGABYTE
 
 @dataclass(frozen=True)
 class Loading:
-    """How the batches of a training were loaded."""
+    """How the batches of a training run were loaded."""
 
     measurement: Measurement
 
     @property
     def steps(self) -> MeasuredSteps:
-        """The steps of the script as it is."""
+        """The steps of the unchanged script."""
         return self.measurement.steps
 
     @property
     def observations(self) -> Observations:
-        """What was noted meanwhile."""
+        """What the script's processes noted."""
         return self.measurement.observations
 
     @cached_property
@@ -57,17 +57,17 @@ class Loading:
 
     @cached_property
     def made(self) -> Path:
-        """The frames of user code in which it was made."""
+        """The frames of user code in which the DataLoader was made."""
         return self.observations.user_frames(self.observations.made.get(self.loader.loader, ()) if self.loader else ())
 
     @property
     def workers(self) -> int:
-        """The number of its workers."""
+        """The DataLoader's number of workers."""
         return self.loader.workers if self.loader else 0
 
     @cached_property
     def restarts(self) -> int:
-        """How often workers were started anew in these steps."""
+        """How often workers were restarted in these steps."""
         began = [each for each in self.observations.iterated if each.training and each.workers]
         began = [each for each in began if self.steps.began_s < each.t <= self.steps.ended_s]
         kept = self.loader and self.loader.persistent and len(self.observations.made) <= 2
@@ -85,7 +85,7 @@ class Loading:
 
     @property
     def is_moving(self) -> bool:
-        """Whether batches may be held up on their way: they are large, or waited for though no worker is busy."""
+        """Whether batches may be slow to move: they are large, or training waits for them though workers are idle."""
         return self.workers > 0 and (self.batch_bytes > LARGE_BATCH or self.busy_share < BUSY)
 
     @cached_property
@@ -100,16 +100,16 @@ class Loading:
 
     @cached_property
     def busy(self) -> list[Sample]:
-        """Those in which a batch was being loaded: a worker also waits for its next order."""
+        """The `samples` in which a batch was being loaded; a worker also waits for its next order."""
         return [each for each in self.samples if _loads(each.stack)]
 
     @property
     def busy_share(self) -> float:
-        """The share of its time in which a worker loads."""
+        """The share of their time in which workers load."""
         return weight(self.busy) / (weight(self.samples) or 1.0)
 
     def user_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
-        """Return the frames of user code of what was called to load a batch, with their weights, of some samples."""
+        """Return the user-code frames below torch's fetch call, with weights, of the wanted samples."""
         return [
             (self.observations.user_frames(_below_fetch(each.stack)), each.weight_s)
             for each in self.busy
@@ -118,22 +118,22 @@ class Loading:
 
     @property
     def computing_ms(self) -> float:
-        """The least time that a step takes, however fast the loading."""
+        """The milliseconds that a step takes at least, however fast the loading."""
         if self.measurement.headroom:
             return min(self.measurement.headroom.ms_a_step, self.steps.ms_a_step)
         return self.steps.ms_a_step * (1.0 - self.share)
 
     def hindered_ms(self, alternative: MeasuredSteps | None) -> float:
-        """Return the milliseconds a step that the workers add to the computing, if it is shorter in other steps."""
+        """Return the milliseconds per step that workers add to computing, if the alternative's is shorter."""
         if not (self.workers and alternative and is_longer(self.steps, alternative)):
             return 0.0
         return self.steps.ms_in(*COMPUTING) - alternative.ms_in(*COMPUTING)
 
     def max_gain(self, alternative: MeasuredSteps | None) -> float:
-        """Return the most that another way of loading can bring: the one rule for all causes in the loading.
+        """Return the largest gain from loading differently: the rule for all causes in the loading.
 
-        It brings no more than batches from memory do, nor than to end the wait for data: computing takes as long as
-        before. Only workers that hinder the training take more than that wait, if steps with another way of loading,
+        It is at most the gain of batches from memory, and of ending the wait for data: computing takes as long as
+        before. Only workers that hinder the training cost more than that wait, if steps that were loaded differently,
         the `alternative`, have shown it.
         """
         step_ms, headroom = self.steps.ms_a_step, self.measurement.headroom
@@ -159,12 +159,12 @@ class Loading:
 
     @property
     def hinders(self) -> bool:
-        """Whether the workers take the cores away that the training computes with."""
+        """Whether the workers take cores away from the training."""
         return self.hindered_ms(self.measurement.headroom) > 0 and self.cores_used > NEARLY_ALL
 
     @property
     def matters(self) -> bool:
-        """Whether the training waits for its data, or is hindered by those who load them."""
+        """Whether the training waits for its data, or is hindered by the workers."""
         return self.loader is not None and (self.share >= LITTLE or self.hinders)
 
 
@@ -192,12 +192,12 @@ def cores() -> float:
 
 
 def weight(samples: list[Sample]) -> float:
-    """Return the seconds that some samples stand for."""
+    """Return the seconds that these samples stand for."""
     return sum(each.weight_s for each in samples)
 
 
 def is_longer(one: MeasuredSteps, other: MeasuredSteps) -> bool:
-    """Return whether the computing of some steps takes longer than that of others, as it does where workers hinder."""
+    """Return whether computing takes longer in the first steps than in the others, as if workers hinder it."""
     return one.ms_in(*COMPUTING) > HINDERS * other.ms_in(*COMPUTING)
 
 
@@ -211,6 +211,6 @@ def _loads(stack: tuple[Frame, ...]) -> bool:
 
 
 def _below_fetch(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """What torch has called to load a batch."""
+    """The frames that torch called to load a batch."""
     last = max((at for at, frame in enumerate(stack) if frame.path.endswith(FETCH_PATH)), default=-1)
     return stack[last + 1 :]

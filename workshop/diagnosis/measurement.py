@@ -1,4 +1,4 @@
-"""The measurement of a training script: its steps, as it is and otherwise, and what its processes did meanwhile."""
+"""The measurement of a training script: its steps, unchanged and varied, and what its processes did meanwhile."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +19,7 @@ class MeasuredSteps:
 
     count: int
     wall_s: float
-    """Their time by the clock of the process that measures, which is not the one that trains."""
+    """Their time by the clock of the measuring process, which is not the training one."""
     phases_s: dict[str, float]
     """Seconds in each phase, by the clock of the process that trains."""
     samples: int
@@ -29,19 +29,19 @@ class MeasuredSteps:
     """When the first of them began, and when the last ended, on the monotonic clock."""
     ended_s: float = 0.0
     blocks_ms: tuple[dict[str, float], ...] = ()
-    """Milliseconds a step in each phase, of about `BLOCKS` parts of the steps in their order."""
+    """Milliseconds per step in each phase, for about `BLOCKS` consecutive parts of the steps."""
     batches: int = 0
     """The number of batches that DataLoaders handed out for the training."""
     batch_bytes: int = 0
-    """The size of these batches together."""
+    """The total size of these batches."""
     pageable_bytes: int = 0
-    """The size of what was copied to a GPU from memory that is not pinned."""
+    """The bytes copied to a GPU from memory that is not pinned."""
     first_step: int = 0
-    """The number of the first of them, from 0."""
+    """The number of the first step, from 0."""
     backward_s: tuple[float, ...] = ()
     """When the last backward pass of each step began, on the monotonic clock."""
     forwards: tuple[int, ...] = ()
-    """The number of calls of modules in each step, of those that the script itself calls."""
+    """The number of module calls by the script itself, in each step."""
 
     @property
     def samples_per_s(self) -> float:
@@ -71,22 +71,22 @@ class Measurement:
     """The result of a measurement."""
 
     steps: MeasuredSteps
-    """The steps of the script as it is."""
+    """The steps of the unchanged script."""
     synchronized: MeasuredSteps | None = None
     """The steps with a wait for the GPU at the border of each phase, so that its work counts to the phase that asked
     for it; None without a CUDA device."""
     headroom: MeasuredSteps | None = None
-    """The steps with batches from memory; None if there could be none."""
+    """The steps with batches from memory; None if that was not possible."""
     notes: tuple[str, ...] = ()
-    """What the figures do not say: why there is no headroom, what was not seen."""
+    """What the figures do not show: why there is no headroom, what was not seen."""
     circumstances: Circumstances = field(default_factory=Circumstances)
     """What decided how fast a step was computed."""
     observations: Observations = field(default_factory=Observations)
     """What was noted in the script's processes."""
     with_workers: dict[int, MeasuredSteps] = field(default_factory=dict)
-    """The steps with other numbers of workers, one thread each, which are kept from epoch to epoch."""
+    """The steps with other numbers of persistent workers, each with a single thread."""
     ranks: dict[int, "Measurement"] = field(default_factory=dict)
-    """Every rank of a run under torchrun, this one too; empty for a run of one process."""
+    """Every rank of a run under torchrun, including this one; empty for a single process."""
 
     @property
     def table(self) -> MeasuredSteps:
@@ -94,7 +94,7 @@ class Measurement:
         return self.synchronized or self.steps
 
     def user_paths(self, steps: MeasuredSteps, *phases: Phase) -> list[tuple[Path, float]]:
-        """Return the frames of user code and the weight of the training thread's samples, in some steps and phases."""
+        """Return user-code frames and weight of each sample of the training thread in these steps and phases."""
         samples = self.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
         return [(self.observations.user_frames(each.stack), each.weight_s) for each in samples if each.phase in phases]
 
@@ -107,7 +107,7 @@ class Stage:
         self.wall_s = sum(each.seconds for each in reports) if wall_s is None else wall_s
 
     def like(self, other: "Stage") -> "Stage":
-        """Return these steps with the beginnings of epochs of another stage, without their wait for data.
+        """Return these steps with the epoch beginnings of the other stage, without their wait for data.
 
         What a script does between two epochs, such as a validation, is then the same in both.
         """
@@ -115,7 +115,7 @@ class Stage:
         mine, others = ([each for each in stage.reports if not each.epochs_begun] for stage in (self, other))
         if not mine or not others:
             return self
-        for_each = _steps(others) / max(_steps(begun), 1)  # steps within epochs, for one in which an epoch began
+        for_each = _steps(others) / max(_steps(begun), 1)  # steps within epochs per step that begins one
         within = _steps(mine)
         if begun and within < for_each * _steps(begun):
             return Stage([*mine, *_first(begun, within / for_each)])
@@ -156,7 +156,7 @@ def _without_wait(report: StepReport) -> StepReport:
 
 
 def _first(reports: Sequence[StepReport], steps: float) -> Iterator[StepReport]:
-    """The first of some reports, until they have a number of steps together."""
+    """The first reports that together have at least this number of steps."""
     for report in reports:
         if steps <= 0:
             return

@@ -1,4 +1,4 @@
-"""The ranks of a run beside each other: which one the others wait for, in which phase and line."""
+"""Compares the ranks of a run: which one the others wait for, in which phase and line."""
 
 from statistics import median
 
@@ -14,10 +14,10 @@ Ranks = dict[int, Measurement]
 
 
 def waits_ms(ranks: Ranks) -> dict[int, float]:
-    """Return how long each rank waits for the last one in a step, in milliseconds: 0 if each trains by itself.
+    """Return the milliseconds per step that each rank waits for the last one: 0 if each trains by itself.
 
-    The ranks meet in the backward pass, where gradients are averaged: none gets out of it before the last one has come.
-    The clock is that of the machine, which they share.
+    The ranks meet in the backward pass, where gradients are averaged: none leaves it before the last one has entered.
+    All share the machine's clock.
     """
     first = max(each.steps.first_step for each in ranks.values())
     count = min(each.steps.first_step + each.steps.count for each in ranks.values()) - first
@@ -29,7 +29,7 @@ def waits_ms(ranks: Ranks) -> dict[int, float]:
 
 
 def slow_rank(ranks: Ranks, waits: dict[int, float]) -> tuple[int, list[Finding]]:
-    """Return the rank that the others wait for longest, by `waits_ms`, and what there is to say of it."""
+    """Return the rank that the others wait for longest, by `waits_ms`, and the findings about it."""
     slow = min(waits, key=waits.__getitem__)
     others = {rank: each for rank, each in ranks.items() if rank != slow}
     if not any(waits.values()):
@@ -60,7 +60,7 @@ def slow_rank(ranks: Ranks, waits: dict[int, float]) -> tuple[int, list[Finding]
 
 
 def _line_of_difference(slow: Measurement, others: list[Measurement], phase: Phase) -> HotLine | None:
-    """The line that takes more of a step's time in one rank than in the others."""
+    """The line that takes more time per step in the slow rank than in the others."""
     more = [(path, weight / slow.steps.count) for path, weight in _paths(slow, phase)]
     for each in others:
         more += [(path, -weight / each.steps.count / len(others)) for path, weight in _paths(each, phase)]
@@ -68,7 +68,7 @@ def _line_of_difference(slow: Measurement, others: list[Measurement], phase: Pha
 
 
 def _paths(rank: Measurement, phase: Phase) -> list[tuple[Path, float]]:
-    """The lines of user code of a phase with their weights; those of the workers, where there are some."""
+    """The lines of user code of a phase with their weights; for data wait, the lines that load."""
     loading = Loading(rank)
     if phase == Phase.DATA_WAIT and loading.loader:
         return loading.user_paths(lambda _: True)

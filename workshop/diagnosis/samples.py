@@ -1,4 +1,4 @@
-"""The stacks that were sampled in a script and its DataLoader workers, with what else their processes noted."""
+"""The stacks sampled in a script and its DataLoader workers, and what else their processes noted."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -29,7 +29,7 @@ from workshop.profiles.stacks import Frame, Recording, Stack
 PROBE = str(Path(probe.__file__).parent)
 
 MAX_WEIGHT_S = 1.0
-"""A process that was not sampled for longer than this was held up as a whole."""
+"""If a process was not sampled for longer than this, all of it was held up."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Sample:
     time_s: float
     """On the monotonic clock, which all processes of a machine share."""
     weight_s: float
-    """The time since the sample before of the same process."""
+    """The time since the previous sample of the same process."""
     pid: int
     role: Role
     phase: str
@@ -50,7 +50,7 @@ class Sample:
 
 @dataclass
 class Observations:
-    """Everything that the processes of a measured script noted, in the order of time for each process."""
+    """Everything that the processes of a measured script noted, in chronological order for each process."""
 
     samples: list[Sample] = field(default_factory=list)
     backward_passes: list[BackwardPass] = field(default_factory=list)
@@ -60,16 +60,16 @@ class Observations:
     """The stack on which each DataLoader was made, by its number."""
     settings: list[SettingMade] = field(default_factory=list)
     cpu: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
-    """By process: the CPU time that it had used at some times, in seconds."""
+    """By process: pairs of a time and the CPU time used until then, in seconds."""
     lost: str = ""
     """Why a process could not note everything; empty if all was noted."""
 
     def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
-        """Return the samples of one kind of thread in some span of time."""
+        """Return the samples of threads with this role between two times."""
         return [each for each in self.samples if each.role == role and begin_s < each.time_s <= end_s]
 
     def cores_used(self, begin_s: float, end_s: float) -> float:
-        """Return how many cores all processes together kept busy in some span of time."""
+        """Return how many cores all processes together kept busy between two times."""
         used_s = 0.0
         for noted in self.cpu.values():
             within = [cpu_s for time_s, cpu_s in noted if begin_s <= time_s <= end_s]
@@ -78,7 +78,7 @@ class Observations:
 
     @cached_property
     def origins(self) -> CodeOrigins:
-        """Tells the frames of user code from those of libraries."""
+        """Tells frames of user code from those of libraries."""
         return CodeOrigins(Recording([Stack(each.stack, 1) for each in self.samples]))
 
     def user_frames(self, stack: Iterable[Frame]) -> tuple[Frame, ...]:
@@ -86,12 +86,12 @@ class Observations:
         return tuple(frame for frame in stack if self.origins.is_user_code(frame))
 
     def user_frames_of(self, stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
-        """Return those of the frames of a noted stack that are user code, outermost first."""
+        """Return the frames of a noted stack that are user code, outermost first."""
         return self.user_frames(frames_of(stack))
 
 
 def read_observations(folder: Path, trainers: Collection[int]) -> Observations:
-    """Read what processes that train, and the workers that load for them, noted in the files of a run's folder."""
+    """Read what training processes, and the workers that load for them, noted in a run's folder."""
     found = Observations(lost=why_lost(folder))
     for path in sorted(folder.glob("*.jsonl")):
         events = list(_events(path))
@@ -102,18 +102,18 @@ def read_observations(folder: Path, trainers: Collection[int]) -> Observations:
 
 
 def frames_of(stack: Iterable[WireFrame]) -> tuple[Frame, ...]:
-    """Return a stack as readers of profiles know it, without the frames of the workshop's own hooks."""
+    """Convert a noted stack to frames, without those of the workshop's own hooks."""
     return tuple(Frame(name, path, line) for name, path, line in stack if not path.startswith(PROBE))
 
 
 def _below_fork(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """What a forked worker itself has called; below are the frames of the loop that has started it."""
+    """The part of a forked worker's stack that it called itself, without the frames of the loop that forked it."""
     begin = next((at for at, frame in enumerate(stack) if frame.name == WORKER_LOOP), 0)
     return stack[begin:]
 
 
 def _events(path: Path) -> Iterator[Event]:
-    """The events of a file; a process that was killed may have left half a line."""
+    """The events of a file, up to a line that a killed process left incomplete."""
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             yield wire.decode(line)

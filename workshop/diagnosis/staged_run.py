@@ -1,4 +1,4 @@
-"""A script that is measured in stages: as it is, with batches from memory, and so on."""
+"""A script that is measured in stages: unchanged, with batches from memory, and so on."""
 
 import itertools
 import math
@@ -20,21 +20,21 @@ TORCHRUN = "torch.distributed.run"
 """The module that the command torchrun runs."""
 
 MIN_STEPS = 5
-"""The number of steps that are measured at least, however long they take."""
+"""The smallest number of steps that are measured, however long they take."""
 
 SETTLED = 0.05
-"""Workers that use less than this share of a core have filled their queues, and are in nobody's way."""
+"""Workers that use less than this share of a core have filled their queues, and disturb nothing."""
 
 MAX_SETTLING_S = 15.0
 MAX_KEEPING_S = 60.0
 
 
 class MeasuredScript(Script):
-    """A script that reports each of its steps, or some short ones at a time, until it ends.
+    """A script that reports each step, or several short ones at a time, until it ends.
 
     Attributes:
-        trainers: the processes of each rank. Those without a rank are numbered as they come; one that has ended leaves
-            its number to the next.
+        trainers: the processes of each rank. Processes without a rank are numbered as they appear; the number of an
+            ended one goes to the next.
     """
 
     def __init__(self, *command: Any, **options: Any) -> None:
@@ -70,13 +70,13 @@ class MeasuredScript(Script):
 
 
 class StagedRun:
-    """A script that goes through stages, and tells of each step, or of some short ones at a time; the clock is here.
+    """Takes a script through stages, and times the steps that it reports, each or several short ones at a time.
 
     Attributes:
         seen: the number of steps so far, in all runs.
         batches: the number of batches so far, by the fields of `BatchCounts`.
         last: the last report of the present run.
-        lead: the rank that the figures are of: the first one to report.
+        lead: the rank that the figures describe: the first to report.
         others: the reports of the other ranks.
         unit: what is counted as a step.
         interrupted: whether the script has ended for this process because Ctrl-C was pressed.
@@ -107,7 +107,7 @@ class StagedRun:
         return self.last.circumstances if self.last else Circumstances()
 
     def report(self) -> StepReport | None:
-        """Return the report of the next step, or of some short ones; None when the script has ended."""
+        """Return the report of the next step, or of several short ones; None if the script has ended."""
         try:
             while (report := next(self.reports, None)) and not self._leads(report):
                 assert report.rank is not None
@@ -131,14 +131,14 @@ class StagedRun:
         return report.rank == self.lead
 
     def take(self, steps: int, seconds: float = math.inf) -> bool:
-        """Let at least this number of steps go by; return whether they came within some seconds."""
+        """Let at least this many steps go by; return whether they took no more than `seconds`."""
         enough, give_up = self.seen + steps, time.monotonic() + seconds
         while self.seen < enough and time.monotonic() < give_up and self.report():
             pass
         return self.seen >= enough
 
     def measure(self, stage: str, seconds: float, fewest: int = MIN_STEPS) -> Stage | None:
-        """Measure steps of one stage, for some seconds at least; None if the script ends before there is one."""
+        """Measure steps of a stage for at least `seconds`; None if the script ends before the first."""
         log(f"stage: {stage}")
         self.script.send(SetStage(stage))
         taken: list[StepReport] = []
@@ -148,7 +148,7 @@ class StagedRun:
             before = self.heard_s
             if (report := self.report()) is None:
                 break
-            if report.unit != unit:  # what came before were no steps
+            if report.unit != unit:  # the earlier reports were not steps
                 taken, unit = [], report.unit
             if report.stage == stage:
                 begin = begin if taken else before
@@ -161,7 +161,7 @@ class StagedRun:
         return {rank: Stage(each).together for rank, each in taken.items() if each}
 
     def keep(self, steps: int, seconds: float) -> None:
-        """Have batches kept: as many as there may be in some steps and seconds, but at least one."""
+        """Have the script keep batches for this many steps or seconds, but at least one batch."""
         self.script.send(SetStage("keep"))
         begin, enough = time.monotonic(), self.seen + steps
         while self.report():
@@ -178,7 +178,7 @@ class StagedRun:
             pass
 
     def settle(self) -> None:
-        """Wait until the workers have loaded all that they may load ahead."""
+        """Wait until the workers have prefetched all that they may."""
         log("waiting until the workers have loaded all that they may load ahead")
         process, give_up = self.script.process, time.monotonic() + MAX_SETTLING_S
         while process and descendants(process.pid) and not self.ended and time.monotonic() < give_up:

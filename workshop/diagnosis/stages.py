@@ -20,13 +20,13 @@ WARM_UP_STEPS = 2
 PATIENCE_S = 600.0
 
 CLOSER_STEPS = 2
-"""The backward passes of so many steps are cut into lines. They, too, warm the script up."""
+"""For this many steps, backward passes are attributed to lines; these steps also warm the script up."""
 
 MAX_WARM_UP = 4.0
-"""Other workers are not tried if they need so many times as long to begin as they are measured."""
+"""A number of workers is given up if its warm-up takes more than this many times the measuring time."""
 
 LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
-"""After this time, the last samples are no longer in the memory of a process alone."""
+"""After this time, a process has written its last samples to disk."""
 
 INTERRUPTED = "Stopped by Ctrl-C: this is what was seen until then, without the headroom."
 UNTRIED = "Stopped by Ctrl-C, before other numbers of workers were tried to the end: what they would gain is not known."
@@ -86,7 +86,7 @@ def measure(
 
 
 def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
-    """The measurement of the rank that leads, and with it those of all ranks."""
+    """The measurement of the first rank, with those of all ranks in it."""
     time.sleep(LAST_WRITTEN_S)
     assert run.lead is not None
     steps = {run.lead: first.steps, **run.of_others("as it is")}
@@ -108,7 +108,7 @@ def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
 def _with_headroom(
     run: StagedRun, found: Measurement, reached: MeasuredSteps | None, why_not: str, seconds: float
 ) -> Measurement:
-    """The measurement with its headroom, or why there is none, and, where they may help, other numbers of workers."""
+    """Add the headroom, or why there is none, and the trials of other numbers of workers if these may help."""
     time.sleep(LAST_WRITTEN_S)
     notes = (*found.notes, *[why_not] * bool(why_not))
     assert run.lead is not None
@@ -123,7 +123,7 @@ def _with_headroom(
 
 
 def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[str]]:
-    """Measure the same loop with other numbers of workers, where that may help; say why, if one cannot load."""
+    """Measure the same loop with other numbers of workers if that may help, and say why if a number cannot load."""
     tried, failures = {}, []
     for workers in other_workers(Loading(found)):
         run.script.say(f"trying it with num_workers={workers}")
@@ -180,7 +180,7 @@ def _headroom(run: StagedRun, as_it_is: Stage, seconds: float, wanted: bool) -> 
 
 
 def _look_closer(run: StagedRun) -> None:
-    """Have a few of the first steps looked at more closely than steps can be whose time is measured."""
+    """Watch a few of the first steps in more detail than is possible while steps are timed."""
     run.measure("closer", 0.0, CLOSER_STEPS)
     processes = 1 + len(run.others)
     for trial in _worth_a_trial(run.circumstances, usable_cores() // processes):
@@ -188,7 +188,7 @@ def _look_closer(run: StagedRun) -> None:
 
 
 def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
-    """What slows the computing down, and can be changed on a copy of the model."""
+    """The settings that slow computing down and can be changed on a copy of the model."""
     if circumstances.compiled:
         return []
     slows = {
@@ -200,7 +200,7 @@ def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
 
 
 def _too_early(run: StagedRun) -> str:
-    """Say when a script has ended of which no step was measured, and what was seen of it."""
+    """Say when a script ended that had no step measured, and what was seen of it."""
     if run.seen:
         return f"after {run.seen} steps; let it train for more"
     return f"before a training step was seen: {run.script.seen()}"

@@ -1,4 +1,4 @@
-"""The lines of user code that time goes into, found in sampled stacks."""
+"""Finds the lines of user code that take the most time, from sampled stacks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from workshop.profiles.stacks import Frame
 
 MAX_PARENT_SHARE = 0.6
-"""A line is left for one that it calls if that one takes this share of it."""
+"""The search goes on from a line to a line that it calls if that takes at least this share of its time."""
 
 Path = tuple[Frame, ...]
 """The frames of user code of a stack, outermost first."""
@@ -31,13 +31,13 @@ class Tree:
 
 @dataclass(frozen=True)
 class HotLine:
-    """A line that much time goes into, with all that it calls."""
+    """A line that takes much time, including everything that it calls."""
 
     path: Path
     """The frames of user code down to this line."""
     weight: float
     of_call: float
-    """The time of the whole call of the function that the line is in."""
+    """The time of the whole call of the function that contains the line."""
     beside: dict[Frame, float] = field(default_factory=dict)
     """The time of the other lines of that function."""
 
@@ -52,10 +52,10 @@ class HotLine:
 
 
 def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple[str, str]] = ()) -> HotLine | None:
-    """Return the line that most time goes into: the deepest one that still holds most of the time of its caller.
+    """Return the line that takes the most time: the deepest that still has most of its caller's time.
 
-    It is None if there is no frame of user code. In the `trunk` are name and path of each function that is always left
-    for the heaviest line that it calls, since different things are done there.
+    Return None if there is no frame of user code. `trunk` has the name and path of functions that do many different
+    things: in these, the search always goes on to the heaviest line that is called.
     """
     node, found, of_call = Tree(), list[Frame](), 0.0
     beside: dict[Frame, float] = {}
@@ -77,7 +77,7 @@ def hottest(paths: Iterable[tuple[Path, float]], trunk: Collection[Frame | tuple
 
 
 def trunk_of(paths: Iterable[Path]) -> set[tuple[str, str]]:
-    """Return name and path of each function on the way to some paths' last lines."""
+    """Return name and path of each function on these paths."""
     return {_function(frame) for path in paths for frame in path}
 
 

@@ -1,1 +1,1 @@
-"""Judges two training scripts: whether one does the same work as the other, and whether it is faster."""
+"""Judges two training scripts: whether the second does the same work as the first, and whether it is faster."""

@@ -1,6 +1,6 @@
-"""The bench where scripts are judged: two of them run in turn, what they do is compared, and which is faster.
+"""The bench where two scripts are judged: they run in turn, and their work and their speed are compared.
 
-The check of a part says which steps are taken on a bench, and in which order.
+Each part's check decides which of the bench's steps are taken, and in which order.
 """
 
 import math
@@ -29,34 +29,34 @@ from workshop.probe.phases import Phase
 from workshop.processes.script import Say
 
 FIRST_EPOCHS = 2
-"""So many epochs of a script that was just started are not raced: it warms up. What it does in them is watched."""
+"""A script that was just started warms up for this many epochs, which are watched but not raced."""
 
 BUDGET_S = 50.0
 """The time for a part, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
 
 RACE_BUDGET_S = 120.0
-"""The time for the race of two scripts that nobody knows."""
+"""The time for the race in `compare`."""
 
 BEATEN = 1.2
-"""With so many times the solution's speedup, that was measured badly."""
+"""If a script beats the solution's speedup by more than this factor, the solution was measured badly."""
 
 SURE = 1.5
-"""Of two scripts that nobody knows, a speedup of less than this times what is asked must show in two runs of both."""
+"""In `compare`, a speedup below this many times the target must show again after both scripts are restarted."""
 
 MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
-"""In a pair, each of two scripts that nobody knows trains for so many seconds, but for so many epochs at most."""
+"""In `compare`, each script of a pair trains for at least this many seconds, but at most this many epochs."""
 
 NO_LOSS = Recomputation(error="no loss function of torch.nn was seen")
-"""The result for a script of which no step could be recorded."""
+"""The result for a script none of whose steps could be recorded."""
 
 
 class Bench(ExitStack):
-    """Two scripts, run in turn; the one that is judged may train on several ranks.
+    """Two scripts, run in turn; the candidate may train on several ranks.
 
     Attributes:
-        phases: what is raced, by the scripts' clocks; None for whole epochs, by the judge's.
-        also: a further check of what both have done, and of the files of recorded steps.
-        solution_ratio: the solution's speedup on this machine, if that was ever measured and is steady.
+        phases: the phases that are raced, timed by the scripts' clocks; None for whole epochs, timed by the judge's.
+        also: a further check, given both ledgers and the files of the recorded steps.
+        solution_ratio: the solution's speedup on this machine, if it has been measured and was steady.
     """
 
     def __init__(self, contest: Contest, say: Say) -> None:
@@ -69,8 +69,8 @@ class Bench(ExitStack):
         self.phases: Sequence[Phase] | None = None
         self.also: Callable[[Ledger, Ledger, Sequence[Path]], Iterable[str]] = lambda *_: ()
         self.solution_ratio: float | None = None
-        self.samples: list[list[Path]] = []  # of each recorded step of the candidate, a file for each rank
-        self.recomputed: list[Recomputation] = []  # the samples, as far as they have been looked at
+        self.samples: list[list[Path]] = []  # for each recorded step of the candidate, one file per rank
+        self.recomputed: list[Recomputation] = []  # the results for the samples checked so far
         self.recomputed_originals: list[Recomputation] = []  # steps of the original
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
         self.replaced_clocks: set[str] = set()
@@ -81,7 +81,7 @@ class Bench(ExitStack):
 
     @property
     def candidate(self) -> JudgedScript:
-        """The script that is judged, or its first rank."""
+        """The script that is judged: its first rank, if there are several."""
         return self.ranks.scripts[0]
 
     @property
@@ -109,13 +109,13 @@ class Bench(ExitStack):
         self.train(FIRST_EPOCHS - len(self.steps_taken))
 
     def epoch(self, script: JudgedScript, sample_step: int | None = None) -> TimedEpoch:
-        """Let one of the scripts train; the original keeps some batches, from which its headroom is measured."""
+        """Let one of the scripts train; the original keeps some batches, to measure its headroom later."""
         return script.epoch(Proceed(sample_step, keep_batches=script is self.original))
 
     def train(self, epochs: int) -> None:
-        """Let the candidate train, outside of any race; a step of each epoch is recorded, to be recomputed.
+        """Let the candidate train outside the race, and record one step of each epoch, to be recomputed.
 
-        So does the original, if it is not known whether its steps come out the same.
+        The original does so too, unless its steps are known to be reproducible.
         """
         for _ in range(epochs):
             if not self.contest.is_part:
@@ -128,16 +128,16 @@ class Bench(ExitStack):
             self.samples += [samples] if len(samples) == len(trained) else []
 
     def align(self) -> None:
-        """Let both scripts have trained for as many epochs.
+        """Let the script that is behind train until both have trained for the same number of epochs.
 
-        What they do only now and then, such as a validation, is then in the same pairs for both.
+        Whatever they do only now and then, such as a validation, then falls into the same pairs.
         """
         behind, ahead = sorted((self.original, self.candidate), key=lambda script: script.epochs_in_run)
         for _ in range(ahead.epochs_in_run - behind.epochs_in_run):
             self.epoch(behind)
 
     def restart(self) -> None:
-        """Start the candidate again, with another seed and what it has left in its folder."""
+        """Start the candidate again, with a different seed, in the folder with the files it has left."""
         self.say("starting your script again, on the cache that it left")
         self.candidate.stop()
         again = self.contest.run(self.contest.candidate, self.candidate.folder, seed=1)
@@ -158,7 +158,7 @@ class Bench(ExitStack):
         return Ledger.of_ranks([Ledger.of(script.folder) for script in self.ranks.scripts])
 
     def refusal(self) -> Verdict | None:
-        """Return the verdict on other work, or on work that cannot be seen; None for the same work."""
+        """Return the verdict if the work differs or cannot be seen; None for the same work."""
         original, candidate = self.original_ledger(), self.ledger()
         self._compute_again(original, candidate)
         self.ledgers = original, candidate
@@ -189,7 +189,7 @@ class Bench(ExitStack):
                 ledger.repeated += [each for path, each in self.repeated.items() if path.parent == script.folder]
 
     def _of_candidate_alone(self, complaints: Sequence[str], original: Ledger, epochs: int) -> list[str]:
-        """Mark what the original is refused for as well, when it runs once more for so many epochs: no proof."""
+        """Run the original again, and mark each complaint that it draws as well: such a complaint proves nothing."""
         name = self.contest.original_name
         self.say(f"running {name} again, to see whether it does the same")
         with self.contest.script(self.contest.original) as again:
@@ -204,7 +204,7 @@ class Bench(ExitStack):
         ]
 
     def files_left(self) -> str:
-        """Return a sentence that names the files that the candidate leaves behind; empty if there are none."""
+        """Return a sentence that names the files the candidate leaves behind; empty if there are none."""
         original, candidate = self.ledgers
         if not (files := sorted(set(candidate.files) - set(original.files))):
             return ""
@@ -212,14 +212,14 @@ class Bench(ExitStack):
         return f"it leaves files behind: {files[0]}{more}; keep files under the config's cache_dir"
 
     def judge(self) -> Verdict:
-        """Judge what every part asks for: the same work, in less time."""
+        """Judge whether the candidate does the same work in less time, as every part asks."""
         self.start()
         return self.refusal() or self.race()
 
     def race(self, *notes: str) -> Verdict:
-        """Race the candidate against the original, and look once more whether it did the same work meanwhile.
+        """Race the candidate against the original, and check again that it did the same work meanwhile.
 
-        The verdict gets the `notes`, which are sentences, too.
+        The sentences in `notes` are added to the verdict.
         """
         contest, target = self.contest, self.contest.target
         where = " until the model is called" if self.phases else ""
@@ -233,7 +233,7 @@ class Bench(ExitStack):
             return sum(map(self._seconds, ran))
 
         def on_pair(pairs: Sequence[Pair]) -> None:
-            """Show the latest pair; once, let the candidate train an epoch more, of which a step is recorded."""
+            """Show the latest pair; once, let the candidate train an extra epoch, and record a step of it."""
             self.say(how_far(pairs, target))
             if len(pairs) == unraced and self.raced_s is None:
                 self.train(1)
@@ -258,7 +258,7 @@ class Bench(ExitStack):
         self.train(1)
         if refused := self.refusal():
             return refused
-        if solution_ratio and result.ratio > BEATEN * solution_ratio:  # that was measured on a busy machine
+        if solution_ratio and result.ratio > BEATEN * solution_ratio:  # the solution was measured on a busy machine
             solution_ratio = self._speedup_of_solution(again=True)
         speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
         then = "" if self.phases else what_is_left(speed, self.ledgers[1].restarts_workers)
@@ -274,9 +274,9 @@ class Bench(ExitStack):
         return sum(epoch.phases[phase] for phase in self.phases) if self.phases else epoch.seconds
 
     def _epochs_at_a_time(self) -> int:
-        """Return how many epochs each script trains in a pair: short ones come out too differently by themselves.
+        """Return how many epochs each script trains in a pair: the times of single short epochs vary too much.
 
-        What the one has just done leaves the caches to it, so both train as many once, untimed.
+        The script that trained last has filled the caches, so both first train that many epochs untimed.
         """
         self.align()
         seconds = self._seconds(self.epoch(self.original))
@@ -286,7 +286,7 @@ class Bench(ExitStack):
         return count
 
     def _run_both_again(self) -> None:
-        """Start both scripts anew: of a small difference, much is the luck of a process with its memory."""
+        """Restart both scripts: a small difference may be due to how a process's memory happens to be laid out."""
         self.say("starting both again, to see whether it holds")
         self.original.stop()
         self.candidate.stop()
@@ -298,12 +298,12 @@ class Bench(ExitStack):
                 self.epoch(script)
 
     def _speedup_of_solution(self, again: bool = False) -> float | None:
-        """Return the solution's speedup on this machine; measure it, if that was never done, or again."""
+        """Return the solution's speedup on this machine; measure it if it is unknown or too low, or if `again`."""
         contest, known = self.contest, self.solution_ratio
         if contest.solution is None:
             return None
         if known is not None and known >= contest.target * ROOM and not again:
-            return known  # a worse one may have been bad luck
+            return known  # a lower speedup may have been bad luck
         begin = time.monotonic()
         self.say(f"measuring the solution on this machine{'' if again else ', once'}")
         ratios = []
@@ -313,7 +313,7 @@ class Bench(ExitStack):
             for pair in range(1, 4):
                 self.say(f"measuring the solution on this machine: pair {pair} of 3")
                 ratios.append(self._seconds(self.epoch(self.original)) / self._seconds(solution.epoch()))
-        if max(ratios) < ROOM * min(ratios):  # else it is measured anew the next time
+        if max(ratios) < ROOM * min(ratios):  # otherwise it is measured again next time
             self.solution_ratio = round(median(ratios), 3)
         self.deadline_s += time.monotonic() - begin
         return median(ratios)
@@ -343,7 +343,7 @@ class Bench(ExitStack):
         )
 
     def _headroom_rate(self) -> float | None:
-        """Samples per second of the original with batches from memory; None if no batch is left of an earlier run."""
+        """Samples per second of the original with batches from memory; None if no earlier run has left a batch."""
         epoch = self.original.epoch(Proceed(from_memory=True))
         if not epoch.report.from_memory:
             return None

@@ -25,7 +25,7 @@ def advice() -> str:
 
 
 def _command(process: psutil.Process) -> str:
-    """Return a program's name, and the name of the script that it runs, if it runs one."""
+    """Return a program's name, followed by the name of the script that it runs, if any."""
     try:
         script = next((Path(each).name for each in process.cmdline()[1:] if not each.startswith("-")), "")
         return f"{process.name()} {script}".strip()

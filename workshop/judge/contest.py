@@ -1,4 +1,4 @@
-"""A contest: which two scripts are compared, how each of them is run, and how much faster the candidate must be."""
+"""A contest: which two scripts are compared, how each is run, and how much faster the candidate must be."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from workshop.processes.script import run_folder
 
 @dataclass(frozen=True)
 class Contest:
-    """An original, which does the right work, and a candidate, which is to do the same work in less time."""
+    """An original, and a candidate that must do the same work in less time."""
 
     subject: str
     """What the verdict is about: a part, or the candidate's name."""
@@ -23,27 +23,27 @@ class Contest:
     target: float
     """The speedup that is asked for."""
     command: Callable[[Path, Path, int], list[str]]
-    """Makes the command of a run, from the script, the run's folder and a random seed."""
+    """Builds the command of a run from the script, the run's folder and a random seed."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The other arguments of each `JudgedScript`."""
     ranks: int = 1
     """The number of processes that the candidate trains with."""
     items: int = 0
-    """The number of items in an epoch, where it is known."""
+    """The number of items in an epoch; 0 if it is not known."""
     wasted_time_s: float | None = None
     """The seconds that each read of a photo must have slept; None where there is no such rule."""
     is_part: bool = False
-    """Whether the original is a part's, whose steps are known to come out the same when they are recomputed, and whose
-    participant waits for the verdict."""
+    """Whether the original belongs to a part: its steps are known to be reproducible, and a participant waits for the
+    verdict."""
     solution: Path | None = None
-    """A script that is known to be fast, to see what this machine can show."""
+    """A script that is known to be fast: it shows what speedup this machine allows."""
 
     @contextmanager
     def script(self, path: Path) -> Iterator[JudgedScript]:
-        """Make a run of a script, not started yet, in a folder of its own; in the end both are gone."""
+        """Make a run of a script, not started yet, in a folder of its own; both are removed at the end."""
         with run_folder() as folder, self.run(path, folder) as script:
             yield script
 
     def run(self, path: Path, folder: Path, seed: int = 0) -> JudgedScript:
-        """Make a run of a script, not started yet, that goes on with what earlier runs have left in the folder."""
+        """Make a run of a script, not started yet, in a folder where earlier runs may have left files."""
         return JudgedScript(self.command(path, folder, seed), folder, **self.options)

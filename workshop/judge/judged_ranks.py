@@ -13,17 +13,17 @@ from workshop.processes.script import ScriptError, run_folder
 from workshop.processes.script_output import CONSEQUENCE
 
 NOTICE_S = 5.0
-"""After one rank has failed, the others get this time to fail, too: what they say tells which one was the first."""
+"""How long the other ranks get to fail after the first: their messages tell which rank failed first."""
 
 
 class JudgedRanks(ExitStack):
-    """The processes of one run of a candidate, or the first `count`; in the end they and their folders are deleted."""
+    """The processes of one run of a candidate, or the first `count`; at the end they and their folders are removed."""
 
     def __init__(self, contest: Contest, count: int | None = None) -> None:
         super().__init__()
         count = count or contest.ranks
         folders = [self.enter_context(run_folder()) for _ in range(count)]
-        command = contest.command(contest.candidate, folders[0], 0)  # of all: one cache, and one folder for the results
+        command = contest.command(contest.candidate, folders[0], 0)  # shared by all: one cache, one results folder
         self.scripts: list[JudgedScript] = []
         group = _group(count) if contest.ranks > 1 else {}
         for rank, folder in enumerate(folders):
@@ -32,10 +32,10 @@ class JudgedRanks(ExitStack):
             self.scripts.append(self.enter_context(JudgedScript(command, folder, **options)))
 
     def epoch(self, sample_step: int | None = None) -> list[TimedEpoch]:
-        """Let all ranks train for an epoch, and record a step of it, counted from 0.
+        """Let all ranks train for an epoch, and record the step `sample_step`, counted from 0.
 
         Raises:
-            ScriptError: one broke, and the others have been ended.
+            ScriptError: a rank broke; the others have been ended.
         """
         with ThreadPoolExecutor(len(self.scripts)) as threads:
             running = [threads.submit(script.epoch, Proceed(sample_step), pause=False) for script in self.scripts]
@@ -49,12 +49,12 @@ class JudgedRanks(ExitStack):
                     script.stop()
                 raise
         for script in self.scripts:
-            script.pause()  # not before all are there: they may still talk to each other
+            script.pause()  # only once all have arrived: until then they may still communicate
         return [each.result() for each in running]
 
 
 def _group(count: int) -> dict[str, str]:
-    """Return the variables by which so many ranks find each other."""
+    """Return the environment variables by which `count` ranks find each other."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -69,6 +69,6 @@ def _cause(errors: Sequence[BaseException | None]) -> BaseException:
         if error and (len(errors) == 1 or not isinstance(error, ScriptError)):
             return error
     failed = [(rank, error) for rank, error in enumerate(errors) if isinstance(error, ScriptError)]
-    # One that was killed has not noticed anything; one that says that its neighbour is gone has.
+    # A rank that was killed failed first; one that reports that its neighbour is gone failed later.
     rank, error = min(failed, key=lambda each: ((each[1].exit_code or 0) >= 0, CONSEQUENCE in each[1].output))
     return ScriptError(f"rank {rank}: {error}", error.exit_code, error.output, error.script)

@@ -1,4 +1,4 @@
-"""A script that is judged: it trains epoch by epoch, when it is told to, and keeps evidence of its work."""
+"""A script that is judged: it trains epoch by epoch, on command, and keeps evidence of its work."""
 
 import os
 import random
@@ -33,7 +33,7 @@ class TimedEpoch:
     """One epoch of a script."""
 
     seconds: float
-    """By the judge's clock, from the last optimizer step before it, or in a new run from its beginning, to its last."""
+    """By the judge's clock: from the last optimizer step before it, or from the start of the run, to its last step."""
     report: EpochReport
 
     @property
@@ -50,15 +50,15 @@ class TimedEpoch:
 class JudgedScript(Script):
     """A script that stops after each epoch until it is told to go on.
 
-    A script that ends by itself is started again as often as it takes. The first epoch of a run warms it up and is not
-    returned, unless the script trains for one epoch only.
+    A script that ends by itself is restarted as often as needed. The first epoch after a restart only warms it up and
+    is not returned, unless the script trains for one epoch only.
 
     Args:
         *command: the command and the folder of the run, as for a `Script`.
-        photos: the folder whose files are the data; a relative one is in the folder that the script runs in. None if
-            reading them is of no interest.
-        epoch_steps: the number of optimizer steps in an epoch; None for the length of its first DataLoader.
-        random_states: note the state of the CPU's random generator at each step.
+        photos: the folder with the data files, relative to the folder that the script runs in; None if reads need not
+            be noted.
+        epoch_steps: the number of optimizer steps in an epoch; None for the length of the script's first DataLoader.
+        random_states: whether to note the state of the CPU's random generator at each step.
         **options: the other arguments of a `Script`.
     """
 
@@ -79,12 +79,12 @@ class JudgedScript(Script):
         self.epochs_in_run = 0
 
     def begin(self, sample_step: int | None = None) -> None:
-        """Start the script, which runs into its first epoch at once, and record that step of it, counted from 0."""
+        """Start the script and its first epoch, and record the step `sample_step` of it, counted from 0."""
         self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states))
         self.epochs_in_run = 0
 
     def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> TimedEpoch:
-        """Let the script train for one epoch, and stop it after that with everything that it started (`pause`).
+        """Let the script train for one epoch, then stop it and every process that it started (`pause`).
 
         Raises:
             ScriptError: it ended before an epoch was over, hung, or ran away.
@@ -104,7 +104,7 @@ class JudgedScript(Script):
         return found
 
     def recompute(self, *samples: Path) -> Recomputation:
-        """Have this script recompute a step, of which each rank has recorded a file, between two epochs.
+        """Have this script recompute a step between two epochs, given the file that each rank recorded of it.
 
         Raises:
             ScriptError: the script has ended.
@@ -112,11 +112,11 @@ class JudgedScript(Script):
         return self._ask(Recompute(list(map(str, samples))), answers=1)[0]
 
     def recorded_transforms(self) -> list[Path]:
-        """Return the files of the random transforms that were recorded so far."""
+        """Return the files of the random transforms recorded so far."""
         return sorted(self.folder.glob("transform-*.pickle"))
 
     def repeat(self, files: Iterable[Path]) -> dict[Path, Repetition]:
-        """Have this script apply `recorded_transforms` again, between two epochs; of many, some that chance chooses.
+        """Have this script apply `recorded_transforms` again between two epochs; of many, a random sample.
 
         Raises:
             ScriptError: the script has ended.
@@ -136,7 +136,7 @@ class JudgedScript(Script):
             raise self.ended(self._so_far()) from None
 
     def pause(self) -> None:
-        """Stop the script, with everything that it started, until its next epoch."""
+        """Stop the script and every process that it started until its next epoch."""
         self.signal(signal.SIGSTOP)
 
     def _next_epoch(self, proceed: Proceed) -> TimedEpoch:
@@ -151,12 +151,12 @@ class JudgedScript(Script):
         seconds = time.perf_counter() - begin
         report = self.receive()
         if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
-            raise ClosedError("the script has ended")  # an epoch was over before; what is left of it is none
+            raise ClosedError("the script has ended")  # after the last full epoch: the rest is not an epoch
         self.epochs_in_run += 1
         return TimedEpoch(seconds, report)
 
     def _epoch_of_another_run(self, proceed: Proceed) -> TimedEpoch:
-        """Start a script again that has ended by itself, and train for an epoch."""
+        """Restart a script that has ended by itself, and train for an epoch."""
         only_epoch = self.epochs_in_run == 1
         self.begin(proceed.sample_step if only_epoch else None)
         try:
@@ -166,10 +166,10 @@ class JudgedScript(Script):
             raise self.ended(self._so_far()) from None
 
     def on_silence(self, seconds: float) -> None:
-        """Say what was seen; a training in another process is not judged.
+        """Say what was seen; training in a different process is not judged.
 
         Raises:
-            UnseenError: the script trains in another process.
+            UnseenError: the script trains in a process that it started.
         """
         assert self.process
         seen = {each.pid: each for each in activities(self.folder)}
@@ -179,7 +179,7 @@ class JudgedScript(Script):
         super().on_silence(seconds)
 
     def out_of_patience(self) -> ScriptError:
-        """Return the error of a script that was silent for too long; one that steps is only slow."""
+        """Return the error for a script that was silent for too long; a script that takes steps is only slow."""
         if any(each.optimizer_steps for each in activities(self.folder)):
             return self.unseen(
                 f"its epochs take more than {self.patience_s:.0f} s; ask for fewer --steps: {self.seen()}"

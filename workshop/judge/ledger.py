@@ -35,12 +35,12 @@ from workshop.probe.events import (
 from workshop.probe.messages import Recomputation, Repetition
 
 BLANK = 0.05
-"""The values of a picture of one colour deviate by no more than this."""
+"""The largest standard deviation of the values of a picture of a single colour."""
 
 _KINDS = {kind.__name__: kind for kind in Event.__subclasses__()}
 
 MAX_PICTURES = 1000
-"""The number of pictures that are followed back; of more pictures, a sample is taken."""
+"""The largest number of pictures that are followed back; if there are more, a random sample is taken."""
 
 
 @dataclass
@@ -55,21 +55,21 @@ class Ledger:
     copies: list[BatchCopied] = field(default_factory=list)
     model: TrainedModel | None = None
     files: list[str] = field(default_factory=list)
-    """The files that it wrote outside of the folders that are its own."""
+    """The files that it wrote outside its own folders."""
     others: list[OtherOptimizer] = field(default_factory=list)
     """What the optimizers of other models did, epoch by epoch."""
     drops_items: bool = False
-    """Whether a DataLoader leaves out some items of each epoch, others each time."""
+    """Whether a DataLoader leaves out some items of each epoch, different ones each time."""
     replaced_clocks: list[str] = field(default_factory=list)
-    """The functions of `time` that it has replaced."""
+    """The functions of `time` that the script has replaced."""
     recomputed: list[Recomputation] = field(default_factory=list)
-    """Some of its steps, recomputed by the original; none of the original's if they are known to come out the same."""
+    """Some of its steps, recomputed by the original; empty for an original known to be reproducible."""
     repeated: list[Repetition] = field(default_factory=list)
     """Some random transforms, applied again by the original."""
     ranks: list["Ledger"] = field(default_factory=list)
     """The ledger of each rank, if there are several."""
     restarts_workers: bool = False
-    """Whether a DataLoader that supplies training steps starts its workers anew in each epoch."""
+    """Whether a DataLoader that supplies training steps restarts its workers in each epoch."""
 
     @classmethod
     def of(cls, folder: Path) -> "Ledger":
@@ -78,10 +78,10 @@ class Ledger:
 
     @classmethod
     def of_events(cls, events: Iterable[Event]) -> "Ledger":
-        """Enter events, which are in the order of time."""
+        """Enter events, given in chronological order."""
         ledger = cls()
         groups: tuple[ParameterGroup, ...] = ()
-        loaders: dict[float, LoaderStarted] = {}  # that have supplied training steps, by the time of their beginning
+        loaders: dict[float, LoaderStarted] = {}  # those that have supplied training steps, by start time
         loader = None
         for event in events:
             match event:
@@ -110,10 +110,10 @@ class Ledger:
 
     @classmethod
     def of_ranks(cls, ledgers: Sequence["Ledger"]) -> "Ledger":
-        """Join the ledgers of all ranks as if one process had done it all: shares of a batch become one batch."""
+        """Join the ledgers of all ranks as if a single process had done it all: shares of a batch become one batch."""
         if len(ledgers) == 1:
             return ledgers[0]
-        # The slowest rank counts: what enters the model on one rank may be made after another has begun its step.
+        # The slowest rank counts: a rank may still make its input after another has begun the step.
         starts = [max(each) for each in zip(*(ledger.loader_starts for ledger in ledgers), strict=False)]
         whole = cls(loader_starts=starts, model=ledgers[0].model, others=ledgers[0].others, ranks=list(ledgers))
         whole.reads = sorted((read for ledger in ledgers for read in ledger.reads), key=lambda read: read.t)
@@ -133,7 +133,7 @@ class Ledger:
 
     @property
     def optimizer_steps(self) -> list[StepTaken]:
-        """The steps in which an optimizer has stepped."""
+        """The steps in which an optimizer stepped."""
         return [step for step in self.steps if step.parameter is not None]
 
     @property
@@ -152,33 +152,33 @@ class Ledger:
 
     @cached_property
     def blank(self) -> int:
-        """The number of pictures that entered the model and are of one colour."""
+        """The number of pictures of a single colour that entered the model."""
         return sum(int((values_of(forward.pictures).std(axis=1) <= BLANK).sum()) for forward in self.forwards)
 
     @cached_property
     def pictures(self) -> list[PictureHistory]:
-        """The pictures that entered the model and are not blank; of many pictures, some chosen by chance."""
+        """The pictures that entered the model and are not blank; of many, a random sample."""
         pictures = [(forward, row) for forward in self.forwards for row in range(forward.pictures.shape[0])]
         if len(pictures) > MAX_PICTURES:
             pictures = random.sample(pictures, MAX_PICTURES)
         found = []
         for forward, row in pictures:
             picture = values_of(forward.pictures)[row]
-            if picture.std() > BLANK:  # else the augmentation has blanked it
+            if picture.std() > BLANK:  # otherwise the augmentation has blanked it
                 [target] = (forward.targets or ())[row : row + 1] or [None]
                 found.append(self.histories.of(picture, forward.t, target))
         return found
 
     @cached_property
     def known_pictures(self) -> list[PictureHistory]:
-        """Those of them that transforms are known to have made."""
+        """Those of the `pictures` that are known to have been made by transforms."""
         return [each for each in self.pictures if each.way]
 
 
 def epochs(ledger: Ledger, steps: int | None = None) -> list[list[StepTaken]]:
-    """Return the steps of each epoch; an epoch that was not ended is left out.
+    """Return the steps of each epoch, without unfinished epochs.
 
-    An epoch has so many `steps`, or as many as it takes from one `iter(loader)` to the next.
+    An epoch has this many `steps`; if None, it lasts from one `iter(loader)` to the next.
     """
     if steps is None and len(ledger.loader_starts) < 2:
         steps = len(ledger.steps)
@@ -202,15 +202,15 @@ def forwards_in(steps: Sequence[StepTaken]) -> list[ForwardPass]:
 
 
 def targets_in(steps: Sequence[StepTaken]) -> Counter[Any]:
-    """Count how often each target came."""
+    """Count how often each target occurs."""
     return Counter(target for forward in forwards_in(steps) for target in forward.targets or ())
 
 
 def events_in(folder: Path) -> list[Event]:
-    """Return all events in a folder, by time. A line that is still being written is left for the next time.
+    """Return all events in a folder, by time, without a line that is still being written.
 
     Raises:
-        WorkshopError: some of them are lost.
+        WorkshopError: some events are lost.
     """
     if why := why_lost(folder):
         raise WorkshopError(
@@ -224,13 +224,13 @@ def events_in(folder: Path) -> list[Event]:
 
 
 def as_event(line: str | bytes) -> Event:
-    """Return the event that a process has noted in this line, with tuples and sets in their places."""
+    """Return the event that a process has noted in this line, with tuples and sets restored."""
     fields = json.loads(line)
     return msgspec.convert(fields, _KINDS[fields.pop(wire.TAG)])
 
 
 def _together(shares: Sequence[ForwardPass]) -> ForwardPass:
-    """Join the shares that ranks have of one batch."""
+    """Join the shares of a batch that the ranks have trained on."""
     targets = [share.targets for share in shares]
     rows = sum(share.pictures.shape[0] for share in shares)
     return replace(

@@ -1,4 +1,4 @@
-"""Whether the optimizers are those of the original, with the same settings in each step."""
+"""Whether the optimizers are the same as the original's, with the same settings in each step."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,17 +8,17 @@ from workshop.judge.ledger import Ledger
 from workshop.probe.events import OtherOptimizer, ParameterGroup
 
 FREE_SETTINGS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "max_lr", "min_lr", "swa_lr")
-"""The settings of an optimizer that say how it computes, not what, and those that only its scheduler needs."""
+"""Optimizer settings that say how it computes, not what, and those that only a scheduler needs."""
 
 FEW_STEPS = 0.02
-"""The largest difference in how often another model's optimizer steps, relative to the steps of the one followed."""
+"""The largest difference in how often another model's optimizer steps, per step of the first model's."""
 
 
 def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the optimizers are of the same kind, with the same settings for all parameters in each step.
 
-    The steps of the first run are compared, one by one, as far as the original has come, unless the settings depend on
-    how the training goes. Settings that the original has never changed are those of later runs, too.
+    The first runs are compared step by step, as far as both have come; only their first steps if the settings depend on
+    how the training goes. Settings that the original never changes must be the same in later runs, too.
     """
     ours, theirs = ([step for step in ledger.steps if step.groups] for ledger in (original, candidate))
     if not ours or not theirs:
@@ -36,7 +36,7 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def _other_groups(ours: Sequence[ParameterGroup], theirs: Sequence[ParameterGroup]) -> Iterator[str]:
-    """What is otherwise with some parameter groups."""
+    """Complain about parameter groups with a different optimizer or different settings."""
     if (kinds := {group.optimizer for group in theirs}) != (expected := {group.optimizer for group in ours}):
         now, usual = (" and ".join(sorted(each)) for each in (kinds, expected))
         yield f"the optimizer is {now}, the original's {usual}"
@@ -64,7 +64,7 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6)  # a scheduler may have computed it in another way
+        return math.isclose(one, other, rel_tol=1e-6)  # a scheduler may have computed it differently
     return bool(one == other)
 
 

@@ -1,4 +1,4 @@
-"""Whether the items come in a new random order in each epoch, and in new company."""
+"""Whether each epoch shuffles the items anew, and does not keep them together in the same batches."""
 
 import math
 from collections import Counter
@@ -12,35 +12,35 @@ import numpy as np
 from workshop.judge.ledger import Ledger, epochs, forwards_in
 
 MIN_COUNT = 10
-"""With fewer items that can be told from each other, nothing is said."""
+"""With fewer distinguishable items, the order is not checked."""
 
 SAME_ORDER = 0.9
-"""The largest rank correlation of the positions in two epochs; by chance its deviation is 1 / sqrt(items - 1)."""
+"""The largest rank correlation of positions in two epochs; under chance, its deviation is 1 / sqrt(items - 1)."""
 
 MANY = 25
-"""Of fewer items, only an order that is exactly the same is taken for the same."""
+"""With fewer items, only an identical order counts as the same."""
 
 ALIKE = 0.35
-"""The largest mean of that correlation over all pairs of epochs, if it is not within chance."""
+"""The largest mean of that correlation over all pairs of epochs; chance may allow more, see `DEVIATIONS`."""
 
 DEVIATIONS = 5
-"""So many times its own deviation is within chance."""
+"""A mean correlation of up to this many times its own deviation counts as chance."""
 
 SAME_PAIRS = 0.8
-"""The largest share of pairs of items that are a pair in two epochs."""
+"""The largest share of items that may be together again in a later epoch, in a batch or next to each other."""
 
 
 class _Likeness(NamedTuple):
-    """How like each other two epochs are; each share is at most 1."""
+    """How similar two epochs are; each share is at most 1."""
 
     items: int
-    """The number of items that come in both and can be told from each other."""
+    """The number of distinguishable items that occur in both."""
     order: float
     """The rank correlation of the items' positions (Spearman's)."""
     company: float
-    """The share of pairs of items in a batch that are in a batch in the other epoch, too."""
+    """The share of pairs of items in one batch that share a batch in the other epoch, too."""
     succession: float
-    """The share of items that come one after the other, and do so in the other epoch, too."""
+    """The share of neighbouring items that are neighbours in the other epoch, too."""
 
     @property
     def is_same_order(self) -> bool:
@@ -48,7 +48,7 @@ class _Likeness(NamedTuple):
 
 
 def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that the items come in another order, and in other company, in each epoch, if they do in the original."""
+    """Check that the order and the batches of the items differ in each epoch, if they do in the original."""
     steps = len(epochs(original)[0])
     ours, theirs = (list(_likenesses(ledger, steps)) for ledger in (original, candidate))
     if not ours or not theirs:
@@ -77,9 +77,9 @@ def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
 def _likenesses(ledger: Ledger, steps: int) -> Iterator[_Likeness]:
     """Compare each epoch with those after it in the same run; a new run may well repeat an old one.
 
-    Targets that come more than once in an epoch are left out: they do not tell which item it was.
+    Targets that occur more than once in an epoch are left out: they do not identify an item.
     """
-    by_run: dict[int, list[list[tuple[Any, ...]]]] = {}  # of each epoch, the targets of each batch
+    by_run: dict[int, list[list[tuple[Any, ...]]]] = {}  # for each epoch, the targets of each batch
     for epoch in epochs(ledger, steps):
         batches = [forward.targets or () for forward in forwards_in(epoch)]
         count = Counter(chain(*batches))

@@ -1,8 +1,8 @@
-"""The history of a picture: the way from its file to the model, with the transforms that made it what it is.
+"""The history of a picture: its way from the file to the model, through the transforms that made it.
 
-A picture is followed by its signature, a few of its values, which stays the same as long as the values of a channel are
-only scaled and shifted: by `ToDtype`, by `Normalize`, by a move to another process or to the device. Whatever else
-changes a picture, a crop or an augmentation, is a transform that reports both ends.
+A picture is followed by its signature, a few of its values. It survives `ToDtype`, `Normalize` and a move to another
+process or to the device, which at most scale and shift the values of a channel. Anything else that changes a picture,
+such as a crop or an augmentation, is a transform that reports the picture before and after.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,21 +21,21 @@ class Hop:
     """An outermost transform on a picture's way."""
 
     number: int
-    """That of the transform in the ledger."""
+    """The number of the transform in the ledger."""
     made: TransformCall
     row: int
-    """The picture's place among those that were transformed together."""
+    """The picture's index among those that were transformed together."""
     found: Array
     """The signature that the picture was found by afterwards; its values may have been scaled since."""
 
     @property
     def before(self) -> Array:
-        """The signature of what entered."""
+        """The signature of the picture that entered the transform."""
         return values_of(self.made.before)[self.row]
 
     @property
     def after(self) -> Array:
-        """The signature of what left."""
+        """The signature of the picture that left it."""
         return values_of(self.made.after)[self.row]
 
     @property
@@ -45,9 +45,9 @@ class Hop:
 
     @cached_property
     def links(self) -> list[tuple[SimpleTransform | None, Array, Array]]:
-        """From the first random transform on: each transform, what entered it, and what left it.
+        """Each transform from the first random one on, with the signatures of what entered and left it.
 
-        What lies between two of them, and behind the last, is a link too, without a transform.
+        The gaps between transforms, and after the last one, are links too; their transform is None.
         """
         found: list[tuple[SimpleTransform | None, Array, Array]] = []
         last = self.made.decoded
@@ -63,7 +63,7 @@ class Hop:
 
     @property
     def has_gap(self) -> bool:
-        """Whether something else than a transform has changed the picture on that way."""
+        """Whether something other than a transform changed the picture between the links."""
         return any(not is_same(*ends) for transform, *ends in self.links if transform is None)
 
     @property
@@ -75,7 +75,7 @@ class Hop:
 
     @property
     def lines(self) -> Iterator[Array]:
-        """What scales and shifts the values of each channel, the latest first."""
+        """The lines (slope, offset) that scale and shift the values of each channel, the latest first."""
         whole = [] if self.drawn else [(None, self.before, self.after)]
         for transform, *ends in [(None, self.after, self.found), *reversed(self.links or whole)]:
             if not (transform and is_random(transform.name)) and is_same(*ends):
@@ -89,7 +89,7 @@ class PictureHistory:
     way: Sequence[Hop]
     """The transforms that made it, the latest first; none if no transform is known to have made it."""
     photo: str | None = None
-    """The file; None if it cannot be told."""
+    """The file that it was read from; None if unknown."""
     target: Any = None
 
     @cached_property
@@ -109,7 +109,7 @@ class PictureHistory:
 
     @cached_property
     def augmented(self) -> Sequence[Hop]:
-        """The way from the first random transform on, the latest first."""
+        """The hops from the first random transform on, the latest first."""
         return self.way[: max((place for place, hop in enumerate(self.way, 1) if hop.made.decoded), default=0)]
 
     @property
@@ -125,7 +125,7 @@ class PictureHistory:
 
     @cached_property
     def has_gap(self) -> bool:
-        """Whether something that is no transform of torchvision has changed the picture."""
+        """Whether something other than a torchvision transform has changed the picture."""
         return any(hop.has_gap for hop in self.way)
 
     @property
@@ -135,7 +135,7 @@ class PictureHistory:
 
     @property
     def scale(self) -> Array | None:
-        """Slope and offset of what is done to the values of each channel after the first random transform began."""
+        """Slope and offset by which each channel's values change from the first random transform on."""
         if not self.augmented:
             return None
         same = np.tile(np.array([1.0, 0.0], dtype=np.float32), (len(self.way[0].found) // SAMPLES, 1))
@@ -143,14 +143,14 @@ class PictureHistory:
 
 
 class Histories:
-    """Finds the history of a picture among the transforms and the reads of a script."""
+    """Finds the history of a picture in the transforms and reads of a script."""
 
     def __init__(self, transforms: Sequence[TransformCall], reads: Sequence[PhotoRead]) -> None:
         self._transforms = transforms
         self._made = Pictures((number, unit(values_of(each.after))) for number, each in enumerate(transforms))
         self._taken = Pictures((number, unit(values_of(each.before))) for number, each in enumerate(transforms))
         self.read_for: list[PhotoRead | None] = []
-        """For each transform, the photo that its thread had opened last and done nothing else with."""
+        """For each transform, the photo that its thread opened last, unless an earlier transform used it."""
         opened: dict[tuple[int, int], PhotoRead] = {}
         events: list[PhotoRead | TransformCall] = [*reads, *transforms]
         for event in sorted(events, key=lambda event: event.t):
@@ -160,7 +160,7 @@ class Histories:
                 self.read_for.append(opened.pop(event.source, None))
 
     def of(self, picture: Array, before: float, target: Any = None) -> PictureHistory:
-        """Follow a picture back from a time, given its signature."""
+        """Follow a picture back in time, given its signature and the time when it was used."""
         way = list(self._way(picture, before))
         return PictureHistory(way, self._photo(way) if way else None, target)
 
@@ -173,14 +173,14 @@ class Histories:
             picture, before = values_of(made.before)[row], made.t
 
     def _maker(self, picture: Array, before: float) -> int | None:
-        """The latest transform before a time that made this picture, if there is one."""
+        """The latest transform before this time that made the picture, if any."""
         makers = [number for number in self._made.near(picture) if self._transforms[number].t < before]
-        return max(makers, default=None)  # they are in the order of time
+        return max(makers, default=None)  # transforms are numbered in chronological order
 
     def _photo(self, way: Sequence[Hop]) -> str | None:
-        """The file that a picture was read from, if it can be told."""
+        """The file that a picture was read from, if known."""
         numbers = [hop.number for hop in reversed(way)]
         if not any(self.read_for[number] for number in numbers):
-            # What the script itself has kept comes back as the same picture: see what it was the first time.
+            # A picture that the script has cached comes back unchanged: look up where it came from the first time.
             numbers = self._taken.near(unit(way[-1].before[None])[0])
         return next((read.photo for number in numbers if (read := self.read_for[number])), None)

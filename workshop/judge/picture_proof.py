@@ -1,4 +1,4 @@
-"""Whether the pictures that enter the model are made as the original makes them: read, decoded, augmented, in time."""
+"""Whether pictures are read, decoded and augmented as in the original, and not in advance of the race."""
 
 import math
 from bisect import bisect
@@ -17,21 +17,21 @@ from workshop.probe.events import PhotoRead, SimpleTransform, StepTaken, is_rand
 from workshop.probe.messages import Repetition
 
 SAME_DECODED = 0.03
-"""The largest distance of the signatures of decoded pictures. Honest decoders stay below 0.010. Interpolation by
-the nearest neighbour makes 0.6, a greyscale picture 1.1, JPEG of quality 5 0.8, a JPEG draft 0.09, bicubic 0.06."""
+"""The largest distance between signatures of decoded pictures. Honest decoders stay below 0.010; nearest-neighbour
+interpolation gives 0.6, greyscale 1.1, JPEG quality 5 0.8, a JPEG draft 0.09, bicubic interpolation 0.06."""
 
 FEW = 0.05
-"""The share of steps, pictures or draws in which something may be otherwise by chance."""
+"""The share of steps, pictures or draws that may differ by chance."""
 
 SCALE_TOLERANCE = 0.05
-"""The largest difference of slope or offset in `check_scale`, relative to the slope. Rounding to bytes makes 0.01."""
+"""The largest difference in slope or offset in `check_scale`, relative to the slope; rounding to bytes gives 0.01."""
 
 SAME_RESULT = 0.005
-"""The largest difference of what a transform makes of a picture with the same draw; rounding to bytes makes 0.001."""
+"""The largest difference between a transform's results for the same draw; rounding to bytes gives 0.001."""
 
 
 def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[str]:
-    """Check that each photo was read at least once, and never faster than its storage is."""
+    """Check that each photo was read at least once, and never faster than its storage allows."""
     if not wasted_time_s:
         return
     slow = slow_reads(candidate, wasted_time_s)
@@ -57,7 +57,7 @@ def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None
 
 
 def slow_reads(ledger: Ledger, wasted_time_s: float) -> list[PhotoRead]:
-    """Return the reads of a photo that its thread had slept for; it may sleep for a whole batch at once."""
+    """Return the reads whose thread slept long enough; it may sleep once for a whole batch."""
     most_s = ledger.largest_batch.shape[0] * 1.1 * wasted_time_s
     saved_s: dict[tuple[int, int], float] = {}
     slow = []
@@ -71,7 +71,7 @@ def slow_reads(ledger: Ledger, wasted_time_s: float) -> list[PhotoRead]:
 
 
 def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that the deterministic half of the preprocessing makes the same of each photo."""
+    """Check that the deterministic part of the preprocessing gives the same result for each photo."""
     ours, theirs = (
         [(each, each.decoded) for each in ledger.known_pictures if each.decoded is not None]
         for ledger in (original, candidate)
@@ -96,7 +96,7 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that each random transform is applied to each picture, with its settings and with a draw of its own."""
+    """Check that each random transform is applied to each picture, with the same settings and its own random draw."""
     expected = {simple.name: simple for each in original.known_pictures for simple in each.simple}
     if not expected:
         return
@@ -135,9 +135,9 @@ def _check_settings(usual: SimpleTransform, candidate: Ledger) -> Iterator[str]:
 
 
 def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that from the first random transform on no other transforms change the pictures than in the original.
+    """Check that, from the first random transform on, only those transforms change pictures that do in the original.
 
-    A transform in place of another one, or of something that cannot be seen, may do the same.
+    A transform that replaces another, or something that cannot be seen, may do the same work.
     """
     ours, theirs = ([each.changed_by for each in ledger.known_pictures] for ledger in (original, candidate))
     usual, known = set().union(*ours), {each.name for picture in original.known_pictures for each in picture.simple}
@@ -150,9 +150,9 @@ def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that each random transform makes of a picture what torchvision's own makes of it with the same draw.
+    """Check that each random transform gives the same result as torchvision's own for the same draw.
 
-    Transforms that come out otherwise in the original itself are left out.
+    Transforms that differ in the original itself are left out.
     """
     off = {each.name for each in original.repeated if each.difference > SAME_RESULT}
     by_name: dict[str, list[Repetition]] = {}
@@ -174,7 +174,7 @@ def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that no more pictures than in the original are of one colour; these cannot be followed."""
+    """Check that no more pictures are of a single colour than in the original: these cannot be followed."""
     usual, now = original.blank, candidate.blank
     usual_pictures, pictures = (
         sum(forward.pictures.shape[0] for forward in ledger.forwards) for ledger in (original, candidate)
@@ -188,7 +188,7 @@ def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that no state of the random generator serves for several draws: of a process, or in an epoch of a rank."""
+    """Check that no random state is used for two draws of the same process, or of the same epoch and rank."""
     steps = len(epochs(original)[0])
 
     def repeated(ledger: Ledger) -> tuple[int, int]:
@@ -207,7 +207,7 @@ def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that the values that enter the model are scaled and shifted as the original's, that is, normalised."""
+    """Check that the values that enter the model are scaled and shifted (normalised) as in the original."""
     ours, theirs = (
         [each.scale for each in ledger.known_pictures if each.scale is not None] for ledger in (original, candidate)
     )
@@ -231,7 +231,7 @@ def check_scale(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Where pictures cannot be followed: check mean and deviation of all values that enter the model."""
+    """Check mean and deviation of all values that enter the model, where pictures cannot be followed."""
     ours, theirs = map(_values_of_channels, (original, candidate))
     for usual, now in zip(ours, theirs, strict=False):
         if abs(usual.mean() - now.mean()) > 0.5 * usual.std() or not 0.6 < now.std() / max(usual.std(), 1e-9) < 1.6:
@@ -243,7 +243,7 @@ def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def _values_of_channels(ledger: Ledger) -> Array:
-    """Return the values of all signatures, a row for each channel."""
+    """Return the values of all signatures, one row per channel."""
     channels = ledger.forwards[0].shape[1] if len(ledger.forwards[0].shape) == 4 else 1
     values = np.concatenate([values_of(forward.pictures) for forward in ledger.forwards])
     return values.reshape(len(values), channels, -1).swapaxes(0, 1).reshape(channels, -1)
@@ -282,7 +282,7 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:
-    """Return the share of the later steps' pictures that look just as one with the same target did in earlier steps."""
+    """Return the share of later pictures that look exactly like an earlier picture with the same target."""
     known: defaultdict[Any, list[Array]] = defaultdict(list)
     for target, picture in _pictures_with_target(earlier):
         known[target].append(picture)
@@ -300,7 +300,7 @@ def _pictures_with_target(steps: Sequence[StepTaken]) -> Iterator[tuple[Any, Arr
 
 
 def largest_share_repeated(ledger: Ledger, steps: int) -> float:
-    """Return the largest share of repeated pictures in two epochs of one run."""
+    """Return the largest share of repeated pictures between two epochs of the same run."""
     cut = epochs(ledger, steps)
     pairs = [*pairwise(cut), *((cut[0], later) for later in cut[2:])]
     return max((share_repeated(a, b) for a, b in pairs if a[0].run_index == b[0].run_index), default=0.0)
@@ -319,7 +319,7 @@ PICTURE_CHECKS = (
 
 
 def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float]) -> Iterator[str]:
-    """Check that what was used in a race was made in it, but for what is prefetched: an epoch at most."""
+    """Check that the pictures used in the race were made during it, but for at most an epoch of prefetching."""
     items = targets_in(epochs(original)[0]).total()
     begin, end = raced_s
 

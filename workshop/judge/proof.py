@@ -1,8 +1,8 @@
-"""Whether a script does the same work as another: what it did is compared, never how it is written.
+"""Whether two scripts do the same work, judged by what they did, never by how they are written.
 
-Each `check_...` looks at one thing and returns what is wrong with it, as sentences about the candidate. The original is
-the measure: a thing that its ledger does not show either is not asked of the candidate. What cannot be seen of the
-candidate is no accusation: those sentences are of the class `UnseenWork`.
+Each `check_...` looks at one aspect and returns what is wrong, as sentences about the candidate. The original sets the
+standard: the candidate need not do what the original's ledger does not show either. If the candidate's work cannot be
+seen, that is no accusation: such a sentence is an `UnseenWork`.
 """
 
 import math
@@ -21,17 +21,17 @@ from workshop.judge.step_proof import check_recomputed
 from workshop.judge.verdict import UnseenWork
 
 MIN_SIZE = 0.9
-"""Inputs that differ in size may be so much smaller on the average than those of the original."""
+"""Inputs of varying size must have at least this share of the original's size, on average."""
 
 SAME_ON_RANKS = 1e-5
-"""The largest difference between parameters on two ranks, relative to the largest of them."""
+"""The largest difference between parameters on two ranks, relative to the largest parameter."""
 
 
 def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None = None, items: int = 0) -> list[str]:
-    """Return what the candidate does otherwise than the original; nothing if it does the same work.
+    """Return what the candidate does differently from the original; nothing if it does the same work.
 
-    Sentences of the class `UnseenWork` come alone, or last. Each read of a photo must have slept for `wasted_time_s`,
-    if there is such a rule; an epoch of the original has so many `items`; 0 if that is not known.
+    `UnseenWork` sentences come last. Each read of a photo must have slept for `wasted_time_s`, if there is such a rule.
+    `items` is the number of items in an epoch of the original; 0 if it is not known.
     """
     if complaints := [*check_parameters(candidate.ranks), *check_steps(candidate.ranks)]:
         return complaints
@@ -77,7 +77,7 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that there are as many forward and backward passes to a step of the optimizer."""
+    """Check that each optimizer step has the same number of forward and backward passes."""
     batches, usual_batches = len(candidate.forwards), len(original.forwards)
     steps, usual = (len(ledger.optimizer_steps) for ledger in (candidate, original))
     if abs(steps / batches - usual / usual_batches) > 0.01:
@@ -93,7 +93,7 @@ def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that what enters the model has the same shape and type; where sizes differ, on the average."""
+    """Check that the model's inputs have the same shape and dtype; if their sizes vary, the same mean size."""
     ours, theirs = original.largest_batch, candidate.largest_batch
     if len({forward.shape[1:] for forward in original.forwards}) > 1:  # as of padded sentences
         now, usual = (mean(math.prod(each.shape[1:]) for each in of.forwards) for of in (candidate, original))
@@ -110,7 +110,7 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str]:
-    """Check that every item comes once in an epoch, given their number, if it is known."""
+    """Check that every item comes once in an epoch, given their number (0 if it is not known)."""
     if any(forward.targets is None for forward in original.forwards):
         yield from _check_totals(original, candidate)
         return
@@ -122,11 +122,11 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
     is_whole = len(original.loader_starts) > 1 or everything.total() == items
     if original.drops_items or not is_whole or any(targets_in(epoch) != everything for epoch in epochs(original)):
         yield from _check_totals(original, candidate)
-        return  # what is compared is a part of an epoch, or the items are drawn, or left out, by chance
+        return  # only part of an epoch is compared, or items are sampled or dropped at random
     if all(targets_in(epoch) == everything for epoch in epochs(candidate, steps)):
         return
-    # Something is wrong. An epoch is then what the script takes for one: from one iter(loader) to the next. Where all
-    # of these are whole, another check says what is wrong with their steps.
+    # Something is wrong. An epoch is then whatever the script takes for one: from one iter(loader) to the next. If all
+    # of those are whole, a different check says what is wrong with their steps.
     seen = next((found for epoch in epochs(candidate) if (found := targets_in(epoch)) != everything), everything)
     total, all_of = seen.total(), everything.total()
     if total < all_of:
@@ -145,7 +145,7 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
 
 
 def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Where items cannot be told from each other: check that as many come from one `iter(loader)` to the next."""
+    """Check that each `iter(loader)` yields the same number of items, where these cannot be told apart."""
     if min(len(original.loader_starts), len(candidate.loader_starts)) < 2:
         return
     ours, theirs = (
@@ -157,7 +157,7 @@ def _check_totals(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that each step moves all the parameters that it moves in the original, and that nothing else moves them."""
+    """Check that each step moves all the parameters it moves in the original, and that only steps move them."""
     tensors = len(candidate.model.parameters) if candidate.model else 0
     still, usual = (_shares(ledger, "still") for ledger in (candidate, original))
     idle = [share for row, share in still.items() if row < tensors and share > usual.get(row, 0.0) + FEW]
@@ -174,13 +174,13 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def _shares(ledger: Ledger, what: str) -> dict[int, float]:
-    """For each tensor, the share of the steps that were "still" in it, or in which it was "touched"."""
+    """For each tensor, the share of the steps that left it "still", or after which it was "touched"."""
     count = Counter(row for step in ledger.optimizer_steps for row in getattr(step, what))
     return {row: times / len(ledger.optimizer_steps) for row, times in count.items()}
 
 
 def check_steps(ranks: Sequence[Ledger]) -> Iterator[str]:
-    """Check that all ranks take as many steps from one beginning of their DataLoader to the next."""
+    """Check that all ranks take the same number of steps in an epoch of their DataLoader."""
     steps = [len(epochs(ledger)[0]) for ledger in ranks]
     if len(set(steps)) > 1:
         counts = ", ".join(f"rank {rank} takes {count}" for rank, count in enumerate(steps))

@@ -1,12 +1,12 @@
-"""Which of two is faster, on a machine that does other things too: a sequential test on pairs of epochs.
+"""Which of two scripts is faster, on a machine that is not idle: a sequential test on pairs of epochs.
 
-Both train an epoch in turn, AB, BA, AB, ...; a pair is a win if the time before divided by the time after reaches the
+Both train an epoch in turn, AB, BA, AB, ...; a pair is a win if the original's time over the candidate's reaches the
 target. Three more wins than losses: faster. Three more losses than wins: not. This is Wald's sequential probability
 ratio test of p = 0.9 against p = 0.1 for the chance of a win, with an error of 1 % on either side: a lead of k decides
 where (0.9 / 0.1)^k >= 0.99 / 0.01, and 9^3 is the first power of 9 above 99. So the 1 %
 holds for a script whose pairs come out the same nine times in ten; the closer it is to the target, the more is chance.
-Three pairs that happen to agree about the target, and about nothing else, decide nothing: see `SPREAD`. Nor do pairs
-that are won where epochs differ by themselves, as rollouts do: the 95 % interval must rule out that there is no gain.
+Three wins whose ratios differ widely decide nothing: see `SPREAD`. Nor do wins where epochs vary by themselves, as
+rollouts do: the 95 % interval must rule out that there is no gain.
 """
 
 import math
@@ -44,7 +44,7 @@ class RaceResult:
     target: float
     pairs: tuple[Pair, ...]
     other_ratio: float | None = None
-    """The ratio in other runs of both scripts, if these have not reached the target."""
+    """The ratio after both scripts were restarted, if they did not reach the target again."""
 
     @property
     def lead(self) -> int:
@@ -73,7 +73,7 @@ class RaceResult:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """A 95 % interval for the geometric mean of the pairs' ratios, of which there are at least two: Student's t."""
+        """The 95 % interval of the geometric mean of the ratios, by Student's t; needs at least two pairs."""
         logs = [math.log(pair.ratio) for pair in self.pairs]
         half = student_t(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
         return math.exp(mean(logs) - half), math.exp(mean(logs) + half)

@@ -1,4 +1,4 @@
-"""What a race, and the same work, come to: the verdict."""
+"""The verdict on a script that does the same work, from its race."""
 
 from collections.abc import Sequence
 from statistics import mean
@@ -9,7 +9,7 @@ from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 
 ROOM = 1.25
-"""The solution must reach the target times this on a machine, or nothing can be decided there."""
+"""The solution must reach this many times the target; otherwise the machine cannot show that a script fails it."""
 
 
 def race_verdict(
@@ -17,7 +17,7 @@ def race_verdict(
 ) -> Verdict:
     """Return the verdict on a script that does the same work.
 
-    It gets the speedup in a sentence (`says`), further sentences (`notes`), and what to look at next (`then`).
+    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next.
     """
     ratios = [pair.ratio for pair in result.pairs]
     asked = f"{says}; asked: {speed.target:g}x"
@@ -64,7 +64,7 @@ def what_is_left(speed: Speed, restarts_workers: bool) -> str:
 
 
 def how_far(pairs: Sequence[Pair], target: float) -> str:
-    """Say how far a race is, and how long it takes if it goes on as it has gone so far."""
+    """Say how far a race has come, and how long the rest takes at least, at the present pace."""
     result = RaceResult(target, tuple(pairs))
     left = max(1, min(LEAD - abs(result.lead), MAX_PAIRS - len(pairs)))
     left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)

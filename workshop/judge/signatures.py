@@ -1,4 +1,4 @@
-"""Signatures of pictures, compared: a few values of each channel, as `probe.signature` takes them."""
+"""Compares signatures of pictures: a few values of each channel, as `probe.signature` takes them."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -11,16 +11,16 @@ from workshop.probe.events import SAMPLES, Signatures
 Array = NDArray[np.float32]
 
 FLAT = 1e-3
-"""Values of a channel whose squared deviations add up to less are all the same."""
+"""A channel counts as constant if the sum of its values' squared deviations is not above this."""
 
 SAME_PICTURE = 0.05
-"""Two signatures of unit variance whose root mean square difference is less belong to one picture. Rounding to uint8
-makes 0.01; two crops of a photo differ by 0.1 and more."""
+"""Two signatures of unit variance belong to the same picture if their root mean square difference is below this.
+Rounding to uint8 gives 0.01; two crops of a photo differ by 0.1 and more."""
 
 
 @lru_cache(maxsize=100_000)
 def values_of(signatures: Signatures) -> Array:
-    """Return the values that `probe.signature.encode` has packed; the array is not to be changed."""
+    """Return the values that `probe.signature.encode` packed; the array is cached, so do not change it."""
     return np.frombuffer(signatures.halves, np.float16).reshape(signatures.shape).astype(np.float32)
 
 
@@ -34,9 +34,9 @@ def unit(values: Array) -> Array:
 
 
 def scale_between(one: Array, other: Array) -> Array:
-    """Return slope and offset of the line through the values of each channel of two signatures, of shape (channels, 2).
+    """Return slope and offset of the line that fits each channel of two signatures, of shape (channels, 2).
 
-    Those of a channel in which all values are the same are no numbers.
+    They are NaN for a channel whose values are all the same.
     """
     x, y = one.reshape(-1, SAMPLES), other.reshape(-1, SAMPLES)
     centred = x - x.mean(1, keepdims=True)
@@ -46,7 +46,7 @@ def scale_between(one: Array, other: Array) -> Array:
 
 
 def line_after(second: Array, first: Array) -> Array:
-    """Return slopes and offsets of one line after another, for each channel."""
+    """Return slopes and offsets of two lines applied one after the other, for each channel."""
     if len(first) != len(second):  # of channels
         return np.full_like(second, np.nan)
     slopes, offsets = first.T
@@ -54,17 +54,17 @@ def line_after(second: Array, first: Array) -> Array:
 
 
 def distance(pictures: Array, picture: Array) -> Array:
-    """Return the root mean square difference of each of some signatures, of shape (pictures, values), to one."""
+    """Return the root mean square difference of each signature, of shape (pictures, values), from `picture`."""
     return np.sqrt(np.mean((pictures - picture) ** 2, axis=1))
 
 
 def is_same(one: Array, other: Array) -> bool:
-    """Return whether two signatures are those of one picture, scaled and shifted perhaps."""
+    """Return whether two signatures belong to the same picture, perhaps scaled and shifted."""
     return one.shape == other.shape and bool(distance(unit(one[None]), unit(other[None])[0])[0] < SAME_PICTURE)
 
 
 class Pictures:
-    """Pictures to be searched for one that is the same; each belongs to a transform, given by its number."""
+    """An index of signatures, each with the number of its transform, to find a picture in."""
 
     def __init__(self, pictures: Iterable[tuple[int, Array]]) -> None:
         by_width: dict[int, tuple[list[Array], list[int]]] = {}

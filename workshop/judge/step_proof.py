@@ -1,4 +1,4 @@
-"""Whether steps of a script come out the same when the original computes them over again."""
+"""Whether steps of a script come out the same when the original recomputes them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,15 +9,15 @@ from workshop.judge.verdict import UnseenWork
 from workshop.probe.messages import Recomputation
 
 LOSS_TOLERANCE = 1e-3
-"""The largest relative error of a loss. float32 in another order of operations makes 1e-6, bfloat16 1e-2."""
+"""The largest relative error of a loss. Reordering float32 operations gives 1e-6, bfloat16 1e-2."""
 
 GRADIENT_TOLERANCE = 0.1
 """The largest `gradient_error` of a recomputed step."""
 
 ROUNDING = 20.0
-"""Gradients may differ by this times the noise of rounding. On ResNet-18, another order of operations, another memory
-layout or a compiler makes 3 of it; bfloat16 makes 290 where it is used for one layer alone, and 900 for gradients. On
-CUDA, where convolutions may round to TensorFloat-32, the noise is that of its 10 bits, and bfloat16 is within it."""
+"""Gradients may differ by this many times the rounding noise. On ResNet-18, a different order of operations or memory
+layout, or a compiler, gives 3; bfloat16 gives 290 in a single layer, and 900 for gradients. On CUDA, where
+convolutions may round to TensorFloat-32, the noise is that of its 10 bits, and hides bfloat16."""
 
 STEP_TOLERANCE = 1e-2
 """The largest `step_error` of a recomputed step."""
@@ -30,9 +30,9 @@ BUFFER_TOLERANCE = 1e-3
 
 
 def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that the original, from a step's own beginning, comes to the same loss, gradients, parameters and state.
+    """Check that the original, starting from the same state, gets the same loss, gradients, parameters and state.
 
-    What does not come out the same of the original's own steps is not asked of the candidate.
+    Whatever is not reproducible in the original's own steps is not checked.
     """
     left_out = not_reproducible(original.recomputed)
     for result in candidate.recomputed:
@@ -47,7 +47,7 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def not_reproducible(recomputed: Sequence[Recomputation]) -> list[str]:
-    """Return what does not come out the same when the original's own steps are recomputed: "loss", "gradients", ..."""
+    """Return what differs when the original's own steps are recomputed: "loss", "gradients", ..."""
     if any(each.error is not None for each in recomputed):
         return ["steps themselves"]
     return sorted({what for each in recomputed for what, _ in _wrong(each)})
@@ -93,10 +93,10 @@ def _wrong(result: Recomputation) -> Iterator[tuple[str, str]]:
 
 
 def _check_precision(errors: Sequence[Sequence[float]]) -> Iterator[str]:
-    """Check that gradients differ by no more than rounding does, given the errors of each tensor in some steps.
+    """Check that gradients differ by no more than rounding, given the error of each tensor in some steps.
 
-    A value that is rounded to the other side of a kink, as that of ReLU, makes gradients jump: in one step, of the
-    layers before it. So two steps must be off in nearly all tensors; or a tensor in each step, and in three at least.
+    A value that rounds to the other side of a kink, as in ReLU, makes the gradients of all earlier layers jump in that
+    step. So two steps must be off in nearly all tensors, or a tensor must be off in every step, of three or more.
     """
     off = sorted(float(np.quantile(of_step, 0.1)) for of_step in errors)[-2:]
     in_all_steps = np.min(errors, axis=0) if len(errors) >= 3 else np.zeros(1)

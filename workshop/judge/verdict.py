@@ -10,7 +10,7 @@ from workshop.processes.script_output import shorten
 
 
 class Outcome(enum.Enum):
-    """The way in which a check ends; its exit code is stable."""
+    """How a check ends; the exit codes are stable."""
 
     DONE = "done"
     NOT_YET = "not there yet"
@@ -20,16 +20,16 @@ class Outcome(enum.Enum):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a command that ends with this outcome; 2 is left to wrong usage."""
+        """The exit code of a command that ends with this outcome; 2 is reserved for wrong usage."""
         return {"done": 0, "not there yet": 1, "not the same work": 3, "undecided": 4, "broken": 5}[self.value]
 
 
 @dataclass(frozen=True)
 class Speed:
-    """A measured race. Rates are in samples per second, phases in seconds an epoch."""
+    """A measured race. Rates are in samples per second, phases in seconds per epoch."""
 
     original: str
-    """The name of what the candidate was raced against."""
+    """The name of the script that the candidate was raced against."""
     candidate: str
     """The name of the script that was judged."""
     rate_before: float
@@ -43,7 +43,7 @@ class Speed:
     phases_before: dict[str, float]
     phases_after: dict[str, float]
     headroom_rate: float | None
-    """The rate of the untouched script's loop with its batches in memory."""
+    """The rate of the original's loop with its batches in memory."""
     solution_ratio: float | None
     """The ratio that the solution reached on this machine."""
 
@@ -63,7 +63,7 @@ class Verdict:
     output: str = ""
     """The end of what the script printed, if it broke."""
     shares: dict[str, float] = field(default_factory=dict)
-    """How busy each of some things was, from 0 to 1."""
+    """How busy each resource was, from 0 to 1."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with the `exit_code`."""
@@ -71,7 +71,7 @@ class Verdict:
 
 
 def broken(subject: str, error: ScriptError) -> Verdict:
-    """Return the verdict on a script that did not come to the end of an epoch."""
+    """Return the verdict on a script that did not finish an epoch."""
     if isinstance(error, UnseenError):
         return Verdict(subject, Outcome.UNDECIDED, (f"the judge cannot see what {error.script} does: {error}",))
     outcome, says = Outcome.BROKEN, f"{error.script} {'crashed' if error.exit_code else 'was stopped'}"
@@ -81,13 +81,13 @@ def broken(subject: str, error: ScriptError) -> Verdict:
 
 
 class UnseenWork(str):
-    """A sentence that says what cannot be seen, and what would make it visible."""
+    """A sentence that says what cannot be seen, and how to make it visible."""
 
 
 def other_work(subject: str, complaints: Sequence[str]) -> Verdict | None:
-    """Return the verdict on what `differences` has found; None if that is nothing.
+    """Return the verdict on the complaints of `differences`; None if there are none.
 
-    What cannot be seen is no accusation: the verdict is then undecided.
+    If all of them are `UnseenWork`, the verdict is undecided.
     """
     if refused := tuple(complaint for complaint in complaints if not isinstance(complaint, UnseenWork)):
         return Verdict(subject, Outcome.OTHER_WORK, refused)

@@ -10,7 +10,7 @@ from workshop.pages.template import bar, bar_parts, fill, section, table
 from workshop.probe.phases import Phase
 
 MAX_STEPS = 2000
-"""Of more steps, the longest of some in a row stands for all of them."""
+"""With more steps, each point shows the longest of several in a row."""
 
 MIN_SHARE = 0.01
 """Lines with a smaller share of a step are shown only beside others."""

@@ -24,7 +24,7 @@ MAX_OPERATIONS = 20_000
 """A graph with more operations is cut at this number."""
 
 MANY_TIMES = 16
-"""What a model calls less often in a forward pass may be its layers, one after the other."""
+"""Fewer calls than this in a forward pass may be the model's successive layers, not a loop."""
 
 _FRAME = re.compile(r'\s*File "(.*)", line (\d+), in (.*)')
 

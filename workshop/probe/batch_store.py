@@ -68,9 +68,9 @@ class BatchStore:
         return _copy(batch)
 
     def _of(self, source: Any) -> KeptBatches | None:
-        """What is kept of a DataLoader, or of its iterator's.
+        """The batches kept of a DataLoader, given it or its iterator.
 
-        One that is made where another was, which is gone, takes over its batches.
+        A DataLoader takes over the batches of a deleted one that was made at the same place.
         """
         if not isinstance(source, DataLoader):
             return getattr(source, _KEPT, None)

@@ -37,7 +37,7 @@ class ChangedLoaders:
         self._lock = threading.Lock()  # batches may be loaded in another thread
 
     def load_with(self, workers: int | None) -> None:
-        """Load with so many workers from now on; None: as the script does."""
+        """Load with this many workers from now on; None: with the script's own number."""
         self.failure = ""
         if workers != self._workers:
             with self._lock:

@@ -138,7 +138,7 @@ class TrainedModel(Event):
 
 @dataclass(frozen=True)
 class OtherOptimizer(Event):
-    """What an optimizer has done in an epoch that adjusts parameters of other models than the one that is followed."""
+    """What an optimizer of a model other than the followed one did in an epoch."""
 
     optimizer: str
     """Its class."""
@@ -182,8 +182,8 @@ class StepTaken(Event):
     still: frozenset[int] = frozenset()
     """The parameter tensors that the step did not move, by their number."""
     touched: frozenset[int] = frozenset()
-    """The tensors that something has moved between the step before and this one: the model's, then the optimizer's."""
+    """The tensors that changed between the previous step and this one: the model's, then the optimizer's."""
     groups: tuple[ParameterGroup, ...] = ()
-    """What adjusts the parameters in this step: the groups of all optimizers. Empty for those of the step before."""
+    """The parameter groups of all optimizers in this step; empty if they are those of the previous step."""
     run_index: int = 0
     """How many times the script had been started before the run that took this step."""

@@ -53,11 +53,11 @@ from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, moved
 
 MAX_STEPS = 50
-"""The number of steps in an epoch, where neither the judge nor the DataLoader asks for fewer."""
+"""The number of steps in an epoch, unless the judge or the DataLoader asks for fewer."""
 
 MAX_EPOCH_S = 20.0
 MIN_STEPS = 3
-"""An epoch that has more steps than that ends after so many seconds, but not before so many steps."""
+"""An epoch ends after this many seconds, but not before this many steps."""
 
 MAX_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""

@@ -8,7 +8,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.events import FileWritten
 
 FEW = 20
-"""Of so many files the names are noted, for each process."""
+"""The number of files whose names each process notes."""
 
 _WRITING = os.O_WRONLY | os.O_RDWR
 

@@ -37,21 +37,21 @@ binary_cross_entropy_with_logits gaussian_nll_loss
 """The loss functions of torch.nn.functional; the modules of torch.nn call them."""
 
 LEARNING_STEPS = 3
-"""For so many steps, each call of a module is looked at to find the modules that the script itself calls."""
+"""For this many steps, every module call is examined to find the modules that the script itself calls."""
 
 
 class ModuleHook:
-    """A hook on a module of the script: in a copy of the module, or in a file, it does nothing, and needs nothing."""
+    """A hook on a module of the script; in a copied or pickled module it does nothing and needs no import."""
 
     def __init__(self, do: Callable[..., None]) -> None:
         self._do = do
 
     def __call__(self, *call: Any) -> None:
-        """Do what the hook is there for."""
+        """Call the hook's function."""
         self._do(*call)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return what pickle and copy make of the hook: a method of the standard library that takes anything."""
+        """Replace the hook, when pickled or copied, by a function of the standard library that takes anything."""
         return getattr, (nullcontext(), "__exit__")
 
 
@@ -82,7 +82,7 @@ class TrainingHooks:
         self._undo: list[Callable[[], None]] = []
 
     def install(self) -> None:
-        """Put every hook and wrapper in its place."""
+        """Install every hook and wrapper."""
         self._installed = True
         self._wrap(torch.jit.RecursiveScriptModule, "__call__", self._forward)
         self._learn()
@@ -108,7 +108,7 @@ class TrainingHooks:
         log("the hooks into the training are in place")
 
     def remove(self) -> None:
-        """Take every hook and wrapper away again. Modules that were compiled in place stay wrapped."""
+        """Remove every hook and wrapper. Modules that were compiled in place stay wrapped."""
         self._installed = False
         self._stop_learning()
         while self._undo:
@@ -121,7 +121,7 @@ class TrainingHooks:
         return os.getpid() == self._pid or self._goes_on_in_fork()
 
     def _goes_on_in_fork(self) -> bool:
-        """Begin anew in a process that was forked off this one, where a listener goes on in it."""
+        """Start over in a forked process and return True, if a listener goes on there."""
         if os.getpid() == self._seen_pid:
             return False
         self._seen_pid = os.getpid()
@@ -147,7 +147,7 @@ class TrainingHooks:
             tell(self.listeners, method, *about)
 
     def guard(self, do: Callable[..., None]) -> Callable[..., None]:
-        """Return a function of a listener's that does nothing but in calls of the script's own, and raises nothing."""
+        """Wrap a listener's function so that it runs only in the script's own calls and never raises."""
 
         def guarded(*about: Any) -> None:
             if self._is_active():
@@ -158,7 +158,7 @@ class TrainingHooks:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Let the hooks ignore what this thread does meanwhile, and let none of its exceptions reach the script."""
+        """Make the hooks ignore this thread meanwhile, and keep its exceptions from the script."""
         ignored = getattr(self._of_thread, "ignores", False)
         self._of_thread.ignores = True
         try:
@@ -169,7 +169,7 @@ class TrainingHooks:
             self._of_thread.ignores = ignored
 
     def _give_up(self, error: Exception) -> None:
-        """Tell the listeners of a fault of the probe, and leave the script alone from now on."""
+        """Tell the listeners about a fault of the probe, and leave the script alone from now on."""
         fault = describe_fault(error)
         self.remove()
         self.batches.keeping = self.batches.replaying = False
@@ -184,7 +184,7 @@ class TrainingHooks:
         self._undo.append(self._replace(owner, name, by))
 
     def _replace(self, owner: Any, name: str, by: Callable[..., Any]) -> Callable[[], None]:
-        """Replace a function, and return what puts it back."""
+        """Replace a function, and return a function that restores it."""
         original = getattr(owner, name)
 
         def wrapper(*args: Any, **options: Any) -> Any:
@@ -232,11 +232,11 @@ class TrainingHooks:
         return batch
 
     def _is_replaced(self, source: Any) -> bool:
-        """Whether something takes the place of a DataLoader, or of its iterator."""
+        """Whether a listener replaces a DataLoader or its iterator."""
         return self.batches.replays(source) or self.loaders.are_tried()
 
     def _in_place_of(self, source: Any) -> Any:
-        """A batch in place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing takes its place."""
+        """A batch that replaces the DataLoader's or its iterator's; `NO_BATCH` if nothing replaces it."""
         batch = NO_BATCH
         with self.clock.within(Phase.DATA_WAIT), self._guarded():
             batch = self.batches.batch(source) if self.batches.replays(source) else self.loaders.batch(source)
@@ -273,13 +273,13 @@ class TrainingHooks:
             self._unlearn = self._replace(nn.Module, "__call__", self._any_forward)
 
     def _stop_learning(self) -> None:
-        """Look at no more calls. To change the class again for nothing would slow down each module after it."""
+        """Stop examining calls. Change the class only if needed: each change empties the method cache of modules."""
         if self._unlearn:
             self._unlearn()
             self._unlearn = None
 
     def _any_forward(self, original: Callable[..., Any], module: nn.Module, /, *inputs: Any, **options: Any) -> Any:
-        """A module that is called from outside of any other is called by the script: a model, or its loss function."""
+        """A module that is not called from inside another is called by the script: a model, or its loss function."""
         if self.steps.leader is None and not self.clock.is_training_thread() and is_trained(module):
             self.clock.adopt_thread()
         is_outermost = self.clock.phase not in (Phase.FORWARD, Phase.DATA_WAIT)
@@ -298,7 +298,7 @@ class TrainingHooks:
         return True
 
     def _before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Inside of a model nothing is looked for: what is compiled there must never see a global hook.
+        """Inside a model, nothing is examined: code compiled there must never see a global hook.
 
         Modules that are called while data are loaded are transforms, and belong to the loading.
         """
@@ -309,7 +309,7 @@ class TrainingHooks:
             self.clock.enter(Phase.FORWARD)
 
     def _see_validation(self, module: nn.Module) -> None:
-        """A model is validated if it is called without gradients, and is in evaluation mode or has such a batch."""
+        """A trained model validates if called without gradients, in evaluation mode or on a batch loaded so."""
         if torch.is_grad_enabled():
             self._trained.add(module)
             self.clock.validate(False)
@@ -317,7 +317,7 @@ class TrainingHooks:
             self.clock.validate(True, waited=self._loaded_without_gradients)
 
     def _leave_no_gradients(self, original: Callable[..., Any], *args: Any) -> Any:
-        """A validation ends, at the latest, where gradients are switched on again."""
+        """Validation ends at the latest when gradients are switched on again."""
         left = original(*args)
         if torch.is_grad_enabled():
             self.clock.validate(False)
@@ -360,7 +360,7 @@ class TrainingHooks:
                 hooks[key] = hook
 
     def _forward(self, original: Callable[..., Any], module: nn.Module, /, *inputs: Any, **options: Any) -> Any:
-        """Call a module that takes no hooks, as one of TorchScript, with what they would do before and after."""
+        """Call a module that takes no hooks, such as a TorchScript one, and do their work before and after."""
         self._before_forward(module, inputs, options)
         output = None
         try:
@@ -395,7 +395,7 @@ class TrainingHooks:
     # Optimizers
 
     def _beside_step(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """What is done with gradients before and after an optimizer's step belongs to it."""
+        """Whatever is done with gradients before and after an optimizer's step belongs to it."""
         with self.clock.within(Phase.OPTIMIZER):
             return original(*args, **options)
 
@@ -432,11 +432,11 @@ class TrainingHooks:
 
 
 def is_trained(module: nn.Module) -> bool:
-    """Return whether a call of this module is part of a training: it has parameters, and gradients are wanted."""
+    """Return whether a call of this module is part of training: it has parameters, and gradients are enabled."""
     return torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters())
 
 
 def _names_device(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Whether a call of `Tensor.to` or `Tensor.cuda` says where to."""
+    """Whether a call of `Tensor.to` or `Tensor.cuda` names a device."""
     named = (isinstance(argument, (str, torch.device)) or type(argument) is int for argument in args)
     return function.__name__ == "cuda" or "device" in options or any(named)

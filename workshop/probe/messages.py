@@ -69,7 +69,7 @@ class SetStage:
     """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
     "closer": each backward pass is cut into lines; "trial" and a name of `trials.TRIALS`: that is tried in the first
     step; "keep": batches are kept; "replay": batches come from memory; "workers" and a number: the batches are loaded
-    with so many workers."""
+    with this many workers."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ ROUNDING_TRIALS = 3
 """So often the parameters and the batch are rounded at random, to see what that makes of the gradients."""
 
 MIN_NOISE = 2**-24
-"""Of a gradient, relative to its length: half a unit in the last place."""
+"""The least noise of a gradient, relative to its length: half a unit in the last place."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class _Share:
 
 @dataclass(frozen=True)
 class _Computed:
-    """What a batch makes of the parameters before a step."""
+    """The results of a batch with the parameters before a step."""
 
     shares: list[_Share]
     loss: float

@@ -21,7 +21,7 @@ from workshop.probe.messages import Repetition
 from workshop.probe.signature import as_picture
 
 SHARE = 1 / 4
-"""So many of the calls are recorded, as long as there is room."""
+"""The share of calls that are recorded, as long as there is room."""
 
 ROOM = 8_000_000
 """The bytes that each process may write."""

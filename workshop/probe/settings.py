@@ -69,7 +69,7 @@ class ProfilerOptions:
     active: int = 2
     """The number of steps that are kept."""
     repeat: int = 1
-    """The number of cycles; 0 for as many as there are."""
+    """The number of cycles; 0: until the run ends."""
     skip_first: int = 0
     """The number of steps before the first cycle."""
     prof_dir: str = "prof"

@@ -29,11 +29,11 @@ class Spots:
             return torch.cat([each.to(rows[0].device) for each in rows]).reshape(-1, VALUES)
 
     def still(self, before: torch.Tensor | None, after: torch.Tensor | None) -> tuple[int, ...]:
-        """Return the parameters in which nothing has changed between two `values`; none if one of both is not known."""
+        """Return the parameters that did not change between two `values`; none if either is unknown."""
         return tuple(row for row in _rows(before, after, changed=False) if row < len(self.parameters))
 
     def _states(self, optimizers: Sequence[Optimizer]) -> Iterator[tuple[tuple[int, int, str], torch.Tensor]]:
-        """What the optimizers know of each parameter."""
+        """The tensors of the optimizers' state for each parameter."""
         for number, parameter in enumerate(self.parameters):
             for which, optimizer in enumerate(optimizers):
                 for name, tensor in optimizer.state.get(parameter, {}).items():
@@ -41,7 +41,7 @@ class Spots:
                         yield (number, which, name), tensor
 
     def _view(self, key: tuple[int, int, str], tensor: torch.Tensor) -> torch.Tensor:
-        """A view of some values; it is made anew where the tensor has got another memory."""
+        """A view of some values, made again if the tensor's memory has moved."""
         known = self._views.get(key)
         if known is None or known[0] != tensor.data_ptr():
             self._views[key] = known = tensor.data_ptr(), _some_values(tensor, str(key))

@@ -75,7 +75,7 @@ class StackSampler:
         self._put_interval_back()
 
     def _put_interval_back(self) -> None:
-        if sys.getswitchinterval() == self._interval_s:  # else the script has chosen another one
+        if sys.getswitchinterval() == self._interval_s:  # otherwise the script has set its own
             sys.setswitchinterval(self._interval_before_s)
 
     def _run(self) -> None:

@@ -8,12 +8,12 @@ from torch.optim.optimizer import Optimizer
 from workshop.probe.messages import StepUnit
 
 LEADER_IDLE_STEPS = 5
-"""After so many steps of other optimizers without one of its own, the leading optimizer is no longer in use."""
+"""If other optimizers take this many steps without one of its own, the leading optimizer is no longer in use."""
 
 MIN_PASSES = 5
 PATIENCE_S = 10.0
-"""After so many backward passes and seconds, or twice as many seconds of batches, without anything above them in
-`StepUnit`, they are what the loop repeats."""
+"""Backward passes are counted as steps after this many of them and seconds, and batches after twice as many seconds, if
+nothing above them in `StepUnit` was seen."""
 
 MAX_CLOSURE_PASSES = 4
 """An optimizer that asks for more backward passes in one step, as LBFGS does, repeats those."""

@@ -79,9 +79,9 @@ class TransformWatch:
 
 
 class _OutermostCall:
-    """What is noted while a transform that no other one has called is at work.
+    """The notes on a running transform that was not called by another.
 
-    The picture is looked at as it enters, and again from the first random transform on.
+    The picture is examined as it enters, and again from the first random transform on.
     """
 
     def __init__(self, picture: Any) -> None:

@@ -21,7 +21,7 @@ from workshop.probe.observations import Trial
 
 ROUNDS = 7
 MAX_DURATION_S = 4.0
-"""A trial ends after so many rounds or seconds; the first round does not count."""
+"""A trial ends after this many rounds or seconds; the first round does not count."""
 
 SMALL_OPERATORS = 500
 OPERATORS_A_ROW = 5
@@ -102,7 +102,7 @@ def _once_for_all(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]
 
 
 def _calls_and_backward(calls: list[tuple[nn.Module, tuple[Any, ...], int]]) -> None:
-    """Call each module so many times, then go back from the sum of all that comes out."""
+    """Call each module its number of times, then run backward from the sum of all outputs."""
     outputs = [module(*given) for module, given, times in calls for _ in range(times)]
     _sum_of_trained(outputs).backward()
 
@@ -133,7 +133,7 @@ def _repeated_calls(model: nn.Module, inputs: Any, options: Any) -> list[tuple[n
 
 
 def _rows(module: nn.Module, given: tuple[Any, ...], times: int) -> tuple[Any, ...]:
-    """Return what a module is given, so many times in one batch; a recurrent one gets one series, and no state."""
+    """Repeat a module's inputs `times` times in a single batch; a recurrent module gets one series and no state."""
     recurrent = isinstance(module, (nn.RNNBase, nn.RNNCellBase))
     along = 1 if isinstance(module, nn.RNNBase) and module.batch_first else 0
 
@@ -153,7 +153,7 @@ TRIALS: dict[str, Callable[[nn.Module, Any, Any], Iterator[Pass]]] = {
     "tiny-operators": _without_loop,
     "once-for-all": _once_for_all,
 }
-"""What can be tried, by the cause that it is about. Each makes two passes: as it is, and changed."""
+"""The trials, by the cause that they test. Each makes two passes: unchanged, and changed."""
 
 
 @contextmanager

@@ -27,7 +27,7 @@ TORCH_WORKER = "pt_data_worker"
 """The name that torch gives a process that runs the DataLoader's worker loop, on Linux."""
 
 _ASKED = "name cmdline status cpu_times memory_info io_counters".split()
-"""What is asked of a process, where it can be; macOS does not count what one reads."""
+"""The attributes read of a process, where available; macOS does not count the bytes read."""
 
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "torch_shm_manager")
 

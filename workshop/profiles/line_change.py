@@ -18,13 +18,13 @@ NOT_RUN, NOT_PROFILED = "not run", "not profiled"
 """The kinds of a statement that is still there, but has no hits on one side."""
 
 MIN_SLOWDOWN = 1.2
-"""Untouched lines that take less than this many times as long, or as short, took as long."""
+"""Untouched lines that became slower or faster by less than this factor count as unchanged."""
 
 MIN_UNTOUCHED = 4
-"""It takes so many untouched lines to tell."""
+"""With fewer untouched lines, the slowdown is not estimated."""
 
 MIN_TIMED_S = 0.005
-"""A line with less time is not one of them."""
+"""Untouched lines with less time are not used for that."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class _TimedRow:
 
     @property
     def place(self) -> tuple[str, int]:
-        """What tells the rows of one statement apart: the kind of function that they are in, and the line."""
+        """The kind of function a row is in, and its line, which tell the rows of a statement apart."""
         name = self.function.name.rpartition(".")[2]
         return name if name in ("<module>", "<lambda>") else "function", self.row.first - self.statement
 

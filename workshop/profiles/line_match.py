@@ -46,7 +46,7 @@ class Unit:
 
 
 Gap = tuple[Sequence[Unit], Sequence[Unit]]
-"""What two versions have between two statements that are equal."""
+"""The statements of both versions between two equal statements."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def waiting_threads(recording: Recording) -> Callable[[Stack], bool]:
 
 
 def _thread_begin(stack: Stack) -> object:
-    """What tells the threads of a process apart, where they are not named: the function that a thread runs."""
+    """The function that a thread runs, which tells the threads of a process apart if they have no names."""
     if not stack.frames or stack.frames[0].name.rpartition(".")[2] != "_bootstrap":
         return None
     runs = next((frame for frame in stack.frames if not frame.path.endswith("threading.py")), stack.frames[-1])

@@ -19,10 +19,10 @@ from workshop.recording.run import Run, as_command
 from workshop.recording.slurm import job_script
 
 SETTLED_S = 2.0
-"""Where no trace has come for this long, none will come."""
+"""If no trace has come for this long, none will."""
 
 STOP_PATIENCE_S = 20.0
-"""A training that was to stop, but still goes on so long after the last trace was written, is ended."""
+"""A training that should stop is ended if it still runs this long after the last trace was written."""
 
 LOOK_EVERY_S = 1.0
 

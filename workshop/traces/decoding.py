@@ -21,7 +21,7 @@ BLOCK_BYTES = 1 << 22
 """The number of bytes of JSON that are decoded at once: enough for speed, few enough for memory."""
 
 COMPRESSED_BYTES = 1 << 10
-"""The number of compressed bytes that are decompressed at once: so many are lost in front of damage."""
+"""The number of compressed bytes that are decompressed at once; up to this many are lost before damage."""
 
 MAX_CUTS = 4
 """The number of places that are tried, from the end of a block, to find one that is between two events."""

@@ -64,11 +64,11 @@ class EventColumns:
     bytes: Ints
     """The number of bytes that were copied or set."""
     waits_on: Ints
-    """Of a synchronisation: the correlation of the call that recorded the CUDA event which it waits for, or -1."""
+    """For a synchronisation: the correlation of the call that recorded the CUDA event it waits for, or -1."""
     waits_on_stream: Ints
-    """Of a synchronisation: the stream which it waits for, or -1."""
+    """For a synchronisation: the stream it waits for, or -1."""
     bandwidth: NDArray[np.float64]
-    """Of a copy or set: GB/s as the profiler wrote it, or -1."""
+    """For a copy or set: GB/s as the profiler wrote it, or -1."""
     ts: Ints
     dur: Ints
 

@@ -17,13 +17,13 @@ MIN_SHARE = 0.03
 """The least share of the time that is worth a sentence."""
 
 MIN_STEPS = 5
-"""The number of steps from which on a single one can be told from the others."""
+"""The fewest steps among which a single long one stands out."""
 
 LONG_STEP = 1.5
-"""A step that takes so many times as long as the median is a long one."""
+"""A step is long if it takes this many times as long as the median."""
 
 MAX_NAME = 80
-"""The number of characters of a kernel's name that a sentence can bear."""
+"""The largest number of characters of a kernel's name in a sentence."""
 
 
 @dataclass(frozen=True)

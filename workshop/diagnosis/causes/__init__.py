@@ -1,4 +1,4 @@
-"""The bottlenecks of a script: in the loading, in other user code, in the computing, at the GPU."""
+"""The bottlenecks of a script: in loading, in other user code, in computing, at the GPU."""
 
 from workshop.diagnosis.causes.computing import computing_findings
 from workshop.diagnosis.causes.data_wait import data_wait_findings

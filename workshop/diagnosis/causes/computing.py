@@ -9,13 +9,13 @@ from workshop.probe.phases import COMPUTING, Phase
 from workshop.probe.trials import SMALL_OPERATORS
 
 MANY_OPERATIONS = 300
-"""Fewer operations than this in a loop take no time worth saving."""
+"""Loops with fewer repeated operations than this take no time worth saving."""
 
 TINY = 2.5
-"""Operators that take more than this many times as long as those of the trial are not small."""
+"""Operators that take more than this many times as long as the trial's are not small."""
 
 MOSTLY_CALLS = 0.72
-"""The share of their time that small operators take, however small they are: measured in scripts with such loops."""
+"""The share of small operators' time that goes into calls, whatever their size; measured in scripts with such loops."""
 
 
 def computing_findings(measurement: Measurement) -> list[Finding]:
@@ -55,7 +55,7 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
 
 
 def _saved(observations: Observations, name: str) -> tuple[float, float]:
-    """The milliseconds that a trial has saved, and their share; 0 if it could not be made."""
+    """The milliseconds that a trial saved, and their share; 0 if there was no trial or it failed."""
     trial = observations.trials.get(name)
     if trial is None or trial.error:
         return 0.0, 0.0
@@ -64,7 +64,7 @@ def _saved(observations: Observations, name: str) -> tuple[float, float]:
 
 
 def _repeated(observations: Observations, backward: BackwardPass) -> float:
-    """The number of operations that would not be there, if each loop of user code were one operation."""
+    """The number of operations that vanish if each loop of user code becomes a single iteration."""
     loops: dict[tuple[str, int], int] = {}
     for path, line, times in backward.loops:
         loops[path, line] = max(times, loops.get((path, line), 1))
@@ -78,7 +78,7 @@ def _repeated(observations: Observations, backward: BackwardPass) -> float:
 
 
 OF_A_COPY = 1.1
-"""What was tried on a copy of the model, with another loss, may cost so many times as much in the training itself."""
+"""In the training itself, the cost may be this many times that on the model's copy, which has a different loss."""
 
 _WORDS = {
     "one-thread": "The operators run on one thread, though there are more cores: leave the number of threads to torch.",
@@ -91,11 +91,11 @@ _ASKED_BY: dict[str, set[tuple[str, str]]] = {
     "anomaly-mode": {("detect_anomaly", ""), ("detect_anomaly", "True")},
     "float64": {("double", ""), ("set_default_dtype", "torch.float64"), ("to", "torch.float64")},
 }
-"""The functions that ask for it, with the value that they are given, if any."""
+"""The functions that request each setting, with their argument, if any."""
 
 
 def _settings(measurement: Measurement) -> list[Finding]:
-    """What was tried on a copy of the model."""
+    """Findings on the settings that were tried on a copy of the model."""
     steps = measurement.steps
     found = []
     for cause, words in _WORDS.items():
@@ -120,7 +120,7 @@ def _settings(measurement: Measurement) -> list[Finding]:
 
 
 def _where(measurement: Measurement, cause: str) -> Path:
-    """Return where the script has asked for it, if it has."""
+    """Return where the script requested the setting; empty if it did not."""
     observations = measurement.observations
     for each in reversed(observations.settings):
         calls = {(each.function, value) for value in each.values or [""]}

@@ -13,19 +13,19 @@ from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
 NEARLY = 1.2
-"""Numbers of workers that differ by less than this are as good as each other."""
+"""Numbers of workers whose step times differ by less than this factor are equally good."""
 
 DOMINATES = 0.6
-"""A line of this share of the loading is the one to fix; else there are several, and more workers help them all."""
+"""A line with more than this share of the loading is the one to fix; otherwise more workers help all lines."""
 
 OF_LOADING = 1.05
-"""The loading costs hardly more than what was seen: the steps without any of it, or with another, were measured."""
+"""Loading costs at most this many times what was seen: steps without it, or with other workers, were measured."""
 
 FROM_MEMORY = "estimated from the time of its call, and from steps with batches from memory"
 
 
 def data_wait_findings(measurement: Measurement) -> list[Finding]:
-    """Return the bottlenecks of the loading; none where the data are there when the training wants them."""
+    """Return the bottlenecks of the loading; none if training does not wait for data."""
     loading = Loading(measurement)
     if not loading.matters:
         return []
@@ -45,7 +45,7 @@ _LINE_WORDS = {
 
 
 def _lines(loading: Loading) -> list[Finding]:
-    """The line of an item, or of the collate function, that most of the loading goes into."""
+    """The hottest line of items, and the hottest of the collate function."""
     if loading.workers and loading.busy_share < BUSY and not loading.hinders:
         return []
     all_of_it = weight(loading.samples if not loading.workers else loading.busy) or 1.0
@@ -78,7 +78,7 @@ def _lines(loading: Loading) -> list[Finding]:
 
 
 def _ms_without(loading: Loading, part: float) -> float:
-    """Milliseconds a step without a part of the loading."""
+    """Milliseconds per step without this part of the loading."""
     step_ms, least_ms = loading.steps.ms_a_step, loading.computing_ms
     if not loading.workers:
         return least_ms + step_ms * loading.share * (1.0 - part)
@@ -88,7 +88,7 @@ def _ms_without(loading: Loading, part: float) -> float:
 
 
 def _other_settings(loading: Loading) -> list[Finding]:
-    """What a DataLoader with another number of workers has brought, of those that were tried; the best one."""
+    """The finding on the best number of workers that was tried; none if it gains nothing."""
     tried, step_ms = loading.measurement.with_workers, loading.steps.ms_a_step
     if not tried:
         return []
@@ -119,22 +119,22 @@ def _other_settings(loading: Loading) -> list[Finding]:
 
 
 def _is_noise(before: MeasuredSteps, after: MeasuredSteps, tried: int) -> bool:
-    """Return whether chance alone may make this difference, one of so many; with a block or none nobody can tell."""
+    """Return whether this difference, out of `tried`, may be chance; False if a side has fewer than two blocks."""
     both = [[sum(block.values()) for block in each.blocks_ms] for each in (before, after)]
     return min(map(len, both)) > 1 and bool(noise.change(*both).is_noise(tried))
 
 
 def _distorts(settings: Finding, loading: Loading) -> bool:
-    """Whether the lines of workers are hot because these wait for a core, or to hand over a batch."""
+    """Whether lines of workers look hot only because workers wait for a core, or to hand over a batch."""
     if settings.cause == "worker-contention":
         return loading.workers > cores()
     return settings.cause in ("large-batches", "worker-restarts")
 
 
 def _best(loading: Loading) -> int:
-    """The number of workers nearest to that of the script, of those that are nearly as good as the best.
+    """The number of workers nearest to the script's among those that are nearly as good as the best.
 
-    If workers that are kept help, the number is not what is wrong.
+    If keeping the workers helps, their number is not the problem.
     """
     tried, now = loading.measurement.with_workers, loading.workers
     if loading.restarts and now in tried and loading.steps.ms_a_step > NEARLY * tried[now].ms_a_step:
@@ -145,7 +145,7 @@ def _best(loading: Loading) -> int:
 
 
 def _why(loading: Loading, workers: int) -> tuple[str, str]:
-    """Return why this number of workers is better than that of the script, and what was done."""
+    """Return the cause, and in words why this number of workers is better than the script's."""
     now, step_ms = loading.workers, loading.steps.ms_a_step
     helps = {number for number, each in loading.measurement.with_workers.items() if step_ms > NEARLY * each.ms_a_step}
     if workers > now:
@@ -162,7 +162,7 @@ def _why(loading: Loading, workers: int) -> tuple[str, str]:
 
 
 def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
-    """Return the line in which the training waits for workers that are started."""
+    """Return the line in which training waits for workers to start."""
     steps, frames = loading.steps, loading.observations.user_frames
     samples = loading.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
     line = hottest(

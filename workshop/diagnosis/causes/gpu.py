@@ -1,4 +1,4 @@
-"""Causes that only a GPU has: lines that wait for it, and copies from memory that it cannot read by itself."""
+"""Causes that only a GPU has: lines that wait for it, and copies from memory that is not pinned."""
 
 from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
@@ -17,10 +17,10 @@ def gpu_findings(measurement: Measurement) -> list[Finding]:
 
 
 def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[Finding]:
-    """The line that waits for the GPU: it takes time as it is, and little if the phase before has waited already.
+    """The line that waits for the GPU: slow in the unchanged script, fast if the phase before has already waited.
 
-    The GPU works while the line waits, and does not while the rest of the step runs on the CPU. At best both run beside
-    each other all the time: then a step takes as long as the longer of the two.
+    The GPU works while the line waits, and idles while the rest of the step runs on the CPU. At best both always
+    overlap: then a step takes as long as the longer of the two.
     """
     as_it_is = measurement.steps
     waits = [(path, weight / as_it_is.count) for path, weight in measurement.user_paths(as_it_is, Phase.OTHER)]
@@ -44,7 +44,7 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
 
 
 def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> list[Finding]:
-    """Copies to the GPU from memory that is not pinned: the driver has to copy it once more before."""
+    """Copies to the GPU from memory that is not pinned: the driver must copy it to pinned memory first."""
     steps, share = measurement.steps, synchronized.share(Phase.COPY)
     if not steps.pageable_bytes or share < LITTLE:
         return []

@@ -19,11 +19,11 @@ TABLES = ("phases", "operators", "kernels", "annotations", "streams")
 """What a step is broken down by. Phases sum up to it, and so do operators; what runs at the same time does not."""
 
 MAX_STEPS_ALL_KEPT = 3
-"""Of a trace with more steps, the first one is left out: it pays for what happens once, such as the start of workers,
-memory that is allocated, and the choice of kernels, and one such outlier would hide all smaller differences."""
+"""In a trace with more steps, the first is left out: it includes one-time work, such as starting workers, allocating
+memory and choosing kernels, and a single such outlier would hide all smaller differences."""
 
 NO_OPERATOR = "no operator: "
-"""What stands before the name of a phase in which the training thread ran no operator."""
+"""The prefix of the name of a phase in which the training thread ran no operator."""
 
 Times = dict[str, Ints]
 
