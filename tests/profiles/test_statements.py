@@ -116,3 +116,8 @@ def test_what_is_no_python_has_lines() -> None:
     assert Source("def broken(:\n").statements == {}
     assert Source(None).text(3, 3) == ""
     assert Source("x = (1,\n").text(1, 1) == "x = (1,"
+
+
+def test_a_comment_is_no_part_of_a_statement() -> None:
+    source = Source("x = 1  # one\ny = f('#')\n")
+    assert [source.text(number, number) for number in (1, 2)] == ["x = 1", "y = f('#')"]

@@ -15,7 +15,7 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Literal
 
-from workshop.course.versions import untried
+from workshop.course.tried_versions import untried
 from workshop.errors import WorkshopError, first_line
 from workshop.pets.status import report
 from workshop.processes.machine import core_quota, own_executable, usable_cores

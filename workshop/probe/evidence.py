@@ -42,7 +42,7 @@ from workshop.probe.messages import (
     Recompute,
     Repeat,
 )
-from workshop.probe.other_optimizers import OtherOptimizers, plain_settings
+from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.process_end import at_process_end
 from workshop.probe.recomputation import recompute

@@ -100,7 +100,7 @@ class Source:
     def text(self, first: int, last: int) -> str:
         """Return some lines as one, without comments."""
         lines = self.lines[first - 1 : last]
-        if len(lines) < 2:
+        if len(lines) < 2 and "#" not in "".join(lines):
             return "".join(lines).strip()
         return _in_one_line("\n".join(lines)) or " ".join(line.strip() for line in lines)
 
