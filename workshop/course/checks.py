@@ -103,6 +103,7 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
     candidate = bench.contest.candidate
     if any(is_same_code(candidate, start) for start in (part.untouched, part.beginning)):
         nothing = f"{candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
+        nothing += "; now fix it, and check again" * bool(answered)
         then = f"workshop {'check' if answered else 'show'} {part.name}"
         return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
     known = state.get("calibration", circumstances, part.name)
