@@ -79,3 +79,26 @@ def test_a_right_answer_is_remembered(answer: Answer, profile: Callable[..., Non
     assert (known["answer"], known["done"], known["last"]) == ("4", True, "done")
     assert answer("1").outcome is Outcome.NOT_YET
     assert State(tmp_path).get("parts", "part2", "answer") == "4", "a wrong one is not"
+
+
+def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Path, tmp_path: Path) -> None:
+    """The head of the loop is on the stack all the time, and the innermost line is asked for."""
+    lines = (tmp_path / "train.py").read_text().splitlines()
+    slept, loop = (
+        next(number for number, line in enumerate(lines, 1) if text in line)
+        for text in ("time.sleep(self.wasted_time)", "for images, targets in batches:")
+    )
+    recorded = tmp_path / "py-spy-outputs" / "profile.raw"
+    recorded.parent.mkdir()
+    item = f"CustomSlowDataset.__getitem__ (train.py:{slept})"
+    recorded.write_text(f'process 7:"python train.py";main (train.py:{loop});{item} 90\n')
+
+    def says(number: int) -> Verdict:
+        given_answer = given(str(number))
+        return checks.check(find_part("part7"), tmp_path / "train.py", data, say=lambda _: None, ask=given_answer)
+
+    assert says(slept).outcome is Outcome.DONE
+    [reason] = says(loop).reasons
+    assert reason == (
+        f"line {loop} waits 100.0% of the time for a line that it calls: in which line of train.py does the call end?"
+    )

@@ -1,6 +1,6 @@
 """Judges which line is named as the hottest, by the participant's line profile or py-spy recording."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from linecache import getline
 from pathlib import Path
@@ -88,13 +88,30 @@ def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, s
     function = sampled_lines.as_function(recording, script)
     # A sampling profiler may miss a line that ran.
     name = f"the lines of {script.name} that {path.name} has"
-    return _judge_line(check, replace(function, name=name), "is not one of")
+    return _judge_line(
+        check,
+        replace(function, name=name),
+        "is not one of",
+        lambda number: sampled_lines.share_below(recording, script, number),
+    )
 
 
-def _judge_line(check: AnswerCheck, function: Function, absent: str) -> Verdict:
-    """Ask for the number of the hottest line of a function, and judge it; `absent` is said of a line of another one."""
+def _judge_line(
+    check: AnswerCheck, function: Function, absent: str, share_below: Callable[[int], float] = lambda _: 0.0
+) -> Verdict:
+    """Ask for the number of the hottest line of a function, and judge it.
+
+    Args:
+        check: the question.
+        function: the function, or what was sampled of a script.
+        absent: what is said of a line of a different function.
+        share_below: returns the share of the time in which a line waits for others of the script that it calls.
+    """
     number, hottest = int(check.answer()), function.hottest
     assert hottest
+    if (below := share_below(number)) > function.share(number):
+        waits = f"line {number} waits {below:.1%} of the time for a line that it calls"
+        return check.not_yet(f"{waits}: in which line of {function.file.name} does the call end?")
     if number not in {line.number for line in function.lines}:
         return check.not_yet(f"line {number} {absent} {function.name}")
     share = function.share(number)
