@@ -49,8 +49,7 @@ def _figures(speed: Speed) -> Table:
     interval = f"95 %: {speed.low:.2f} to {speed.high:.2f}, {speed.pairs} pairs"
     table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {speed.ratio:.2f}x ({interval})")
     if speed.headroom_rate:
-        share = speed.rate_after / speed.headroom_rate
-        reached = f"you reach {share:.0%}" if share < 1 else "you are as fast, within the noise of one epoch"
+        reached = f"you reach {speed.rate_after / speed.headroom_rate:.0%}"
         table.add_row("headroom", f"{speed.headroom_rate:.1f} samples/s with batches in memory: {reached}")
     return table
 
@@ -59,7 +58,8 @@ def _race_phases(speed: Speed) -> Table:
     """Both epochs to one scale, so that the gain is seen at once."""
     longest = max(*speed.phases_before.values(), *speed.phases_after.values())
     table = Table.grid(padding=(0, 1))
-    table.add_row("seconds an epoch", "", Text(speed.original, "bold"), "", Text(speed.candidate, "bold"))
+    heading = f"s an epoch, {speed.items} items" if speed.items else "s an epoch"
+    table.add_row(heading, "", Text(speed.original, "bold"), "", Text(speed.candidate, "bold"))
     for phase, before in speed.phases_before.items():
         after = speed.phases_after[phase]
         if phase == Phase.VALIDATION and not before + after:

@@ -326,11 +326,13 @@ class Bench(ExitStack):
 
         items = self.original_ledger().items_in(slice(self.steps))
         low, high = result.interval
+        rate_after = items / median(map(self._seconds, after))
+        headroom_rate = self._headroom_rate()
         return Speed(
             original=self.contest.original_name.removeprefix("the "),
             candidate=self.contest.candidate.name,
             rate_before=items / median(map(self._seconds, before)),
-            rate_after=items / median(map(self._seconds, after)),
+            rate_after=rate_after,
             ratio=result.ratio,
             low=low,
             high=high,
@@ -338,8 +340,9 @@ class Bench(ExitStack):
             target=result.target,
             phases_before=phases(before),
             phases_after=phases(after),
-            headroom_rate=self._headroom_rate(),
+            headroom_rate=headroom_rate if headroom_rate and headroom_rate > rate_after else None,
             solution_ratio=solution_ratio,
+            items=items,
         )
 
     def _headroom_rate(self) -> float | None:

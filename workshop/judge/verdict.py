@@ -43,9 +43,11 @@ class Speed:
     phases_before: dict[str, float]
     phases_after: dict[str, float]
     headroom_rate: float | None
-    """The rate of the original's loop with its batches in memory."""
+    """The rate of the original's loop with its batches in memory; None if no batch was left, or it was no limit."""
     solution_ratio: float | None
     """The ratio that the solution reached on this machine."""
+    items: int = 0
+    """The number of items in an epoch."""
 
 
 @dataclass(frozen=True)
