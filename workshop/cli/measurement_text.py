@@ -2,6 +2,7 @@
 
 import linecache
 import os
+import textwrap
 from pathlib import Path
 
 from rich.table import Table
@@ -19,6 +20,7 @@ from workshop.probe.phases import COMPUTING, TRACED, Phase
 MAX_FINDINGS = 4
 LINES_OF_A_PHASE = 2
 MAX_CHANGES = 14
+MAX_SOURCE = 72
 WIDEST_NAME = 42
 MIN_SHARE = 0.05
 """Lines with a smaller share of a step are not in the table."""
@@ -91,14 +93,15 @@ def _finding(number: int, finding: Finding) -> Text:
     if finding.file:
         where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
         text.append(f"  {where}{_process(finding)}\n", "not bold")
-        text.append(f"       {linecache.getline(finding.file, finding.line or 0).strip()[:72]}", "not bold cyan")
+        source = linecache.getline(finding.file, finding.line or 0).strip()
+        text.append(f"       {textwrap.shorten(source, MAX_SOURCE, placeholder=' …')}", "not bold cyan")
     cost = f"{finding.ms_a_step:.1f} ms a step, {finding.share:.0%}."
     if finding.beside:
         others = ", ".join(f"line {number}: {share:.0%}" for number, share in finding.beside.items())
         cost += f" In the same function, {others}; together {finding.together:.0%}."
     durations = f"a step of {finding.step_ms:.1f} ms would take {finding.fixed_step_ms:.1f} ms"
     gain = f"Potential speedup: up to {finding.gain:.1f}x, {durations} ({finding.basis})."
-    text.append(f"\n{filled(f'{cost} {gain} {finding.words}')}", "not bold")
+    text.append(f"\n{filled(f'{cost} {gain} {finding.words}', indent='   ')}", "not bold")
     return text
 
 

@@ -112,16 +112,17 @@ def given(answer: str) -> Callable[[str], str]:
     return next_answer
 
 
-def filled(text: str) -> str:
+def filled(text: str, indent: str = "") -> str:
     """Return a text filled to the terminal's width; without a terminal, one line per paragraph.
 
-    A paragraph whose lines are indented is code, and stays as it is.
+    A paragraph whose lines are indented is code, and stays as it is. `indent` is put before every other line.
     """
     width = terminal_width()
     paragraphs = []
     for each in text.strip("\n").split("\n\n"):
         line = " ".join(each.split())
-        paragraphs.append(each if each.startswith("    ") else textwrap.fill(line, width) if width else line)
+        lines = textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) if width else []
+        paragraphs.append(each if each.startswith("    ") else "\n".join(lines) or indent + line)
     return "\n\n".join(paragraphs)
 
 
