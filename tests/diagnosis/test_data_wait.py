@@ -118,3 +118,15 @@ def test_what_makes_computing_longer_by_itself() -> None:
     assert diagnose(measured(steps(98, 2), steps(0, 1))).measurement.notes == ()
     cuda = replace(measured(steps(40, 60), steps(0, 140)), circumstances=Circumstances("cuda"))
     assert diagnose(cuda).measurement.notes == ()
+
+
+def test_the_other_lines_of_the_function_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    found = diagnose(measured(steps(80, 20), steps(0, 20)))
+    [line] = found.findings
+    assert (line.line, line.share) == (7, pytest.approx(0.55 * 0.8))
+    assert line.beside == {8: pytest.approx(0.45 * 0.8)}
+    assert line.gain == pytest.approx(line.step_ms / line.fixed_step_ms)
+    print_diagnosis("mine.py", found)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "44.0 ms a step, 44%. In the same function, line 8: 36%; together 80%." in shown
+    assert f"a step of 100.0 ms would take {line.fixed_step_ms:.1f} ms (estimated" in shown
