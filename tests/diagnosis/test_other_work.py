@@ -94,6 +94,10 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     model = (Frame("forward", validates.file, 2),)
     (validates,) = found("model(batch)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION, library=model)
     assert validates.line == 1, "the line that calls the model"
+    metrics = (Frame("evaluate", validates.file, 2),)
+    (validates,) = found("evaluate(model)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION, library=metrics)
+    assert (validates.line, validates.function) == (2, "evaluate")
+    assert "in every step, in the validation that main calls in line 1: do it less often" in validates.words
 
 
 def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:

@@ -194,7 +194,9 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
             "make it cheaper, or act in several environments at a time."
         )
     elif validates:
-        words = f"This takes {each_ms:.0f} ms {when}: do it less often, or less of it."
+        loops = (frame for frame in reversed(line.path[:-1]) if (frame.name, frame.path) in timeline.trunk)
+        calls = next((f", in the validation that {frame.name} calls in line {frame.line}" for frame in loops), "")
+        words = f"This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it."
     elif seldom:
         words = f"This takes {each_ms:.0f} ms {when}: do it cheaper or, unless the model learns from it, less often."
     else:
