@@ -111,6 +111,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     said = words(f"workshop check {check}", "cpus", "none")
     assert "busy most of the time: cpu, gpu, or none?" in said
     assert "'cpus' is no answer to this; choose one of cpu, gpu, none" in said
+    assert "What you know now: Idle cores" in said
     assert "part1 is finished. Next is part2" in said
 
     assert "there is no train.py.lprof" in words("workshop check part2", exit_code=1)

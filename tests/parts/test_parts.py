@@ -11,6 +11,7 @@ from workshop.course.answers import JUDGES
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome
 from workshop.parts import FOLDER, Part, all_parts, find_part, taught_in
+from workshop.parts.case import case_names
 
 
 def test_the_parts_in_their_order() -> None:
@@ -30,6 +31,9 @@ def test_a_part_has_all_it_needs(part: Part) -> None:
     assert part.original_script.is_file()
     assert part.untouched.name in ("part1.py", part.script)
     lesson = part.lesson.read_text(encoding="utf-8")
+    assert len(re.findall(r"\.\s|\.$", part.learned)) == 2 or case_names(part), (
+        "two sentences; a script of part 11 has its own"
+    )
     assert lesson.startswith(f"# Part {part.number}: {part.title}\n\n*Begin with ")
     assert f"workshop check {part.name}" in lesson
     for target in re.findall(r"\]\(([^)#]+)\)", lesson):

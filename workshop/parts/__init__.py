@@ -78,6 +78,9 @@ class Part:
     hints: tuple[str, ...]
     """The hints, from a nudge to nearly the answer."""
 
+    learned: str = ""
+    """What a participant knows once the part is done, in two sentences."""
+
     teaches: tuple[str, ...] = ()
     """What one learns to find and fix here: causes of `workshop measure`, and topics of `workshop trace`."""
 
