@@ -160,7 +160,8 @@ def _print_end(part: Part, following: Part | None, state: State) -> None:
         print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
         print(f"{given_cases.how_many(given_cases.solved(part, state))}.", end=" ")
     else:
-        print(f"\n{filled(f'What you know now: {part.learned}')}" * bool(part.learned))
+        if part.learned:
+            print(f"\n{filled(f'What you know now: {part.learned}')}")
         print(f"\n{part.name} is finished.", end=" ")
     print(what_comes_next(following, after=part))
 

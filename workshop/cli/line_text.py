@@ -108,7 +108,7 @@ def print_change(change: LineChange, everything: bool) -> None:
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
     if change.slowdown != 1:
-        out.print(f"\n{filled(slowdown_text(change.slowdown))}")
+        out.print(f"\n{filled(_slowdown_text(change.slowdown))}")
     if min(change.runs) == 1:
         out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
@@ -150,7 +150,7 @@ def _says(row: RowChange) -> str:
     return f"({', '.join(notes)}) {shown.text}" if notes else shown.text
 
 
-def slowdown_text(slowdown: float) -> str:
+def _slowdown_text(slowdown: float) -> str:
     """Say what the untouched lines tell about the machine."""
     ratio, slower, busier = (slowdown, "slower", "busier") if slowdown > 1 else (1 / slowdown, "faster", "less busy")
     return (

@@ -65,8 +65,10 @@ def progress_line() -> Iterator[Callable[[str], None]]:
     def count() -> None:
         while not over.wait(1.0):
             if text and _terminal.acquire(blocking=False):
-                draw()
-                _terminal.release()
+                try:
+                    draw()
+                finally:
+                    _terminal.release()
 
     counting = threading.Thread(target=count, daemon=True)
     counting.start()

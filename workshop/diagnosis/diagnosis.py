@@ -42,7 +42,7 @@ class Diagnosis:
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),
             "with_workers": {workers: each.as_dict() for workers, each in found.with_workers.items()},
-            "findings": [asdict(each) for each in self.findings],
+            "findings": [each.as_dict() for each in self.findings],
             "lines": [asdict(each) for each in self.lines],
             "notes": found.notes,
             "rank": self.rank,

@@ -1,6 +1,7 @@
 """The bottlenecks of a script: the cause, the line, and the potential speedup."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from workshop.profiles.stacks import Frame
 
@@ -46,19 +47,29 @@ class Finding:
     """Whether the gain was measured; otherwise it is derived from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
-    step_ms: float
-    """The duration of a step as it is."""
-    fixed_step_ms: float
-    """The shortest duration of a step after the fix."""
     basis: str
     """How `fixed_step_ms` is known: "measured", or what it was estimated from."""
     beside: dict[int, float] = field(default_factory=dict)
     """Other lines of the same function that take time: the share of a step, by the number of the line."""
 
     @property
+    def step_ms(self) -> float:
+        """The duration of a step as it is."""
+        return self.ms_a_step / self.share
+
+    @property
+    def fixed_step_ms(self) -> float:
+        """The shortest duration of a step after the fix."""
+        return self.step_ms / self.gain
+
+    @property
     def together(self) -> float:
         """The share of a step's time that all these lines of the function take."""
         return self.share + sum(self.beside.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values for JSON."""
+        return {**asdict(self), "step_ms": self.step_ms, "fixed_step_ms": self.fixed_step_ms}
 
 
 def finding(
@@ -87,7 +98,6 @@ def finding(
     function = functions[-1] if functions else frame.name
     margin = margin or (1.0 if measured else COST_MARGIN)
     gain = min(1.0 + margin * (gain - 1.0), max_gain, MAX_GAIN)
-    step_ms = ms_a_step / share
     return Finding(
         cause=cause,
         phase=phase,
@@ -100,8 +110,6 @@ def finding(
         gain=gain,
         measured=measured,
         words=words,
-        step_ms=step_ms,
-        fixed_step_ms=step_ms / gain,
         basis="measured" if measured else basis,
         beside=beside or {},
     )
