@@ -111,7 +111,7 @@ class RetakenStep:
             self.taken.doubt = "what enters a model could not be handed over"
             return None
         others = {id(one): other for one, other in zip(ours, theirs, strict=True) if self._differs(one, other)}
-        if any(one.shape != others[id(one)].shape for one in ours if id(one) in others):
+        if not all(_alike(one, others[id(one)]) for one in ours if id(one) in others):
             self.taken.doubt = "what enters a model has another shape"
             return None
         self._replaced += len(others)
