@@ -97,6 +97,7 @@ class _Step:
     before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
     after: torch.Tensor | None = None
     groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
+    retaken: int = 0  # the number of recorded steps that the loop has taken before
 
 
 class EvidenceRecorder(Listener):
@@ -128,6 +129,7 @@ class EvidenceRecorder(Listener):
         self.batch_use = BatchUse()
         self.last_stepped: set[nn.Parameter] = set()  # in the last step
         self.retaking: Retaking | None = None  # of a recorded step
+        self.retaken = 0  # so often the loop has taken a recorded step
         self.steps: list[_Step] = []  # of this epoch
         self.step = _Step()  # that is under way
         self._pid = os.getpid()
@@ -343,6 +345,7 @@ class EvidenceRecorder(Listener):
             self.recorder.after_step(self.state(), self.batch_use)
         self.last_stepped, self.stepped = self.stepped, set()
         self.batch_use.next_step()
+        self.step.retaken = self.retaken
         self.step.after = self.spots.values(self.optimizers)
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
@@ -398,6 +401,7 @@ class EvidenceRecorder(Listener):
         if retaking.result is None:
             return False
         self.judge.send(retaking.result)
+        self.retaken += retaking.attempts
         self.retaking, self.stepped = None, set()
         return True
 
@@ -456,6 +460,7 @@ class EvidenceRecorder(Listener):
                     touched=frozenset(moved(self.last_values, step.before)),
                     groups=() if step.groups == self.last_groups else step.groups,
                     run_index=self.run_index,
+                    retaken=step.retaken,
                 )
                 self.last_values, self.last_groups = step.after, step.groups
 

@@ -41,6 +41,8 @@ class Retaking:
         self._batches, self._to_step = batches, stepped
         self._stepped: set[nn.Parameter] = set()
         self._step: RetakenStep | None = None
+        self.attempts = 0
+        """How many times the loop has begun to take a recorded step."""
         self.result: Recomputation | None = None
         """What came of all attempts; None while they last."""
         self._next()
@@ -56,6 +58,7 @@ class Retaking:
         except Exception as error:  # as of a record that cannot be read
             self.result = Recomputation(error=f"{type(error).__name__}: {error}")
         else:
+            self.attempts += 1
             self._stepped = set()
             self._step = RetakenStep(attempt, self._state(), self._batches.last, self._batches.is_plain)
         self._hooks.handover = None if self.result else self
