@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.course import checks
+from workshop.course import checks, glossary
 from workshop.course.answers import JUDGES
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome
@@ -38,6 +38,18 @@ def test_a_part_has_all_it_needs(part: Part) -> None:
     assert f"workshop check {part.name}" in lesson
     for target in re.findall(r"\]\(([^)#]+)\)", lesson):
         assert target.startswith("https://") or (part.folder / target).exists(), target
+
+
+@pytest.mark.parametrize("part", all_parts(), ids=lambda part: part.name)
+def test_a_lesson_links_the_words_of_the_glossary(part: Part) -> None:
+    text = part.lesson.read_text(encoding="utf-8")
+    defined = re.findall(r"^\[(.+)\]: \.\./\.\./\.\./docs/glossary\.md#(\S+)$", text, re.M)
+    assert len(defined) == text.count("docs/glossary.md") > 1
+    lesson = " ".join(text.split()).lower()
+    for word, anchor in defined:
+        assert anchor == glossary.anchor(word) in glossary.entries()
+        links = re.findall(rf"\[{re.escape(word)}\](?!: \.\./)", lesson)
+        assert len(links) == 1, f"{word}: its first use alone is a link"
 
 
 def test_a_new_part_is_a_folder_and_a_solution(project: Path, data: Path, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
     part3/part.toml         the title, the hints, and what the check needs to know: see `Part`
     part5/cache_check.py    check(bench), for a part that asks for more than the same work in less time
     part9/lattice.py        a script of the part's own, in place of train.py
-    part11/cases/           many scripts, of which each participant gets another one: see `workshop.parts.case`
+    part11/cases/           many scripts, and each participant gets a different one: see `workshop.parts.case`
+    glossary.md             the words that the lessons explain only once: see `workshop.course.glossary`
 
 Some parts ask for a change to the script; the solution is `solutions/<part>.py`. Others ask a question about it, and
 some do both. The commands find a new part by its folder.
