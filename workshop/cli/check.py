@@ -155,13 +155,15 @@ def selftest(
 
 
 def _print_end(part: Part, following: Part | None, state: State) -> None:
-    """Print that a part or one of its scripts is finished, what it teaches, and what comes next."""
+    """Print what a part or one of its scripts teaches, what to do with the script now, and what comes next."""
     if isinstance(part, Case):
         print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
         print(f"{given_cases.how_many(given_cases.solved(part, state))}.", end=" ")
     else:
         if part.learned:
             print(f"\n{filled(f'What you know now: {part.learned}')}")
+        if part.now:
+            print(f"\n{filled(part.now)}")
         print(f"\n{part.name} is finished.", end=" ")
     print(what_comes_next(following, after=part))
 
