@@ -142,7 +142,8 @@ def selftest(
     Example: workshop dev selftest part3
 
     A part must fail before it is done and pass with its solution or the right answer, and every cheat must be refused.
-    Without a name, every part is tried: ten to twenty minutes, and an hour for part 11. Exit code 1: a check is wrong.
+    Without a name, every part is tried: ten to thirty minutes, and one to two hours for part 11. Exit code 1: a check
+    is wrong.
     """
     from workshop.course.selftest import run
 
