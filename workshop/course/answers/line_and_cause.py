@@ -1,4 +1,4 @@
-"""Judges which line and which cause are named as the fault of a script in which it is known."""
+"""Judges the line and the cause that a participant names as the fault of a script; the right ones are known."""
 
 from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
