@@ -40,6 +40,8 @@ def test_a_part_has_all_it_needs(part: Part) -> None:
     assert not (part.question and part.change) or part.question.edit
     assert lesson.startswith(f"# Part {part.number}: {part.title}\n\n*Begin with ")
     assert f"workshop check {part.name}" in lesson
+    assert re.findall(r"^## (.+)$", lesson, re.M)[-1] == "On your own script"
+    assert "```shell\nworkshop " in lesson.partition("## On your own script")[2]
     for target in re.findall(r"\]\(([^)#]+)\)", lesson):
         assert target.startswith("https://") or (part.folder / target).exists(), target
 
