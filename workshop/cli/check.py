@@ -142,7 +142,8 @@ def selftest(
     Example: workshop dev selftest part3
 
     A part must fail before it is done and pass with its solution or the right answer, and every cheat must be refused.
-    Without a name, every part is tried: ten to twenty minutes, and an hour for part 11. Exit code 1: a check is wrong.
+    Without a name, every part is tried: ten to thirty minutes, and one to two hours for part 11. Exit code 1: a check
+    is wrong.
     """
     from workshop.course.selftest import run
 
@@ -155,13 +156,15 @@ def selftest(
 
 
 def _print_end(part: Part, following: Part | None, state: State) -> None:
-    """Print that a part or one of its scripts is finished, what it teaches, and what comes next."""
+    """Print what a part or one of its scripts teaches, what to do with the script now, and what comes next."""
     if isinstance(part, Case):
         print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
         print(f"{given_cases.how_many(given_cases.solved(part, state))}.", end=" ")
     else:
         if part.learned:
             print(f"\n{filled(f'What you know now: {part.learned}')}")
+        if part.now:
+            print(f"\n{filled(part.now)}")
         print(f"\n{part.name} is finished.", end=" ")
     print(what_comes_next(following, after=part))
 

@@ -107,7 +107,7 @@ def compare(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Arguments passed on to both scripts.", show_default=False)
     ] = None,
-    target: Annotated[float, typer.Option(help="The speedup that is asked for.", min=0.01)] = 1.1,
+    target: Annotated[float, typer.Option(help="The speedup that NEW must reach.", min=0.01)] = 1.1,
     steps: Annotated[
         int | None,
         typer.Option(help="Optimizer steps in an epoch; by default the DataLoader's length, 50 at most.", min=1),

@@ -243,5 +243,22 @@ def _with_commands(markdown: str) -> str:
             return f"{text}: `workshop solution {of_part[1]}`"
         return f"{text} ({path.removeprefix('../../../')})"
 
+    markdown, words = _without_references(markdown)
     *texts, end = re.sub(r"\[([^]]+)\]\(([^)]+)\)", command, markdown).strip().rpartition("\n\n")
-    return "".join([*texts, "\n".join(f"- {each}" for each in end.split(" · "))])
+    if markdown.strip().rpartition("\n\n")[2].startswith("["):  # links alone
+        end = "\n".join(f"- {each}" for each in end.split(" · "))
+    if words:
+        end += f"\n- In the glossary: {', '.join(words)}. To read one: `workshop show {words[0]}`"
+    return "".join([*texts, end])
+
+
+def _without_references(markdown: str) -> tuple[str, list[str]]:
+    """Return a lesson with the words that it links to the glossary in italics, and the names of their entries."""
+    defined = re.compile(r"^\[([^]]+)\]: \S*glossary\.md#(\S+)\n?", re.M)
+    anchors = dict(defined.findall(markdown))
+
+    def italics(link: re.Match[str]) -> str:
+        label = " ".join((link[2] or link[1]).split()).lower()
+        return f"*{link[1]}*" if label in anchors else link[0]
+
+    return re.sub(r"\[([^]]+)\](?:\[([^]]+)\])?(?!\()", italics, defined.sub("", markdown)), list(anchors.values())

@@ -78,7 +78,7 @@ def download(
 
 @data_app.command()
 def make(data: DataOption = DEFAULT_DATA) -> None:
-    """Draw the stand-in (70 MB, a few seconds).
+    """Draw the stand-in (70 MB, 5 to 30 seconds).
 
     Example: workshop data make
     """
