@@ -46,8 +46,9 @@ def _shares(shares: dict[str, float]) -> Table:
 def _figures(speed: Speed) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(speed.original, f"{speed.rate_before:.1f} samples/s")
-    interval = f"95 %: {speed.low:.2f} to {speed.high:.2f}, {speed.pairs} pairs"
-    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {speed.ratio:.2f}x ({interval})")
+    ratio, low, high = map(speed.text, (speed.ratio, speed.low, speed.high))
+    interval = f"95 %: {low} to {high}, {speed.pairs} pairs"
+    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {ratio}x ({interval})")
     if speed.headroom_rate:
         reached = f"you reach {speed.rate_after / speed.headroom_rate:.0%}"
         table.add_row("headroom", f"{speed.headroom_rate:.1f} samples/s with batches in memory: {reached}")

@@ -20,7 +20,7 @@ from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import differences
-from workshop.judge.race import LEAD, Pair, RaceResult, race
+from workshop.judge.race import MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, how_far, race_verdict, what_is_left
 from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import Speed, UnseenWork, Verdict, other_work
@@ -234,7 +234,7 @@ class Bench(ExitStack):
 
         def on_pair(pairs: Sequence[Pair]) -> None:
             """Show the latest pair; once, let the candidate train an extra epoch, and record a step of it."""
-            self.say(how_far(pairs, target))
+            self.say(how_far(pairs))
             if len(pairs) == unraced and self.raced_s is None:
                 self.train(1)
                 if not contest.is_part:
@@ -246,15 +246,14 @@ class Bench(ExitStack):
             return result
 
         at_a_time = 1 if contest.is_part else self._epochs_at_a_time()
-        unraced = random.randrange(1, LEAD)
+        unraced = random.randrange(1, MIN_PAIRS)
         begin = time.monotonic()
         self.say(f"racing, epoch by epoch; asked: speedup {target:g}x{where}")
         budget_s = self.deadline_s - begin if contest.is_part else RACE_BUDGET_S
         result = run()
         if result.faster and not contest.is_part and result.ratio < SURE * target:
             self._run_both_again()
-            again = run()
-            result = result if again.faster else replace(result, other_ratio=again.ratio)
+            result = replace(result, again=run().pairs)
         self.train(1)
         if refused := self.refusal():
             return refused
@@ -266,7 +265,7 @@ class Bench(ExitStack):
         if left_out := not_reproducible(self.recomputed_originals):
             work, what = "and nothing that could be compared differs", " and ".join(left_out)
             notes = (*notes, f"not compared: the {what}, because recomputing the original's own gives other results")
-        says = f"Speedup {speed.ratio:.2f}x over {contest.original_name}{where}, {work}"
+        says = f"Speedup {speed.text(speed.ratio)}x over {contest.original_name}{where}, {work}"
         return race_verdict(self.subject, result, speed, says, notes, then)
 
     def _seconds(self, epoch: TimedEpoch) -> float:
@@ -336,7 +335,7 @@ class Bench(ExitStack):
             ratio=result.ratio,
             low=low,
             high=high,
-            pairs=len(result.pairs),
+            pairs=len(result.pairs + result.again),
             target=result.target,
             phases_before=phases(before),
             phases_after=phases(after),

@@ -36,7 +36,7 @@ class Speed:
     rate_after: float
     ratio: float
     low: float
-    """The lower end of the ratio's 95 % interval."""
+    """The lower end of the ratio's 95 % interval, which decided the race."""
     high: float
     pairs: int
     target: float
@@ -48,6 +48,11 @@ class Speed:
     """The ratio that the solution reached on this machine."""
     items: int = 0
     """The number of items in an epoch."""
+
+    def text(self, ratio: float) -> str:
+        """Return a ratio with two decimals, or with as many as show on which side of the target it is."""
+        texts = (f"{ratio:.{digits}f}" for digits in range(2, 17))
+        return next((text for text in texts if (float(text) < self.target) == (ratio < self.target)), repr(ratio))
 
 
 @dataclass(frozen=True)
