@@ -143,7 +143,7 @@ def compare(
     )
     try:
         with progress_line() as show, Bench(contest, show) as bench:
-            verdict = bench.judge()
+            verdict = replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:
         verdict = broken(new.name, error)
     print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)

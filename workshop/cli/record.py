@@ -3,13 +3,16 @@
 import shlex
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
-from workshop.cli.output import commands, say
+from workshop.cli.output import commands, filled, say
 from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.processes.other_load import OtherLoad
 
 SecondsOption = Annotated[
     float | None, typer.Option(help="End the run this many seconds after its first step.", min=1, show_default=False)
@@ -58,6 +61,7 @@ def record_lines(
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     functions = f"{found.functions} function{'s' * (found.functions != 1)}"
     say(f"The lines of {functions} in {processes}, {found.seconds:.0f} s, are in {found.path}")
+    _say_if_busy(found.machine)
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
     say("Look at them:")
@@ -98,6 +102,7 @@ def record_py_spy(
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
+    _say_if_busy(found.machine)
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
     elif not idle and found.most_of_a_process < MOSTLY_WAITING * found.seconds * rate:
@@ -155,6 +160,7 @@ def record_torch(
     found = torch_recorder.record(command, options, say)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
+        _say_if_busy(found.machine)
         say(f"The operators are listed in {found.folder / OPERATORS}. Look at the traces:")
         say(commands(f"workshop trace {found.folder}", f"workshop trace {found.folder} --html trace.html"))
     if found.stopped:
@@ -187,9 +193,15 @@ def record_nsys(
     found = nsys.record(line, report)
     if found.report:
         say(f"The report is {found.report}.")
+        _say_if_busy(found.machine)
     if found.tables:
         say(f"What it says of the steps and the GPU:\n\n{commands(f'workshop trace {found.tables}')}")
     raise typer.Exit(found.exit_code)
+
+
+def _say_if_busy(machine: "OtherLoad") -> None:
+    if machine.busy:
+        say(filled(str(machine)))
 
 
 @app.command(context_settings=COMMAND_FOLLOWS | {"help_option_names": []}, rich_help_panel=INSTRUMENTS)

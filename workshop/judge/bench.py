@@ -26,6 +26,7 @@ from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import Speed, UnseenWork, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
+from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say
 
 FIRST_EPOCHS = 2
@@ -57,10 +58,12 @@ class Bench(ExitStack):
         phases: the phases that are raced, timed by the scripts' clocks; None for whole epochs, timed by the judge's.
         also: a further check, given both ledgers and the files of the recorded steps.
         solution_ratio: the solution's speedup on this machine, if it has been measured and was steady.
+        load: tells what other programs used of the cores meanwhile.
     """
 
     def __init__(self, contest: Contest, say: Say) -> None:
         super().__init__()
+        self.load = self.enter_context(LoadMeter())
         self.contest, self.say, self.subject = contest, say, contest.subject
         self.original = self.enter_context(contest.script(contest.original))
         self.ranks = self.enter_context(JudgedRanks(contest))
@@ -267,7 +270,7 @@ class Bench(ExitStack):
             work, what = "and nothing that could be compared differs", " and ".join(left_out)
             notes = (*notes, f"not compared: the {what}, because recomputing the original's own gives other results")
         says = f"Speedup {speed.ratio:.2f}x over {contest.original_name}{where}, {work}"
-        return race_verdict(self.subject, result, speed, says, notes, then)
+        return race_verdict(self.subject, result, speed, says, notes, then, self.load.end().advice)
 
     def _seconds(self, epoch: TimedEpoch) -> float:
         """Return the seconds of an epoch that count in the race."""

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from statistics import mean
 
-from workshop.judge.busy_processes import advice
 from workshop.judge.race import LEAD, MAX_PAIRS, SPREAD, Pair, RaceResult
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
@@ -13,11 +12,12 @@ ROOM = 1.25
 
 
 def race_verdict(
-    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str = ""
+    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str, advice: str
 ) -> Verdict:
     """Return the verdict on a script that does the same work.
 
-    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next.
+    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next; `advice`,
+    if nothing was decided.
     """
     ratios = [pair.ratio for pair in result.pairs]
     asked = f"{says}; asked: {speed.target:g}x"
@@ -27,7 +27,7 @@ def race_verdict(
             f"too noisy: the speedups of the pairs of epochs were {min(ratios):.2f}x to {max(ratios):.2f}x; asked: "
             f"{speed.target:g}x"
         )
-        return Verdict(subject, Outcome.UNDECIDED, (noisy, *notes), next=advice())
+        return Verdict(subject, Outcome.UNDECIDED, (noisy, *notes), next=advice)
     undecided = ""
     if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
         undecided, asked = f"this machine cannot show it now: {solution}; asked: {speed.target:g}x", says
@@ -45,7 +45,7 @@ def race_verdict(
     if speed.solution_ratio and solution not in undecided:
         notes = (solution, *notes)
     if undecided:
-        return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice())
+        return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice)
     if result.faster:
         return Verdict(subject, Outcome.DONE, (says, *notes), speed, then)
     return Verdict(subject, Outcome.NOT_YET, (asked, *notes), speed, then)
