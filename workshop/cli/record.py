@@ -9,6 +9,7 @@ import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
 from workshop.cli.output import commands, filled, say
+from workshop.cli.status_row import status_row
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def record_lines(
     """
     from workshop.recording import line_recorder
 
-    found = line_recorder.record(command, output, only or (), own or (), seconds, say)
+    with status_row("record lines"):
+        found = line_recorder.record(command, output, only or (), own or (), seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
@@ -97,7 +99,8 @@ def record_py_spy(
     if slurm:
         print(py_spy.slurm_job(command, output, flags))
         return
-    found = py_spy.record(command, output, flags, seconds, say)
+    with status_row("record py-spy"):
+        found = py_spy.record(command, output, flags, seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
@@ -157,7 +160,8 @@ def record_torch(
     if slurm:
         print(torch_recorder.slurm_job(command, options))
         return
-    found = torch_recorder.record(command, options, say)
+    with status_row("record torch"):
+        found = torch_recorder.record(command, options, say)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
         _say_if_busy(found.machine)
@@ -190,7 +194,8 @@ def record_nsys(
     if not shutil.which("nsys"):
         print(shlex.join(line))
         raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
-    found = nsys.record(line, report)
+    with status_row("record nsys"):
+        found = nsys.record(line, report)
     if found.report:
         say(f"The report is {found.report}.")
         _say_if_busy(found.machine)
@@ -222,7 +227,8 @@ def torchrun(
 
     if not arguments:
         raise WorkshopError("name a script: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py")
-    code, why = ranks.run(arguments)
+    with status_row("torchrun"):
+        code, why = ranks.run(arguments)
     if why:
         say(f"\n{why}")  # below the progress bar of the stopped script
     raise typer.Exit(code)
