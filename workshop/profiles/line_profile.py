@@ -113,7 +113,7 @@ class Recorded:
     sources: Mapping[str, str]
     """The source of each file as it ran, by its path."""
     processes: Mapping[str, tuple[Function, ...]]
-    """The functions of each process, by its name: "main", "worker 0", "rank 1 worker 0"."""
+    """The functions of each process, by its name: "main process", "worker 0", "rank 1 worker 0"."""
     seconds: float
     """The time from the first process's start to the end of the run."""
     python: tuple[int, ...]

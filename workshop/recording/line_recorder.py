@@ -11,7 +11,7 @@ from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
 from workshop.line_counts import counts
-from workshop.line_counts.counts import ProcessCounts
+from workshop.line_counts.counts import MAIN, ProcessCounts
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
 from workshop.processes.other_load import OtherLoad
@@ -121,7 +121,7 @@ def _by_process(found: Sequence[ProcessCounts]) -> dict[str, LineStats]:
     """Add up the counts of the processes of the same name, such as the first worker of each epoch."""
     groups: dict[str, list[LineStats]] = defaultdict(list)
     for number, each in enumerate(found, start=1):
-        is_another = each.name == "main" and "main" in groups  # such as one that the script has started by os.fork
+        is_another = each.name == MAIN and MAIN in groups  # such as one that the script has started by os.fork
         groups[f"process {number}" if is_another else each.name].append(each.stats)
     return {name: LineStats.from_stats_objects(*stats) for name, stats in groups.items()}
 
