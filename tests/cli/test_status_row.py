@@ -115,3 +115,30 @@ def test_a_measurement_shows_that_it_runs(tmp_path: Path) -> None:
     screen = Screen(tmp_path, "measure", "--seconds", "1", "--no-headroom", "trains.py").read()
     assert "steps of" in screen.text
     assert screen.max_gap_s <= MAX_GAP_S
+
+
+STOPPED = """
+from workshop.errors import plain_errors
+
+def main():
+    for _ in range(100):
+        print("begun", flush=True)
+        sum(range(5_000_000))
+
+with plain_errors():
+    main()
+"""
+
+
+@pytest.mark.parametrize("recorder", [("lines", "--"), ("py-spy", "--", sys.executable)])
+def test_ctrl_c_is_said_once(tmp_path: Path, recorder: tuple[str, ...]) -> None:
+    (tmp_path / "stopped.py").write_text(STOPPED)
+    screen = Screen(tmp_path, "record", *recorder, "stopped.py").read(until="begun")
+    time.sleep(1.5)
+    screen.terminal.sendintr()
+    screen.read()
+    screen.terminal.close()
+    assert screen.text.count("stopped by Ctrl-C") == 1
+    if recorder[0] == "lines":
+        assert "The lines of 2 functions in 1 process" in screen.text
+    assert screen.terminal.exitstatus == 130

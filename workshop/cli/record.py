@@ -2,15 +2,17 @@
 
 import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
 from workshop.cli.output import commands, filled, say
 from workshop.cli.status_row import status_row
-from workshop.errors import WorkshopError
+from workshop.errors import EXIT_INTERRUPTED, WorkshopError
 
 if TYPE_CHECKING:
     from workshop.processes.other_load import OtherLoad
@@ -56,7 +58,7 @@ def record_lines(
     """
     from workshop.recording import line_recorder
 
-    with status_row("record lines"):
+    with _recording("record lines"):
         found = line_recorder.record(command, output, only or (), own or (), seconds, say)
     for warning in found.warnings:
         say(warning)
@@ -68,9 +70,7 @@ def record_lines(
         say(f"The command ended with exit code {found.exit_code}.")
     say("Look at them:")
     say(commands(f"workshop lines {found.path}", f"workshop lines {found.path} --html lines.html"))
-    if found.stopped:
-        raise found.stopped
-    raise typer.Exit(found.exit_code)
+    _end(found.stopped, found.exit_code)
 
 
 @record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
@@ -99,7 +99,7 @@ def record_py_spy(
     if slurm:
         print(py_spy.slurm_job(command, output, flags))
         return
-    with status_row("record py-spy"):
+    with _recording("record py-spy"):
         found = py_spy.record(command, output, flags, seconds, say)
     for warning in found.warnings:
         say(warning)
@@ -114,9 +114,7 @@ def record_py_spy(
         say("To see what for, record with --idle.")
     say("Look at them:")
     say(commands(f"workshop py-spy-report --file {found.path}", f"workshop flamegraph --file {found.path}"))
-    if found.stopped:
-        raise found.stopped
-    raise typer.Exit(found.exit_code)
+    _end(found.stopped, found.exit_code)
 
 
 @record_app.command("torch", context_settings=COMMAND_FOLLOWS)
@@ -160,16 +158,16 @@ def record_torch(
     if slurm:
         print(torch_recorder.slurm_job(command, options))
         return
-    with status_row("record torch"):
+    with _recording("record torch"):
         found = torch_recorder.record(command, options, say)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
         _say_if_busy(found.machine)
         say(f"The operators are listed in {found.folder / OPERATORS}. Look at the traces:")
         say(commands(f"workshop trace {found.folder}", f"workshop trace {found.folder} --html trace.html"))
-    if found.stopped:
-        raise found.stopped
-    raise typer.Exit(found.exit_code)
+    else:
+        say("Nothing was recorded.")
+    _end(found.stopped, found.exit_code)
 
 
 @record_app.command("nsys", context_settings=COMMAND_FOLLOWS)
@@ -202,6 +200,26 @@ def record_nsys(
     if found.tables:
         say(f"What it says of the steps and the GPU:\n\n{commands(f'workshop trace {found.tables}')}")
     raise typer.Exit(found.exit_code)
+
+
+@contextmanager
+def _recording(name: str) -> Iterator[None]:
+    """Show that a recorder runs; if Ctrl-C leaves it with nothing, say so."""
+    with status_row(name):
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            say("Nothing was recorded.")
+            _end(stop, EXIT_INTERRUPTED)
+
+
+def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
+    """End as the recorded command did; the script has said itself that it was stopped by Ctrl-C, so this does not."""
+    if isinstance(stopped, KeyboardInterrupt):
+        raise SystemExit(EXIT_INTERRUPTED) from stopped
+    if stopped:
+        raise stopped
+    raise typer.Exit(exit_code)
 
 
 def _say_if_busy(machine: "OtherLoad") -> None:
