@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from workshop.errors import WorkshopError
 
@@ -81,11 +81,11 @@ def progress_line(only_in_terminal: bool = False) -> Iterator[Callable[[str], No
         print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
-def print_above(text: str) -> None:
-    """Print a line of the result where a progress line may be, which is drawn again below it."""
+def print_above(text: str, to: TextIO | None = None) -> None:
+    """Print a line that stays, to stdout or elsewhere, where a progress line may be, which is drawn again below it."""
     with _terminal:
         print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr, flush=True)
-        print(text, flush=True)
+        print(text, file=to or sys.stdout, flush=True)
 
 
 def commands(*lines: str) -> str:
