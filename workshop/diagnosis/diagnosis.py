@@ -57,7 +57,9 @@ class Diagnosis:
 
 
 def diagnose(measurement: Measurement) -> Diagnosis:
-    """Find the bottlenecks of a script."""
+    """Find the bottlenecks of a script; the first note is that the machine was busy, if it was."""
+    if measurement.machine and measurement.machine.busy:
+        measurement = replace(measurement, notes=(str(measurement.machine), *measurement.notes))
     if not measurement.ranks:
         sure, notes = comparable(measurement)
         noted = replace(measurement, notes=(*measurement.notes, *notes))

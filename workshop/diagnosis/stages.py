@@ -59,9 +59,7 @@ def measure(
     with run_folder() as folder, _script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
         measured.say = say
         found = _in_stages(measured, script, seconds, headroom)
-        machine = load.end()
-    notes = (*[str(machine)] * machine.busy, *found.notes)
-    return replace(found, machine=machine, notes=notes)
+        return replace(found, machine=load.end())
 
 
 def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool) -> Measurement:

@@ -271,14 +271,17 @@ class Bench(ExitStack):
             return result
 
         at_a_time = 1 if contest.is_part else self._epochs_at_a_time()
+        epochs_left = LEAD * at_a_time + EPOCHS_AFTER_RACE
         if self.plan:
-            self.plan.require(LEAD * at_a_time + EPOCHS_AFTER_RACE, "a race of three pairs")
+            self.plan.require(epochs_left, "a race of three pairs")
+            self.plan.expect(epochs_left + 1)
         unraced = random.randrange(1, LEAD)
         begin = time.monotonic()
         self._say_with_rest(f"racing, epoch by epoch; asked: speedup {target:g}x{where}")
         result = run()
         unsure = self.plan is not None and result.faster is True and result.ratio < SURE * target
-        if unsure and self.plan and self.plan.fits(FIRST_EPOCHS + LEAD * at_a_time + EPOCHS_AFTER_RACE):
+        if unsure and self.plan and self.plan.fits(FIRST_EPOCHS + epochs_left):
+            self.plan.expect(FIRST_EPOCHS + epochs_left)
             self._run_both_again()
             again, unsure = run(), False
             result = result if again.faster else replace(result, other_ratio=again.ratio)

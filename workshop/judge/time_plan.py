@@ -3,9 +3,9 @@
 import math
 import time
 
-MAX_EPOCHS = 45
+MAX_EPOCHS = 60
 """An epoch of the original may take this part of the time: where a small speedup is confirmed, the two scripts train 31
-epochs together, and are started twice."""
+epochs together, are started twice, and recompute steps; and the epoch that was cut is a step or two longer."""
 
 ORIGINAL_EPOCHS, CANDIDATE_EPOCHS = 12, 9
 """The epochs that each script trains until a race of three pairs is over, if a pair is an epoch of each."""
@@ -52,7 +52,12 @@ class TimePlan:
         if at_least_s > self.budget_s:
             raise OutOfTimeError(f"{epoch}: at least {at_least_s:.0f} s in all, and the budget is {self.budget_s:g} s")
         about_s = min(self._needed_s, self.budget_s)
-        return f"{epoch}: about {about_s:.0f} s in all; --budget N allows more or less than {self.budget_s:g} s"
+        longest = f"--budget N allows more or less than {self.budget_s:g} s"
+        return f"{epoch}: about {about_s:.0f} s in all, more for a small speedup; {longest}"
+
+    def expect(self, epochs: int) -> None:
+        """Note that this many epochs of each script are left."""
+        self._needed_s = self.budget_s - self.left_s + epochs * (self.original_s + self.candidate_s)
 
     def fits(self, epochs: int) -> bool:
         """Return whether this many epochs of each script fit into what is left."""
