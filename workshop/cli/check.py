@@ -144,11 +144,11 @@ def selftest(
     A part must fail before it is done and pass with its solution or the right answer, and every cheat must be refused.
     Without a name, every part is tried: ten to twenty minutes, and an hour for part 11. Exit code 1: a check is wrong.
     """
-    from workshop.course.selftest import run
-
     failed, marks = False, {True: "ok  ", False: "FAIL", None: "-   "}
     with progress_line(only_in_terminal=True) as show:
         show("trying the first")
+        from workshop.course.selftest import run
+
         for number, result in enumerate(run(data, part, cheats, script), start=1):
             failed |= result.passed is False
             print_above(f"{marks[result.passed]}  {result.tried}: {result.found}")

@@ -9,8 +9,8 @@ from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
 from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
 from workshop.errors import WorkshopError
-from workshop.probe.changed_loaders import PREFETCHED
 from workshop.probe.messages import Circumstances, StepUnit
+from workshop.probe.settings import PREFETCHED
 from workshop.probe.stack_sampler import WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
 from workshop.processes.other_load import LoadMeter

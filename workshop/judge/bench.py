@@ -291,14 +291,20 @@ class Bench(ExitStack):
         if solution_ratio and result.ratio > BEATEN * solution_ratio:  # the solution was measured on a busy machine
             solution_ratio = self._speedup_of_solution(again=True)
         speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
+        return self._verdict_on(result, speed, where, notes, unsure)
+
+    def _verdict_on(
+        self, result: RaceResult, speed: Speed, where: str, notes: tuple[str, ...], unsure: bool
+    ) -> Verdict:
+        """Return the verdict on a race; `unsure` if a small speedup could not be confirmed for want of time."""
         then = "" if self.phases else what_is_left(speed, self.ledgers[1].restarts_workers)
         work = "same work"
         if left_out := not_reproducible(self.recomputed_originals):
             work, what = "and nothing that could be compared differs", " and ".join(left_out)
             notes = (*notes, f"not compared: the {what}, because recomputing the original's own gives other results")
-        says = f"Speedup {speed.ratio:.2f}x over {contest.original_name}{where}, {work}"
+        says = f"Speedup {speed.ratio:.2f}x over {self.contest.original_name}{where}, {work}"
         if unsure:
-            why = f"a speedup below {SURE * target:g}x must show again after a restart, for which no time was left"
+            why = f"a speedup below {SURE * speed.target:g}x must show again after a restart, and no time was left"
             advice = self._advice(out_of_time=True)
             return Verdict(self.subject, Outcome.UNDECIDED, (why, says, *notes), speed, advice)
         out_of_time = result.faster is None and len(result.pairs) < MAX_PAIRS

@@ -1,4 +1,4 @@
-"""What a watched script is told as it starts, in environment variables."""
+"""What a watched script is told as it starts, in environment variables, and numbers that both sides count on."""
 
 from dataclasses import dataclass
 
@@ -14,6 +14,12 @@ RUN_VARIABLE = "WORKSHOP_RUN"
 
 FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
 """The environment variable with the folder in which a process notes that it has loaded torch, and taken a step."""
+
+MAX_KEPT = 8
+"""The number of batches that are kept of one DataLoader, for a stage with batches from memory."""
+
+PREFETCHED = 2
+"""The number of batches that a worker loads ahead in a stage with other workers: torch's default."""
 
 
 @dataclass(frozen=True)
