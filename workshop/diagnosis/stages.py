@@ -10,8 +10,7 @@ from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
 from workshop.errors import WorkshopError
 from workshop.probe.messages import Circumstances, StepUnit
-from workshop.probe.settings import PREFETCHED
-from workshop.probe.stack_sampler import WRITTEN_EVERY_S
+from workshop.probe.settings import PREFETCHED, WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say, ScriptError, UnseenError, run_folder

@@ -18,6 +18,12 @@ FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
 MAX_KEPT = 8
 """The number of batches that are kept of one DataLoader, for a stage with batches from memory."""
 
+SMALL_OPERATORS = 500
+"""The number of operators of a trial that is about how long each takes, however small it is."""
+
+WRITTEN_EVERY_S = 0.5
+"""The time between two moments when a process writes the stacks that it has sampled."""
+
 PREFETCHED = 2
 """The number of batches that a worker loads ahead in a stage with other workers: torch's default."""
 
