@@ -9,7 +9,7 @@ import typer
 
 from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
-from workshop.cli.output import ask, filled, given, print_json, progress_line, say
+from workshop.cli.output import ask, filled, given, print_above, print_json, progress_line, say
 from workshop.course import given_cases
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
@@ -145,13 +145,15 @@ def selftest(
     Without a name, every part is tried: ten to thirty minutes, and one to two hours for part 11. Exit code 1: a check
     is wrong.
     """
-    from workshop.course.selftest import run
+    failed, marks = False, {True: "ok  ", False: "FAIL", None: "-   "}
+    with progress_line(only_in_terminal=True) as show:
+        show("trying the first")
+        from workshop.course.selftest import run
 
-    failed = False
-    for result in run(data, part, cheats, script):
-        failed |= result.passed is False
-        mark = {True: "ok  ", False: "FAIL", None: "-   "}[result.passed]
-        print(f"{mark}  {result.tried}: {result.found}", flush=True)
+        for number, result in enumerate(run(data, part, cheats, script), start=1):
+            failed |= result.passed is False
+            print_above(f"{marks[result.passed]}  {result.tried}: {result.found}")
+            show(f"{number} tried; trying the next")
     raise typer.Exit(int(failed))
 
 

@@ -24,6 +24,8 @@ def print_verdict(verdict: Verdict) -> None:
     out.print(Text(f"\n{verdict.subject}: {says}", _STYLES[verdict.outcome]))
     for reason in verdict.reasons:
         out.print(Text(f"- {reason}"))
+    if verdict.machine and verdict.machine.busy and (verdict.speed or verdict.outcome is Outcome.UNDECIDED):
+        out.print(Text(f"- {verdict.machine}"))
     if verdict.output:
         out.print(Text(f"\n{verdict.output}", "dim"))
     if verdict.speed:

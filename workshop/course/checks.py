@@ -93,6 +93,7 @@ def _judge(
         answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
     with Bench(contest, say) as bench:
         verdict = _judge_change(part, bench, state, circumstances, answered)
+        verdict = replace(verdict, machine=bench.load.end())
     if part.question and state.get("parts", part.name, "answer") is None:
         return _with_open_question(verdict, part, part.question)
     return verdict

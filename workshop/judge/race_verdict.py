@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from workshop.judge.busy_processes import advice
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, mean_ratio
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
@@ -13,11 +12,12 @@ ROOM = 1.25
 
 
 def race_verdict(
-    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str = ""
+    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str, advice: str
 ) -> Verdict:
     """Return the verdict on a script that does the same work; it is the one that the race's interval implies.
 
-    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next.
+    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next; `advice`,
+    if nothing was decided.
     """
     asked = f"{says}; asked: {speed.target:g}x"
     solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
@@ -34,7 +34,7 @@ def race_verdict(
     if speed.solution_ratio and solution not in undecided:
         notes = (solution, *notes)
     if undecided:
-        return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice())
+        return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice)
     if result.faster:
         return Verdict(subject, Outcome.DONE, (says, *notes), speed, then)
     return Verdict(subject, Outcome.NOT_YET, (asked, *notes), speed, then)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import ScriptError, UnseenError
 from workshop.processes.script_output import shorten
 
@@ -71,10 +72,13 @@ class Verdict:
     """The end of what the script printed, if it broke."""
     shares: dict[str, float] = field(default_factory=dict)
     """How busy each resource was, from 0 to 1."""
+    machine: OtherLoad | None = None
+    """What other programs used of the cores meanwhile; None if nothing was run."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with the `exit_code`."""
-        return {**asdict(self), "outcome": self.outcome.value, "exit_code": self.outcome.exit_code}
+        outcome = {"outcome": self.outcome.value, "exit_code": self.outcome.exit_code}
+        return {**asdict(self), **outcome, "machine": self.machine and self.machine.as_dict()}
 
 
 def broken(subject: str, error: ScriptError) -> Verdict:
