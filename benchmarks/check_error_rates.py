@@ -4,8 +4,8 @@
 
 Each script trains a small model; a step sleeps and computes, both in proportion to a factor, so that the true ratio is
 the same whatever else the machine does. One script lies 1.25 times below the target, one 1.25 times above. All three
-run as `workshop check` runs scripts, and each trial is a whole race, of up to as many pairs as a check may take. All
-the while, as many more processes as there are cores burn for random times.
+run as `workshop check` runs scripts, and each trial is a whole race, of up to as many pairs as a check may take, but
+without a limit of time. All the while, as many more processes as there are cores burn for random times.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from statistics import median
 from machine import machine
 
 from workshop.judge.judged_script import JudgedScript
-from workshop.judge.race import race
+from workshop.judge.race import RaceResult, race
 from workshop.processes.script import run_folder
 
 TARGET = 1.5
@@ -71,11 +71,17 @@ def main() -> None:
         for name, script in (("below", slower), ("above", faster)):
             print(f"the one {name} the target, on the quiet machine: {true_ratio(before, script):.3f} times as fast")
         with load(os.cpu_count() or 1):
-            counts = {
-                name: Counter(trial(before, script) for _ in range(args.trials))
+            results = {
+                name: [trial(before, script) for _ in range(args.trials)]
                 for name, script in (("below", slower), ("above", faster))
             }
+    counts = {name: Counter(map(end, found)) for name, found in results.items()}
     print_table(counts)
+    for name, found in results.items():
+        pairs = Counter(len(result.pairs) for result in found)
+        print(f"pairs of the one {name}: {', '.join(f'{pairs[count]} x {count}' for count in sorted(pairs))}")
+    contradictions = sum(contradicts(result) for found in results.values() for result in found)
+    print(f"verdicts whose interval holds the target, or lies on the other side of it: {contradictions}")
     if args.json:
         args.json.write_text(json.dumps({"machine": machine(), "counts": counts}, indent=2) + "\n")
 
@@ -85,10 +91,20 @@ def true_ratio(before: JudgedScript, after: JudgedScript) -> float:
     return median(before.epoch().seconds / after.epoch().seconds for _ in range(15))
 
 
-def trial(before: JudgedScript, after: JudgedScript) -> str:
+def trial(before: JudgedScript, after: JudgedScript) -> RaceResult:
     """One race, as a check runs it."""
-    result = race(lambda: before.epoch().seconds, lambda: after.epoch().seconds, TARGET)
+    return race(lambda: before.epoch().seconds, lambda: after.epoch().seconds, TARGET)
+
+
+def end(result: RaceResult) -> str:
+    """How a race ended."""
     return {True: "faster", False: "slower", None: "undecided"}[result.faster]
+
+
+def contradicts(result: RaceResult) -> bool:
+    """Whether the interval beside a verdict does not say the same."""
+    low, high = result.interval
+    return result.faster is not None and not (low >= TARGET if result.faster else high < TARGET)
 
 
 @contextmanager

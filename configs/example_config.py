@@ -12,7 +12,7 @@ config = ExperimentConfig(
     image_size=64,  # at 224 a CPU spends so long on the model that half of the lesson is hidden
     wasted_time=0.1,  # the extra seconds that every item takes, as on slow storage
     dataset="auto",  # the Oxford-IIIT Pet photos, or drawn stand-ins where they cannot be had
-    max_items=370,  # ten of each breed: an epoch of the slow script takes less than a minute
+    max_items=370,  # ten of each breed: an epoch of the slow script takes about a minute
     cache_dir=Path("cache"),
     seed=0,
 )

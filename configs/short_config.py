@@ -1,4 +1,4 @@
-"""The configuration of a run of ten seconds, to look around with: one epoch over two pictures of each breed."""
+"""The configuration of a short run (10 to 40 seconds), to look around with: one epoch, two pictures of each breed."""
 
 from pathlib import Path
 

@@ -2,13 +2,17 @@
 
 import csv
 import math
+import os
 import re
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
 import line_profiler
+import pexpect
 import pytest
 from conftest import Run, ends
 from script_runs import press_ctrl_c, started
@@ -86,6 +90,37 @@ def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path)
         second_epoch = [float(row["loss"]) for row in csv.DictReader(file) if row["epoch"] == "1"]
     assert len(second_epoch) == 24
     assert mean(second_epoch) < math.log(37)  # better than a guess among the breeds
+
+
+WIDE = """
+from line_profiler import profile
+from workshop.errors import plain_errors
+
+@profile
+def main():
+    total = sum(number for number in range(100))  # a comment that makes the table ninety-seven columns wide
+
+with plain_errors():
+    main()
+"""
+POINTER = "Too wide for this terminal? workshop lines shows the same figures."
+
+
+@pytest.mark.parametrize(
+    ("flags", "columns", "points"), [("-lv", 80, True), ("-lv", 200, False), ("-l", 80, False), ("", 80, False)]
+)
+def test_a_narrow_terminal_is_pointed_to_a_table_that_fits(
+    flags: str, columns: int, points: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(WIDE)
+    command = ["-m", "kernprof", flags, "train.py"] if flags else ["train.py"]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    printed = pexpect.run(
+        shlex.join([sys.executable, *command]), cwd=str(tmp_path), env=environment, dimensions=(24, columns)
+    ).decode()
+    assert ("Function: main at line" in printed) == (flags == "-lv")
+    assert printed.count(POINTER) == points
+    assert not points or printed.rstrip().endswith(POINTER), "below the table"
 
 
 @pytest.mark.slow

@@ -1,15 +1,20 @@
 """Errors that a user can fix, shown in one line on stderr with a stable exit code; a traceback is the sign of a bug."""
 
+import atexit
 import builtins
 import errno
+import inspect
 import io
+import linecache
 import os
+import re
 import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
@@ -38,6 +43,9 @@ class DeviceError(WorkshopError):
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """The error numbers of a full disk."""
 
+_FIGURES_WIDTH = 48
+"""The number of columns that the figures of kernprof's table have, before the source of a line."""
+
 _NO_ACCESS = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_FOLDER = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 
@@ -51,6 +59,7 @@ def plain_errors() -> Iterator[None]:
             `OutOfMemoryError`, and of `KeyboardInterrupt`. If kernprof runs the script, it still writes and prints its
             profile, if there is one.
     """
+    _point_to_lines_after_kernprof()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
@@ -102,11 +111,37 @@ def _skip_empty_profile(exit_code: int) -> None:
     kernprof would write an empty profile over the last good one, and print a page of zeros below the message. With
     `kernprof -l`, its profiler is among the builtins.
     """
-    get_stats = getattr(getattr(builtins, "profile", None), "get_stats", None)
+    get_stats = _stats_of_kernprof()
     if get_stats is not None and not any(get_stats().timings.values()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)
+
+
+def _stats_of_kernprof() -> Callable[[], Any] | None:
+    """Return what gives the figures that kernprof has so far; None if it does not run this script."""
+    return getattr(getattr(builtins, "profile", None), "get_stats", None)
+
+
+def _point_to_lines_after_kernprof() -> None:
+    """If kernprof runs the script and will print a table too wide for the terminal, name one that fits below it."""
+    words = sys.orig_argv[: next((at for at, word in enumerate(sys.orig_argv) if word == sys.argv[0]), None)]
+    views = any(word == "--view" or re.fullmatch("-[a-z]*v[a-z]*", word) for word in words)
+    if (get_stats := _stats_of_kernprof()) is None or not views or not sys.stdout.isatty():
+        return
+
+    def point(begun_by: int = os.getpid()) -> None:
+        with suppress(Exception):  # nothing that is said here may break a script
+            if os.getpid() == begun_by and _table_width(get_stats().timings) > shutil.get_terminal_size().columns:
+                print("Too wide for this terminal? workshop lines shows the same figures.", flush=True)
+
+    atexit.register(point)  # kernprof prints its table before
+
+
+def _table_width(timings: Mapping[tuple[str, int, str], object]) -> int:
+    """Return the number of columns of kernprof's table: its figures, and the longest line of the functions."""
+    sources = [inspect.getblock(linecache.getlines(file)[first - 1 :]) for file, first, _ in timings]
+    return max((_FIGURES_WIDTH + len(line.rstrip()) for lines in sources for line in lines), default=0)
 
 
 def first_line(error: BaseException) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from workshop.course import progress
+from workshop.cli.output import _with_commands
+from workshop.course import glossary, progress
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import SOLUTIONS, all_parts, find_part
@@ -47,6 +48,40 @@ def test_show_prints_the_lesson(script: Path, workshop: Run) -> None:
     assert workshop("show", "4").stdout.strip() == find_part("4").lesson.read_text().strip()
     assert workshop("show").stdout.startswith("# Part 1: ")
     assert State(script.parent).get("parts", "part1", "read") is True
+
+
+def test_show_prints_a_word_of_the_glossary(script: Path, workshop: Run) -> None:
+    one = workshop("show", "headroom").stdout
+    assert one.startswith("### headroom\n\nHow fast the training would be")
+    assert one.count("###") == 1
+    assert workshop("show", "data wait").stdout == workshop("show", "data-wait").stdout
+    assert workshop("show", "Workers").stdout.startswith("### worker\n")
+    assert workshop("show", "glossary").stdout.count("\n### ") == len(glossary.entries())
+    mistyped = workshop("show", "headrom")
+    assert (mistyped.returncode, mistyped.stderr) == (2, "there is no 'headrom'; did you mean headroom?\n")
+    assert "did you mean part3?" in workshop("show", "prat3").stderr
+
+
+def test_in_a_terminal_a_word_of_the_glossary_is_in_italics_and_named_at_the_end() -> None:
+    lesson = """A [rank] and its [data
+wait]: see [two workers][worker] and `x[0]`.
+
+[The solution](../../../solutions/part3.py) · [All parts](..)
+
+[rank]: ../../../docs/glossary.md#rank
+[data wait]: ../../../docs/glossary.md#data-wait
+[worker]: ../../../docs/glossary.md#worker
+"""
+    assert _with_commands(lesson).splitlines() == [
+        "A *rank* and its *data",
+        "wait*: see *two workers* and `x[0]`.",
+        "",
+        "- The solution: `workshop solution part3`",
+        "- All parts: `workshop list`",
+        "- In the glossary: rank, data-wait, worker. To read one: `workshop show rank`",
+    ]
+    entry = glossary.entries()["data-wait"]
+    assert _with_commands(entry) == entry, "without links it stays as it is"
 
 
 def test_hints_come_one_by_one(script: Path, workshop: Run) -> None:

@@ -65,7 +65,7 @@ def test_as_json_and_by_process(workshop: Run, folder: Path) -> None:
     functions = json.loads(workshop("lines", "--json", "--by", "process", folder / "script.py.lprof").stdout)[
         "functions"
     ]
-    assert {each["process"] for each in functions} == {"main"}
+    assert {each["process"] for each in functions} == {"main process"}
     load = next(each for each in functions if each["function"] == "load")
     assert [(row["line"], row["hits"]) for row in load["rows"]] == [(5, 5), (6, 5)]
     assert load["rows"][0]["seconds"] >= 0.02

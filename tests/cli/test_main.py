@@ -32,6 +32,12 @@ print(sorted({{"torch", "torchvision", "numpy", "PIL", "nvitop", "rich"}} & set(
     assert printed.splitlines()[-1] == "[]"
 
 
+def test_what_measures_and_judges_loads_no_torch(run: Run) -> None:
+    """Only the scripts need it, and it takes seconds in which nothing would be seen."""
+    modules = "workshop.diagnosis.stages, workshop.diagnosis.diagnosis, workshop.judge.bench, workshop.course.checks"
+    assert run("-c", f"import sys, {modules}; print('torch' in sys.modules)").stdout == "False\n"
+
+
 def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
     sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", workshop("--help").stdout, re.M)
     commands = {title: {line.split()[0] for line in rows.splitlines()} for title, rows in sections}

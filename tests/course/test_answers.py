@@ -100,5 +100,5 @@ def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Pat
     assert says(slept).outcome is Outcome.DONE
     [reason] = says(loop).reasons
     assert reason == (
-        f"line {loop} waits 100.0% of the time for a line that it calls: in which line of train.py does the call end?"
+        f"line {loop} waits 100.0% of the time for a line that it calls: answer with the innermost line of train.py"
     )

@@ -1,6 +1,7 @@
 """What a check makes of the verdict on a change, and what it remembers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
     assert verdict.reasons == ("so it is", "a question is open: Which line?")
     assert verdict.next == ("workshop check part99 --answer ANSWER" if outcome is Outcome.DONE else "")
     State(tmp_path).put("4", "parts", "part99", "answer")
-    assert check(lines, QUESTION) == Verdict("part99", outcome, ("so it is",))
+    assert replace(check(lines, QUESTION), machine=None) == Verdict("part99", outcome, ("so it is",))
     assert State(tmp_path).get("parts", "part99", "last") == outcome.value
 
 

@@ -90,7 +90,7 @@ def test_the_answer_is_a_line_and_a_cause(tmp_path: Path, data: Path) -> None:
     assert says(f"{line}: Slow-Item") == (
         f"your answer is right: line {line} is the one, and the cause is slow-item; "
         "whale_calls.py is as it was at the beginning of the part: nothing has been changed yet; "
-        "now fix it, and check again"
+        "now remove this cause, and check again"
     )
     script.write_text(f"\n\n{source}")
     assert "nothing has been changed yet" in says(f"{line}:slow-item"), "as it came"

@@ -211,7 +211,7 @@ def test_a_script_that_nobody_has_seen(type_in: Type) -> None:
     assert "the cause is not own-work" in words("workshop check part11 --answer 20:own-work", exit_code=1)
     words("workshop solution part11 --write --yes")
     said = words("workshop check part11 --answer 20:tiny-operators")
-    assert "x over the script as it came: 20 steps took" in said
+    assert "x over the untouched script: 20 steps took" in said
     assert "tide_levels.py is finished; 1 script solved, in" in said
     assert "workshop start part11" in said
     assert states(type_in("workshop list"))[-1] == "done"

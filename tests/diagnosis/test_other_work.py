@@ -107,6 +107,12 @@ def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:
     assert [each.cause for each in found("total = sum(seen)", growing, only_line_grows=True)][:1] == ["growing-steps"]
 
 
+def test_short_steps_that_grow_by_chance_are_nothing_beside_a_long_step(found: Found) -> None:
+    """Between the steps in which a line takes 200 ms, others may grow from 1.0 to 1.4 ms without meaning anything."""
+    durations_s = [0.2 if number % 5 == 0 else 0.001 + 0.00001 * number for number in range(40)]
+    assert [each.cause for each in found("time.sleep(0.2)", durations_s, every=5)][:1] == ["periodic-work"]
+
+
 def test_a_line_that_calls_a_trainer_is_not_to_be_left_to_another_process(tmp_path: Path) -> None:
     path = (Frame("<module>", str(tmp_path / "mine.py"), 1),)
     phases = (Phase.BACKWARD, Phase.OPTIMIZER, Phase.OTHER)

@@ -1,4 +1,4 @@
-"""A cache in LMDB, decoded by hand with Pillow, in the place of files."""
+"""A cache in LMDB, decoded by hand with Pillow, instead of files."""
 
 import lmdb
 import numpy as np

@@ -1,7 +1,8 @@
 """A training that is measured reports its steps, and goes on to another stage when it is asked to."""
 
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -102,6 +103,21 @@ def test_stages(parent: Connection) -> None:
     parent.send(SetStage("replay"))
     training.epoch()
     assert [parent.receive().stage for _ in range(4)] == ["keep", "replay", "replay", "replay"]
+
+
+def test_the_phases_of_a_report_are_those_of_its_steps(parent: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the process is stopped for a moment between the end of a step and its report."""
+
+    def stopped(meter: StepMeter, report: Callable[[StepMeter], None] = StepMeter.report) -> None:
+        time.sleep(0.02)
+        report(meter)
+
+    monkeypatch.setattr(StepMeter, "report", stopped)
+    Training().epoch()
+    _, *reports = (parent.receive() for _ in range(4))
+    for each in reports:
+        assert sum(each.phases.values()) == pytest.approx(each.seconds, abs=1e-5)
+        assert each.phases[Phase.OTHER] >= 0.02, "the time after a step belongs to the next one"
 
 
 def test_a_loop_without_a_loader_counts_what_enters_the_model(parent: Connection) -> None:

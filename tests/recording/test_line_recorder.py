@@ -152,8 +152,8 @@ def test_workers_are_counted_as_one_process_would_be(options: str, folder: Path)
     check(profile)
     assert profile.recorded
     workers = eval(options).get("num_workers", 0)
-    assert sorted(profile.recorded.processes) == sorted(["main", *(f"worker {number}" for number in range(workers))])
-    assert hits(profile.recorded.processes["main"], "Slow.__getitem__")[:3] == ([] if workers else GETITEM_HITS)
+    assert {*profile.recorded.processes} == {"main process", *(f"worker {number}" for number in range(workers))}
+    assert hits(profile.recorded.processes["main process"], "Slow.__getitem__")[:3] == ([] if workers else GETITEM_HITS)
     body = profile.find(folder / "script.py", "<module>")
     assert body
     assert body.lines[-1].hits == 1, "the body of the script is counted, too"
@@ -297,7 +297,7 @@ def test_odd_sources_and_processes(folder: Path) -> None:
     assert "2 processes" in record(folder, "--", "link.py")
     profile = line_profile.read(folder / "link.py.lprof")
     assert profile.recorded
-    assert sorted(profile.recorded.processes) == ["main", "process 2"]
+    assert sorted(profile.recorded.processes) == ["main process", "process 2"]
     assert hits(profile.functions, "counted") == [2]
     function = profile.find(folder / "link.py", "counted")
     assert function

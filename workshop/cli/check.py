@@ -9,7 +9,7 @@ import typer
 
 from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
-from workshop.cli.output import ask, filled, given, print_json, progress_line, say
+from workshop.cli.output import ask, filled, given, print_above, print_json, progress_line, say
 from workshop.course import given_cases
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
@@ -142,26 +142,31 @@ def selftest(
     Example: workshop dev selftest part3
 
     A part must fail before it is done and pass with its solution or the right answer, and every cheat must be refused.
-    Without a name, every part is tried: ten to twenty minutes, and an hour for part 11. Exit code 1: a check is wrong.
+    Without a name, every part is tried: ten to thirty minutes, and one to two hours for part 11. Exit code 1: a check
+    is wrong.
     """
-    from workshop.course.selftest import run
+    failed, marks = False, {True: "ok  ", False: "FAIL", None: "-   "}
+    with progress_line(only_in_terminal=True) as show:
+        show("trying the first")
+        from workshop.course.selftest import run
 
-    failed = False
-    for result in run(data, part, cheats, script):
-        failed |= result.passed is False
-        mark = {True: "ok  ", False: "FAIL", None: "-   "}[result.passed]
-        print(f"{mark}  {result.tried}: {result.found}", flush=True)
+        for number, result in enumerate(run(data, part, cheats, script), start=1):
+            failed |= result.passed is False
+            print_above(f"{marks[result.passed]}  {result.tried}: {result.found}")
+            show(f"{number} tried; trying the next")
     raise typer.Exit(int(failed))
 
 
 def _print_end(part: Part, following: Part | None, state: State) -> None:
-    """Print that a part or one of its scripts is finished, what it teaches, and what comes next."""
+    """Print what a part or one of its scripts teaches, what to do with the script now, and what comes next."""
     if isinstance(part, Case):
         print(f"\n{filled(part.explanation)}\n\n{part.script} is finished;", end=" ")
         print(f"{given_cases.how_many(given_cases.solved(part, state))}.", end=" ")
     else:
         if part.learned:
             print(f"\n{filled(f'What you know now: {part.learned}')}")
+        if part.now:
+            print(f"\n{filled(part.now)}")
         print(f"\n{part.name} is finished.", end=" ")
     print(what_comes_next(following, after=part))
 

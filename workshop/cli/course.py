@@ -8,7 +8,7 @@ import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
 from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
-from workshop.course import given_cases, progress
+from workshop.course import given_cases, glossary, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
 from workshop.parts import Part, all_parts
@@ -42,13 +42,23 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
 
 
 @app.command(rich_help_panel=COURSE)
-def show(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> None:
-    """Read a lesson.
+def show(
+    part: Annotated[
+        str | None,
+        typer.Argument(help="Which part: part3, or 3; or a word, such as headroom.", show_default=False),
+    ] = None,
+    script: ScriptOption = DEFAULT_SCRIPT,
+) -> None:
+    """Read a lesson, or what a word means.
 
-    Without a name, show the lesson of the part to do next.
+    Without a name, show the lesson of the part to do next. With a word of the glossary, such as headroom or data-wait,
+    show what it means; "glossary" shows all words.
 
     Example: workshop show part3
     """
+    if part and (entry := glossary.find(part)):
+        print_lesson(entry)
+        return
     state = state_beside(script)
     found = progress.named_or_next(part, state)
     if script.is_file():

@@ -1,6 +1,7 @@
 """The instruments that run or watch training scripts: `workshop measure`, `workshop compare` and `workshop monitor`."""
 
 import json
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS, JsonOption
-from workshop.cli.output import print_json, progress_line, say, write_file
+from workshop.cli.output import print_above, print_json, progress_line, say, write_file
 from workshop.errors import WorkshopError
 from workshop.parts import taught_in
 
@@ -107,11 +108,12 @@ def compare(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="Arguments passed on to both scripts.", show_default=False)
     ] = None,
-    target: Annotated[float, typer.Option(help="The speedup that is asked for.", min=0.01)] = 1.1,
+    target: Annotated[float, typer.Option(help="The speedup that NEW must reach.", min=0.01)] = 1.1,
     steps: Annotated[
         int | None,
         typer.Option(help="Optimizer steps in an epoch; by default the DataLoader's length, 50 at most.", min=1),
     ] = None,
+    budget: Annotated[float, typer.Option(help="Seconds until the verdict; long epochs are cut.", min=10.0)] = 120.0,
     as_json: JsonOption = False,
 ) -> None:
     """Judge two training scripts of your own.
@@ -120,12 +122,13 @@ def compare(
 
     Example: workshop compare old.py new.py config.py --device cpu
 
-    Both run with the same arguments, in this folder, and end when the judge has seen enough. Options of this command
-    come before the scripts. Exit codes are those of check.
+    Both run with the same arguments, in this folder, and end when the judge has seen enough, or the budget is spent.
+    Options of this command come before the scripts. Exit codes are those of check.
     """
     from workshop.cli.result_text import print_verdict
     from workshop.judge.bench import Bench
     from workshop.judge.contest import Contest
+    from workshop.judge.time_plan import MAX_EPOCHS
     from workshop.judge.verdict import broken
     from workshop.processes.script import ScriptError
 
@@ -139,11 +142,12 @@ def compare(
         original_name=old.name,
         target=target,
         command=lambda script, _folder, _seed: [str(script), *(arguments or [])],
-        options={"work_folder": Path.cwd(), "epoch_steps": steps},
+        options={"work_folder": Path.cwd(), "epoch_steps": steps, "max_epoch_s": budget / MAX_EPOCHS},
+        budget_s=budget,
     )
     try:
-        with progress_line() as show, Bench(contest, show) as bench:
-            verdict = bench.judge()
+        with progress_line() as show, Bench(contest, show, lambda text: print_above(text, sys.stderr)) as bench:
+            verdict = replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:
         verdict = broken(new.name, error)
     print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)

@@ -108,7 +108,10 @@ def print_change(change: LineChange, everything: bool) -> None:
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
     if change.slowdown != 1:
-        out.print(f"\n{filled(_slowdown_text(change.slowdown))}")
+        out.print(f"\n{filled(_slowdown_text(change.slowdown, change.was_quiet))}")
+    for path, load in [each for side in change.machines for each in side.items()]:
+        if load.busy:
+            out.print(f"\n{filled(f'{path}: {load}')}", markup=False)
     if min(change.runs) == 1:
         out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
@@ -150,10 +153,11 @@ def _says(row: RowChange) -> str:
     return f"({', '.join(notes)}) {shown.text}" if notes else shown.text
 
 
-def _slowdown_text(slowdown: float) -> str:
-    """Say what the untouched lines tell about the machine."""
+def _slowdown_text(slowdown: float, was_quiet: bool) -> str:
+    """Say what the untouched lines tell about the machine; of a quiet one, that it was not busier."""
     ratio, slower, busier = (slowdown, "slower", "busier") if slowdown > 1 else (1 / slowdown, "faster", "less busy")
-    return (
-        f"The lines you did not touch are {ratio:.1f}x {slower}: the machine was {busier} in the later run, or a hit "
-        f"had more or less to do. Rows that changed by as much, and no more, are marked: {AS_UNTOUCHED}."
-    )
+    why = "no other program was busy, so a hit had more or less to do, or the cores ran at another speed"
+    if not was_quiet:
+        why = f"the machine was {busier} in the later run, or a hit had more or less to do"
+    marked = f"Rows that changed by as much, and no more, are marked: {AS_UNTOUCHED}."
+    return f"The lines you did not touch are {ratio:.1f}x {slower}: {why}. {marked}"

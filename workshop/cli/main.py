@@ -71,7 +71,8 @@ def main() -> None:
         try:
             command_line(*_commands_typed()[:1])(prog_name="workshop")  # also when it is run as a module
         except SystemExit as stop:
-            if stop.code == EXIT_INTERRUPTED:  # typer exits without a message
+            # typer exits without a message; a recorder has said what it kept, below what the script has said.
+            if stop.code == EXIT_INTERRUPTED and stop.__cause__ is None:
                 raise KeyboardInterrupt from None
             raise
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from workshop.errors import WorkshopError
 
@@ -39,13 +39,14 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def progress_line() -> Iterator[Callable[[str], None]]:
+def progress_line(only_in_terminal: bool = False) -> Iterator[Callable[[str], None]]:
     """Yield a function that shows progress in a single line of a terminal, cleared at the end.
 
-    The line counts the seconds since its text changed. Without a terminal, each text is a line of its own.
+    The line counts the seconds since its text changed. Without a terminal, each text is a line of its own, or is left
+    out (`only_in_terminal`).
     """
     if not sys.stderr.isatty():
-        yield say
+        yield (lambda _: None) if only_in_terminal else say
         return
     text, since = "", 0.0
     over = threading.Event()
@@ -78,6 +79,13 @@ def progress_line() -> Iterator[Callable[[str], None]]:
         over.set()
         counting.join()
         print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
+
+
+def print_above(text: str, to: TextIO | None = None) -> None:
+    """Print a line that stays, to stdout or elsewhere, where a progress line may be, which is drawn again below it."""
+    with _terminal:
+        print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr, flush=True)
+        print(text, file=to or sys.stdout, flush=True)
 
 
 def commands(*lines: str) -> str:
@@ -243,5 +251,22 @@ def _with_commands(markdown: str) -> str:
             return f"{text}: `workshop solution {of_part[1]}`"
         return f"{text} ({path.removeprefix('../../../')})"
 
+    markdown, words = _without_references(markdown)
     *texts, end = re.sub(r"\[([^]]+)\]\(([^)]+)\)", command, markdown).strip().rpartition("\n\n")
-    return "".join([*texts, "\n".join(f"- {each}" for each in end.split(" · "))])
+    if markdown.strip().rpartition("\n\n")[2].startswith("["):  # links alone
+        end = "\n".join(f"- {each}" for each in end.split(" · "))
+    if words:
+        end += f"\n- In the glossary: {', '.join(words)}. To read one: `workshop show {words[0]}`"
+    return "".join([*texts, end])
+
+
+def _without_references(markdown: str) -> tuple[str, list[str]]:
+    """Return a lesson with the words that it links to the glossary in italics, and the names of their entries."""
+    defined = re.compile(r"^\[([^]]+)\]: \S*glossary\.md#(\S+)\n?", re.M)
+    anchors = dict(defined.findall(markdown))
+
+    def italics(link: re.Match[str]) -> str:
+        label = " ".join((link[2] or link[1]).split()).lower()
+        return f"*{link[1]}*" if label in anchors else link[0]
+
+    return re.sub(r"\[([^]]+)\](?:\[([^]]+)\])?(?!\()", italics, defined.sub("", markdown)), list(anchors.values())

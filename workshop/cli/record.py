@@ -2,14 +2,20 @@
 
 import shlex
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
-from workshop.cli.output import commands, say
-from workshop.errors import WorkshopError
+from workshop.cli.output import commands, filled, say
+from workshop.cli.status_row import status_row
+from workshop.errors import EXIT_INTERRUPTED, WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.processes.other_load import OtherLoad
 
 SecondsOption = Annotated[
     float | None, typer.Option(help="End the run this many seconds after its first step.", min=1, show_default=False)
@@ -52,19 +58,19 @@ def record_lines(
     """
     from workshop.recording import line_recorder
 
-    found = line_recorder.record(command, output, only or (), own or (), seconds, say)
+    with _recording("record lines"):
+        found = line_recorder.record(command, output, only or (), own or (), seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     functions = f"{found.functions} function{'s' * (found.functions != 1)}"
     say(f"The lines of {functions} in {processes}, {found.seconds:.0f} s, are in {found.path}")
+    _say_if_busy(found.machine)
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
     say("Look at them:")
     say(commands(f"workshop lines {found.path}", f"workshop lines {found.path} --html lines.html"))
-    if found.stopped:
-        raise found.stopped
-    raise typer.Exit(found.exit_code)
+    _end(found.stopped, found.exit_code)
 
 
 @record_app.command("py-spy", context_settings=COMMAND_FOLLOWS)
@@ -93,11 +99,13 @@ def record_py_spy(
     if slurm:
         print(py_spy.slurm_job(command, output, flags))
         return
-    found = py_spy.record(command, output, flags, seconds, say)
+    with _recording("record py-spy"):
+        found = py_spy.record(command, output, flags, seconds, say)
     for warning in found.warnings:
         say(warning)
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
+    _say_if_busy(found.machine)
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
     elif not idle and found.most_of_a_process < MOSTLY_WAITING * found.seconds * rate:
@@ -106,9 +114,7 @@ def record_py_spy(
         say("To see what for, record with --idle.")
     say("Look at them:")
     say(commands(f"workshop py-spy-report --file {found.path}", f"workshop flamegraph --file {found.path}"))
-    if found.stopped:
-        raise found.stopped
-    raise typer.Exit(found.exit_code)
+    _end(found.stopped, found.exit_code)
 
 
 @record_app.command("torch", context_settings=COMMAND_FOLLOWS)
@@ -152,14 +158,16 @@ def record_torch(
     if slurm:
         print(torch_recorder.slurm_job(command, options))
         return
-    found = torch_recorder.record(command, options, say)
+    with _recording("record torch"):
+        found = torch_recorder.record(command, options, say)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
+        _say_if_busy(found.machine)
         say(f"The operators are listed in {found.folder / OPERATORS}. Look at the traces:")
         say(commands(f"workshop trace {found.folder}", f"workshop trace {found.folder} --html trace.html"))
-    if found.stopped:
-        raise found.stopped
-    raise typer.Exit(found.exit_code)
+    else:
+        say("Nothing was recorded.")
+    _end(found.stopped, found.exit_code)
 
 
 @record_app.command("nsys", context_settings=COMMAND_FOLLOWS)
@@ -184,12 +192,39 @@ def record_nsys(
     if not shutil.which("nsys"):
         print(shlex.join(line))
         raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
-    found = nsys.record(line, report)
+    with status_row("record nsys"):
+        found = nsys.record(line, report)
     if found.report:
         say(f"The report is {found.report}.")
+        _say_if_busy(found.machine)
     if found.tables:
         say(f"What it says of the steps and the GPU:\n\n{commands(f'workshop trace {found.tables}')}")
     raise typer.Exit(found.exit_code)
+
+
+@contextmanager
+def _recording(name: str) -> Iterator[None]:
+    """Show that a recorder runs; if Ctrl-C leaves it with nothing, say so."""
+    with status_row(name):
+        try:
+            yield
+        except KeyboardInterrupt as stop:
+            say("Nothing was recorded.")
+            _end(stop, EXIT_INTERRUPTED)
+
+
+def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
+    """End as the recorded command did; the script has said itself that it was stopped by Ctrl-C, so this does not."""
+    if isinstance(stopped, KeyboardInterrupt):
+        raise SystemExit(EXIT_INTERRUPTED) from stopped
+    if stopped:
+        raise stopped
+    raise typer.Exit(exit_code)
+
+
+def _say_if_busy(machine: "OtherLoad") -> None:
+    if machine.busy:
+        say(filled(str(machine)))
 
 
 @app.command(context_settings=COMMAND_FOLLOWS | {"help_option_names": []}, rich_help_panel=INSTRUMENTS)
@@ -210,7 +245,8 @@ def torchrun(
 
     if not arguments:
         raise WorkshopError("name a script: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py")
-    code, why = ranks.run(arguments)
+    with status_row("torchrun"):
+        code, why = ranks.run(arguments)
     if why:
         say(f"\n{why}")  # below the progress bar of the stopped script
     raise typer.Exit(code)

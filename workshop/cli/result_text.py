@@ -24,6 +24,8 @@ def print_verdict(verdict: Verdict) -> None:
     out.print(Text(f"\n{verdict.subject}: {says}", _STYLES[verdict.outcome]))
     for reason in verdict.reasons:
         out.print(Text(f"- {reason}"))
+    if verdict.machine and verdict.machine.busy and (verdict.speed or verdict.outcome is Outcome.UNDECIDED):
+        out.print(Text(f"- {verdict.machine}"))
     if verdict.output:
         out.print(Text(f"\n{verdict.output}", "dim"))
     if verdict.speed:
@@ -46,8 +48,9 @@ def _shares(shares: dict[str, float]) -> Table:
 def _figures(speed: Speed) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(speed.original, f"{speed.rate_before:.1f} samples/s")
-    interval = f"95 %: {speed.low:.2f} to {speed.high:.2f}, {speed.pairs} pairs"
-    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {speed.ratio:.2f}x ({interval})")
+    ratio, low, high = map(speed.text, (speed.ratio, speed.low, speed.high))
+    interval = f"95 %: {low} to {high}, {speed.pairs} pairs"
+    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {ratio}x ({interval})")
     if speed.headroom_rate:
         reached = f"you reach {speed.rate_after / speed.headroom_rate:.0%}"
         table.add_row("headroom", f"{speed.headroom_rate:.1f} samples/s with batches in memory: {reached}")

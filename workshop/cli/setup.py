@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, DataOption, JsonOption
-from workshop.cli.output import print_json, print_rows
+from workshop.cli.output import print_json, print_rows, progress_line
 from workshop.course.state import State
 from workshop.pets.layout import BASE_FOLDER, DEFAULT_DATA, SOURCE
 from workshop.pets.status import report
@@ -29,7 +29,9 @@ def doctor(data: DataOption = DEFAULT_DATA, as_json: JsonOption = False) -> None
     """
     from workshop.course.doctor import examine
 
-    rows = examine(data)
+    with progress_line(only_in_terminal=True) as show:
+        show("looking at this machine")
+        rows = examine(data)
     failed = sum(row.status == "fail" for row in rows)
     if as_json:
         print_json(rows=[dataclasses.asdict(row) for row in rows])
@@ -78,7 +80,7 @@ def download(
 
 @data_app.command()
 def make(data: DataOption = DEFAULT_DATA) -> None:
-    """Draw the stand-in (70 MB, a few seconds).
+    """Draw the stand-in (70 MB, 5 to 30 seconds).
 
     Example: workshop data make
     """

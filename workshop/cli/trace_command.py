@@ -1,19 +1,22 @@
 """The command `workshop trace`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from workshop.cli.options import INSTRUMENTS, CsvOption, JsonOption, exclude_each_other
-from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
+from workshop.cli.output import print_csv, print_json, progress_line, say, terminal_width, write_file
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
     from workshop.traces import Traces
 
 ALL = "all"
+
+Result = TypeVar("Result")
 
 app = typer.Typer()
 
@@ -104,15 +107,26 @@ def _newest() -> Path:
 
 
 def _read(paths: list[Path]) -> "Traces":
-    """Read the traces of one run, with a progress bar if that takes more than a second."""
-    from tqdm import tqdm
-
+    """Read the traces of one run, and say in a terminal how far that is."""
     from workshop.traces import trace_files
 
-    with tqdm(
-        total=trace_files.sizes(paths), unit="B", unit_scale=True, desc="Reading", leave=False, disable=None, delay=1
-    ) as bar:
-        return trace_files.load(paths, bar.update)
+    total, done = trace_files.sizes(paths), 0
+    with progress_line(only_in_terminal=True) as show:
+
+        def add(size: int) -> None:
+            nonlocal done
+            done += size
+            show(f"reading: {done / 1e6:.0f} of {total / 1e6:.0f} MB")
+
+        add(0)
+        return trace_files.load(paths, add)
+
+
+def _analyzed(analyze: Callable[[], Result]) -> Result:
+    """Return what an analysis finds, and say in a terminal that it is under way."""
+    with progress_line(only_in_terminal=True) as show:
+        show("looking at what was recorded")
+        return analyze()
 
 
 def _print(
@@ -127,22 +141,24 @@ def _print(
 
         print(json.dumps(rounded.analyses(rounded.by_rank(traces)), indent=2))
     elif as_csv and names:
-        if rows := tables(traces, names)[names[0]]:
+        if rows := _analyzed(lambda: tables(traces, names))[names[0]]:
             print_csv(rows, list(dict.fromkeys(key for row in rows for key in row)))
         else:
             say(trace_text.nothing(names[0]))
     elif html:
         from workshop.pages.trace_page import page
 
-        write_file(html, page(traces, tables(traces), trace_text.with_lessons(findings(traces))))
+        write_file(html, _analyzed(lambda: page(traces, tables(traces), trace_text.with_lessons(findings(traces)))))
         print(f"{html} shows {len(traces)} trace{'s' * (len(traces) != 1)}. Open it in a browser.")
     elif as_json:
-        costs = {} if names else {"findings": [trace_text.finding_row(each) for each in findings(traces)]}
-        print_json(traces=trace_text.trace_rows(traces), **tables(traces, names), **costs)
+        found = [] if names else _analyzed(lambda: findings(traces))
+        costs = {} if names else {"findings": [trace_text.finding_row(each) for each in found]}
+        print_json(traces=trace_text.trace_rows(traces), **_analyzed(lambda: tables(traces, names)), **costs)
     elif names:
-        print(trace_text.tables_text(tables(traces, names), len(traces) > 1, terminal_width()))
+        found_tables = _analyzed(lambda: tables(traces, names))
+        print(trace_text.tables_text(found_tables, len(traces) > 1, terminal_width()))
     else:
-        print(trace_text.findings_text(traces, findings(traces), terminal_width()))
+        print(trace_text.findings_text(traces, _analyzed(lambda: findings(traces)), terminal_width()))
     for note in traces.notes:
         say(note)
 
@@ -154,7 +170,7 @@ def _diff(paths: list[Path], names: list[str] | None, as_json: bool, as_csv: boo
     if len(paths) != 2:
         raise typer.BadParameter("takes two traces, or two folders of them: BEFORE AFTER", param_hint="--diff")
     before, after = (_read([path]) for path in paths)
-    found = compare(before, after)
+    found = _analyzed(lambda: compare(before, after))
     if html:
         from workshop.pages.trace_difference_page import page
 

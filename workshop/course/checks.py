@@ -42,7 +42,7 @@ def check(
     """Judge a script by a part of the workshop, and remember the result beside the script.
 
     Args:
-        part: what is asked.
+        part: the part, with its question, its change or both.
         script: the participant's.
         data: the data folder; the stand-in is drawn there if need be.
         config: a config file whose sizes and settings are to be used; but not how many items there are.
@@ -93,6 +93,7 @@ def _judge(
         answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
     with Bench(contest, say) as bench:
         verdict = _judge_change(part, bench, state, circumstances, answered)
+        verdict = replace(verdict, machine=bench.load.end())
     if part.question and state.get("parts", part.name, "answer") is None:
         return _with_open_question(verdict, part, part.question)
     return verdict
@@ -103,7 +104,8 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
     candidate = bench.contest.candidate
     if any(is_same_code(candidate, start) for start in (part.untouched, part.beginning)):
         nothing = f"{candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
-        nothing += "; now fix it, and check again" * bool(answered)
+        if answered and part.question:
+            nothing += f"; now {part.question.edit or 'fix it'}, and check again"
         then = f"workshop {'check' if answered else 'show'} {part.name}"
         return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
     known = state.get("calibration", circumstances, part.name)

@@ -70,6 +70,6 @@ def how_many(minutes: dict[str, float]) -> str:
 
 
 def require_script(part: Part) -> None:
-    """Raise a WorkshopError for a part with many scripts of which none was given yet."""
+    """Raise a WorkshopError if a part has many scripts, and the participant has not been given one yet."""
     if case_names(part) and not isinstance(part, Case):
         raise WorkshopError(f"{part.name} gives everybody another script; get yours with workshop start {part.name}")

@@ -1,4 +1,4 @@
-"""Pictures for the notebook: what a command has found, as the notebook shows it.
+"""Pictures for the notebook, drawn from the results of the commands.
 
 from workshop.course import notebook
 

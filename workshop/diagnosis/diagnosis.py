@@ -4,8 +4,8 @@ import linecache
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from workshop.diagnosis.busy_machine import comparable
 from workshop.diagnosis.causes import findings
+from workshop.diagnosis.comparable_stages import comparable
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
@@ -45,6 +45,7 @@ class Diagnosis:
             "findings": [each.as_dict() for each in self.findings],
             "lines": [asdict(each) for each in self.lines],
             "notes": found.notes,
+            "machine": found.machine and found.machine.as_dict(),
             "rank": self.rank,
             "ranks": ranks,
         }
@@ -56,14 +57,18 @@ class Diagnosis:
 
 
 def diagnose(measurement: Measurement) -> Diagnosis:
-    """Find the bottlenecks of a script."""
+    """Find the bottlenecks of a script; the first note is that the machine was busy, if it was."""
+    if measurement.machine and measurement.machine.busy:
+        measurement = replace(measurement, notes=(str(measurement.machine), *measurement.notes))
     if not measurement.ranks:
         sure, notes = comparable(measurement)
         noted = replace(measurement, notes=(*measurement.notes, *notes))
         return Diagnosis(noted, findings(sure), line_table(measurement), sure.headroom)
     waits = waits_ms(measurement.ranks)
     rank, waited_for = slow_rank(measurement.ranks, waits)
-    shown = replace(measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes)
+    shown = replace(
+        measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes, machine=measurement.machine
+    )
     of_rank = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
     return Diagnosis(shown, in_order([*waited_for, *of_rank]), line_table(shown), rank=rank, waits_ms=waits)
 

@@ -9,6 +9,7 @@ from workshop.diagnosis.user_lines import Path
 from workshop.probe.messages import BatchCounts, Circumstances, StepReport
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
+from workshop.processes.other_load import OtherLoad
 
 BLOCKS = 20
 
@@ -87,6 +88,8 @@ class Measurement:
     """The steps with other numbers of persistent workers, each with a single thread."""
     ranks: dict[int, "Measurement"] = field(default_factory=dict)
     """Every rank of a run under torchrun, including this one; empty for a single process."""
+    machine: OtherLoad | None = None
+    """What other programs used of the cores meanwhile; None for a measurement that was not taken here."""
 
     @property
     def table(self) -> MeasuredSteps:

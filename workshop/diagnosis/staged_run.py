@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from workshop.diagnosis.measurement import MeasuredSteps, Stage
-from workshop.probe.batch_store import MAX_KEPT
 from workshop.probe.connection import ClosedError
 from workshop.probe.log import log
 from workshop.probe.messages import Circumstances, SetStage, StepReport
+from workshop.probe.settings import MAX_KEPT
 from workshop.processes.process_tree import cpu_seconds, descendants
 from workshop.processes.script import Script, ScriptError
 

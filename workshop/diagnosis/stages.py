@@ -9,10 +9,10 @@ from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
 from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
 from workshop.errors import WorkshopError
-from workshop.probe.changed_loaders import PREFETCHED
 from workshop.probe.messages import Circumstances, StepUnit
-from workshop.probe.stack_sampler import WRITTEN_EVERY_S
+from workshop.probe.settings import PREFETCHED, WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
+from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
 from workshop.processes.script_output import shorten
 
@@ -55,34 +55,40 @@ def measure(
         WorkshopError: there is no such script, or no training step was seen.
         ScriptError: it broke before anything was measured.
     """
-    with run_folder() as folder, _script(script, arguments, is_module, folder) as measured:
+    with run_folder() as folder, _script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
         measured.say = say
-        say(f"waiting for the first steps of {script}")
-        run = StagedRun(measured)
-        run.take(WARM_UP_STEPS)
-        _look_closer(run)
-        say(f"measuring its steps for {seconds:g} s")
-        as_it_is = run.measure("as it is", seconds)
-        if not as_it_is and run.interrupted:
-            raise KeyboardInterrupt
-        if not as_it_is:
-            raise run.error or WorkshopError(f"{script} ended {_too_early(run)}")
-        notes = [_crash(run.error)] if run.error else []
-        if run.unit != StepUnit.OPTIMIZER:
-            notes.append(f"No optimizer of torch ends a step of this script: a step is a {run.unit}.")
-        if run.batches["elsewhere"]:
-            notes.append("Batches are loaded in another thread: the wait for them is under other.")
-        synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
-        found = Measurement(
-            as_it_is.together,
-            synchronized.together if synchronized else None,
-            notes=tuple(notes),
-            circumstances=run.circumstances,
-        )
-        if run.others:
-            return _of_ranks(found, run)
-        reached, why_not = _headroom(run, as_it_is, seconds / 2, headroom)
-        return _with_headroom(run, found, reached, why_not, seconds)
+        found = _in_stages(measured, script, seconds, headroom)
+        return replace(found, machine=load.end())
+
+
+def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool) -> Measurement:
+    """Lead a script through the stages, and put together what is measured in them."""
+    script.say(f"waiting for the first steps of {name}")
+    run = StagedRun(script)
+    run.take(WARM_UP_STEPS)
+    _look_closer(run)
+    script.say(f"measuring its steps for {seconds:g} s")
+    as_it_is = run.measure("as it is", seconds)
+    if not as_it_is and run.interrupted:
+        raise KeyboardInterrupt
+    if not as_it_is:
+        raise run.error or WorkshopError(f"{name} ended {_too_early(run)}")
+    notes = [_crash(run.error)] if run.error else []
+    if run.unit != StepUnit.OPTIMIZER:
+        notes.append(f"No optimizer of torch ends a step of this script: a step is a {run.unit}.")
+    if run.batches["elsewhere"]:
+        notes.append("Batches are loaded in another thread: the wait for them is under other.")
+    synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
+    found = Measurement(
+        as_it_is.together,
+        synchronized.together if synchronized else None,
+        notes=tuple(notes),
+        circumstances=run.circumstances,
+    )
+    if run.others:
+        return _of_ranks(found, run)
+    reached, why_not = _headroom(run, as_it_is, seconds / 2, headroom)
+    return _with_headroom(run, found, reached, why_not, seconds)
 
 
 def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:

@@ -20,12 +20,14 @@ from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import differences
-from workshop.judge.race import LEAD, Pair, RaceResult, race
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, how_far, race_verdict, what_is_left
 from workshop.judge.step_proof import not_reproducible
-from workshop.judge.verdict import Speed, UnseenWork, Verdict, other_work
+from workshop.judge.time_plan import OutOfTimeError, TimePlan
+from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
+from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say
 
 FIRST_EPOCHS = 2
@@ -34,14 +36,14 @@ FIRST_EPOCHS = 2
 BUDGET_S = 50.0
 """The time for a part, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
 
-RACE_BUDGET_S = 120.0
-"""The time for the race in `compare`."""
-
 BEATEN = 1.2
 """If a script beats the solution's speedup by more than this factor, the solution was measured badly."""
 
 SURE = 1.5
 """In `compare`, a speedup below this many times the target must show again after both scripts are restarted."""
+
+EPOCHS_AFTER_RACE = 2
+"""So many epochs of each script come after the race: one is recorded, and one shows the headroom."""
 
 MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
 """In `compare`, each script of a pair trains for at least this many seconds, but at most this many epochs."""
@@ -57,11 +59,17 @@ class Bench(ExitStack):
         phases: the phases that are raced, timed by the scripts' clocks; None for whole epochs, timed by the judge's.
         also: a further check, given both ledgers and the files of the recorded steps.
         solution_ratio: the solution's speedup on this machine, if it has been measured and was steady.
+        tell: told once how long it will take.
+        plan: the time of a contest that is no part's.
+        load: tells what other programs used of the cores meanwhile.
     """
 
-    def __init__(self, contest: Contest, say: Say) -> None:
+    def __init__(self, contest: Contest, say: Say, tell: Say | None = None) -> None:
         super().__init__()
+        self.load = self.enter_context(LoadMeter())
         self.contest, self.say, self.subject = contest, say, contest.subject
+        self.tell = tell or say
+        self.plan = None if contest.is_part else TimePlan(contest.budget_s)
         self.original = self.enter_context(contest.script(contest.original))
         self.ranks = self.enter_context(JudgedRanks(contest))
         for script in (self.original, *self.ranks.scripts):
@@ -101,11 +109,15 @@ class Bench(ExitStack):
                 script.begin(step)
         if self.steps and self.contest.is_part:
             self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
-        if not self.epoch(self.original).report.finished:
+        first = self.epoch(self.original)
+        if not first.report.finished:
             raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
+        if self.plan:
+            self.plan.original_s = first.seconds
+            self.tell(self.plan.estimate(name, self.steps))
         for script in self.ranks.scripts:
             script.epoch_steps = self.original.epoch_steps
-        self.say(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
+        self._say_with_rest(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
 
     def epoch(self, script: JudgedScript, sample_step: int | None = None) -> TimedEpoch:
@@ -118,10 +130,13 @@ class Bench(ExitStack):
         The original does so too, unless its steps are known to be reproducible.
         """
         for _ in range(epochs):
-            if not self.contest.is_part:
-                sample = self.epoch(self.original, self.some_step()).sample
+            if self.plan:
+                epoch = self.epoch(self.original, self.some_step())
+                sample, self.plan.original_s = epoch.sample, epoch.seconds
                 self.recomputed_originals.append(self.original.recompute(sample) if sample else NO_LOSS)
             trained = self.ranks.epoch(self.some_step())
+            if self.plan:
+                self.plan.candidate_s = trained[0].seconds
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
             self.steps_taken.append(trained[0].report.steps)
             samples = [epoch.sample for epoch in trained if epoch.sample]
@@ -213,8 +228,15 @@ class Bench(ExitStack):
 
     def judge(self) -> Verdict:
         """Judge whether the candidate does the same work in less time, as every part asks."""
-        self.start()
-        return self.refusal() or self.race()
+        try:
+            self.start()
+            return self.refusal() or self.race()
+        except OutOfTimeError as error:
+            assert self.plan
+            return Verdict(self.subject, Outcome.UNDECIDED, (str(error),), next=self.plan.advice)
+
+    def _say_with_rest(self, text: str) -> None:
+        self.say(f"{text}; {self.plan.left}" if self.plan else text)
 
     def race(self, *notes: str) -> Verdict:
         """Race the candidate against the original, and check again that it did the same work meanwhile.
@@ -234,40 +256,64 @@ class Bench(ExitStack):
 
         def on_pair(pairs: Sequence[Pair]) -> None:
             """Show the latest pair; once, let the candidate train an extra epoch, and record a step of it."""
-            self.say(how_far(pairs, target))
+            self.say(how_far(pairs))
             if len(pairs) == unraced and self.raced_s is None:
                 self.train(1)
                 if not contest.is_part:
                     self.align()
 
         def run() -> RaceResult:
-            result = race(lambda: seconds(self.original), lambda: seconds(self.candidate), target, budget_s, on_pair)
+            left_s = self.deadline_s - time.monotonic()
+            if self.plan:
+                left_s = self.plan.left_s - EPOCHS_AFTER_RACE * (self.plan.original_s + self.plan.candidate_s)
+            result = race(lambda: seconds(self.original), lambda: seconds(self.candidate), target, left_s, on_pair)
             self.raced_s = begin, time.monotonic()
             return result
 
         at_a_time = 1 if contest.is_part else self._epochs_at_a_time()
-        unraced = random.randrange(1, LEAD)
+        epochs_left = MIN_PAIRS * at_a_time + EPOCHS_AFTER_RACE
+        if self.plan:
+            self.plan.require(epochs_left, "a race of three pairs")
+            self.plan.expect(epochs_left + 1)
+        unraced = random.randrange(1, MIN_PAIRS)
         begin = time.monotonic()
-        self.say(f"racing, epoch by epoch; asked: speedup {target:g}x{where}")
-        budget_s = self.deadline_s - begin if contest.is_part else RACE_BUDGET_S
+        self._say_with_rest(f"racing, epoch by epoch; asked: speedup {target:g}x{where}")
         result = run()
-        if result.faster and not contest.is_part and result.ratio < SURE * target:
+        unsure = self.plan is not None and result.faster is True and result.ratio < SURE * target
+        if unsure and self.plan and self.plan.fits(FIRST_EPOCHS + epochs_left):
+            self.plan.expect(FIRST_EPOCHS + epochs_left)
             self._run_both_again()
-            again = run()
-            result = result if again.faster else replace(result, other_ratio=again.ratio)
+            result, unsure = replace(result, again=run().pairs), False
         self.train(1)
         if refused := self.refusal():
             return refused
         if solution_ratio and result.ratio > BEATEN * solution_ratio:  # the solution was measured on a busy machine
             solution_ratio = self._speedup_of_solution(again=True)
         speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
+        return self._verdict_on(result, speed, where, notes, unsure)
+
+    def _verdict_on(
+        self, result: RaceResult, speed: Speed, where: str, notes: tuple[str, ...], unsure: bool
+    ) -> Verdict:
+        """Return the verdict on a race; `unsure` if a small speedup could not be confirmed for want of time."""
         then = "" if self.phases else what_is_left(speed, self.ledgers[1].restarts_workers)
         work = "same work"
         if left_out := not_reproducible(self.recomputed_originals):
             work, what = "and nothing that could be compared differs", " and ".join(left_out)
             notes = (*notes, f"not compared: the {what}, because recomputing the original's own gives other results")
-        says = f"Speedup {speed.ratio:.2f}x over {contest.original_name}{where}, {work}"
-        return race_verdict(self.subject, result, speed, says, notes, then)
+        says = f"Speedup {speed.text(speed.ratio)}x over {self.contest.original_name}{where}, {work}"
+        if unsure:
+            why = f"a speedup below {SURE * speed.target:g}x must show again after a restart, and no time was left"
+            advice = self._advice(out_of_time=True)
+            return Verdict(self.subject, Outcome.UNDECIDED, (why, says, *notes), speed, advice)
+        out_of_time = result.faster is None and len(result.pairs) < MAX_PAIRS
+        return race_verdict(self.subject, result, speed, says, notes, then, self._advice(out_of_time))
+
+    def _advice(self, out_of_time: bool) -> str:
+        """Return what to do if nothing was decided: allow more time, or close what else was running."""
+        load = self.load.end()
+        more_time = self.plan.advice if self.plan and out_of_time else ""
+        return " ".join(filter(None, [more_time, load.advice if load.busy or not more_time else ""]))
 
     def _seconds(self, epoch: TimedEpoch) -> float:
         """Return the seconds of an epoch that count in the race."""
@@ -287,7 +333,7 @@ class Bench(ExitStack):
 
     def _run_both_again(self) -> None:
         """Restart both scripts: a small difference may be due to how a process's memory happens to be laid out."""
-        self.say("starting both again, to see whether it holds")
+        self._say_with_rest("starting both again, to see whether it holds")
         self.original.stop()
         self.candidate.stop()
         self._train_untimed(FIRST_EPOCHS)
@@ -336,7 +382,7 @@ class Bench(ExitStack):
             ratio=result.ratio,
             low=low,
             high=high,
-            pairs=len(result.pairs),
+            pairs=len(result.pairs + result.again),
             target=result.target,
             phases_before=phases(before),
             phases_after=phases(after),

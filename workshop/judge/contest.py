@@ -35,6 +35,8 @@ class Contest:
     is_part: bool = False
     """Whether the original belongs to a part: its steps are known to be reproducible, and a participant waits for the
     verdict."""
+    budget_s: float = 120.0
+    """The time from the start to the verdict, if it is not the contest of a part."""
     solution: Path | None = None
     """A script that is known to be fast: it shows what speedup this machine allows."""
 

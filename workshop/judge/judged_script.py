@@ -59,6 +59,7 @@ class JudgedScript(Script):
             be noted.
         epoch_steps: the number of optimizer steps in an epoch; None for the length of the script's first DataLoader.
         random_states: whether to note the state of the CPU's random generator at each step.
+        max_epoch_s: the longest time of an epoch whose number of steps is not given; None for the usual one.
         **options: the other arguments of a `Script`.
     """
 
@@ -70,17 +71,18 @@ class JudgedScript(Script):
         photos: Path | None = None,
         epoch_steps: int | None = None,
         random_states: bool = False,
+        max_epoch_s: float | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*command, **options)
         self.photos = f"{(self.work_folder / photos).resolve()}{os.sep}" if photos else None
         self.epoch_steps = epoch_steps
-        self.random_states = random_states
+        self.random_states, self.max_epoch_s = random_states, max_epoch_s
         self.epochs_in_run = 0
 
     def begin(self, sample_step: int | None = None) -> None:
         """Start the script and its first epoch, and record the step `sample_step` of it, counted from 0."""
-        self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states))
+        self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states, self.max_epoch_s))
         self.epochs_in_run = 0
 
     def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> TimedEpoch:

@@ -1,10 +1,9 @@
 """The verdict on a script that does the same work, from its race."""
 
 from collections.abc import Sequence
-from statistics import mean
+from statistics import fmean
 
-from workshop.judge.busy_processes import advice
-from workshop.judge.race import LEAD, MAX_PAIRS, SPREAD, Pair, RaceResult
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, mean_ratio
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 
@@ -13,39 +12,29 @@ ROOM = 1.25
 
 
 def race_verdict(
-    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str = ""
+    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str, advice: str
 ) -> Verdict:
-    """Return the verdict on a script that does the same work.
+    """Return the verdict on a script that does the same work; it is the one that the race's interval implies.
 
-    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next.
+    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next; `advice`,
+    if nothing was decided.
     """
-    ratios = [pair.ratio for pair in result.pairs]
     asked = f"{says}; asked: {speed.target:g}x"
     solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
-    if speed.high > SPREAD * speed.low:
-        noisy = (
-            f"too noisy: the speedups of the pairs of epochs were {min(ratios):.2f}x to {max(ratios):.2f}x; asked: "
-            f"{speed.target:g}x"
-        )
-        return Verdict(subject, Outcome.UNDECIDED, (noisy, *notes), next=advice())
     undecided = ""
     if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
         undecided, asked = f"this machine cannot show it now: {solution}; asked: {speed.target:g}x", says
-    elif result.faster is False and speed.high >= speed.target:
-        undecided = f"too noisy: the speedup may be {speed.target:g}x or more"
-    elif result.other_ratio is not None:
-        undecided = f"speedup {result.ratio:.2f}x in one run of both, and {result.other_ratio:.2f}x in another"
-    elif result.faster is None and result.lead >= LEAD and result.may_be_no_gain:
-        undecided = (
-            f"the pairs of epochs had speedups of {min(ratios):.2f}x to {max(ratios):.2f}x, so there may be no gain"
-        )
     elif result.faster is None:
-        end = "" if speed.pairs == MAX_PAIRS else " when the time ran out"
-        undecided = f"after {speed.pairs} pairs of epochs neither side leads by three{end}: too noisy, or too close"
+        after = f"after {speed.pairs} pairs of epochs" + (", when the time ran out" if speed.pairs < MAX_PAIRS else "")
+        if result.again:
+            one, other = map(speed.text, (mean_ratio(result.pairs), mean_ratio(result.again)))
+            after = f"with {one}x in one run of both and {other}x in another"
+        low, high = speed.text(speed.low), speed.text(speed.high)
+        undecided = f"{after}, the speedup may be {low}x to {high}x: too noisy, or too close"
     if speed.solution_ratio and solution not in undecided:
         notes = (solution, *notes)
     if undecided:
-        return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice())
+        return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice)
     if result.faster:
         return Verdict(subject, Outcome.DONE, (says, *notes), speed, then)
     return Verdict(subject, Outcome.NOT_YET, (asked, *notes), speed, then)
@@ -63,9 +52,8 @@ def what_is_left(speed: Speed, restarts_workers: bool) -> str:
     return f"what is left is mostly computation: the largest phase is {phase}, {share:.0%} of an epoch"
 
 
-def how_far(pairs: Sequence[Pair], target: float) -> str:
+def how_far(pairs: Sequence[Pair]) -> str:
     """Say how far a race has come, and how long the rest takes at least, at the present pace."""
-    result = RaceResult(target, tuple(pairs))
-    left = max(1, min(LEAD - abs(result.lead), MAX_PAIRS - len(pairs)))
-    left_s = left * mean(pair.before_s + pair.after_s for pair in pairs)
-    return f"pair {len(pairs)} of at most {MAX_PAIRS}: speedup {result.ratio:.2f}x so far; at least {left_s:.0f} s left"
+    so_far = f"pair {len(pairs)} of at most {MAX_PAIRS}: speedup {mean_ratio(pairs):.2f}x so far"
+    left_s = max(1, MIN_PAIRS - len(pairs)) * fmean(pair.before_s + pair.after_s for pair in pairs)
+    return f"{so_far}; at least {left_s:.0f} s left"

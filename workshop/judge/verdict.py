@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import ScriptError, UnseenError
 from workshop.processes.script_output import shorten
 
@@ -36,7 +37,7 @@ class Speed:
     rate_after: float
     ratio: float
     low: float
-    """The lower end of the ratio's 95 % interval."""
+    """The lower end of the ratio's 95 % interval, which decided the race."""
     high: float
     pairs: int
     target: float
@@ -48,6 +49,11 @@ class Speed:
     """The ratio that the solution reached on this machine."""
     items: int = 0
     """The number of items in an epoch."""
+
+    def text(self, ratio: float) -> str:
+        """Return a ratio with two decimals, or with as many as show on which side of the target it is."""
+        texts = (f"{ratio:.{digits}f}" for digits in range(2, 17))
+        return next((text for text in texts if (float(text) < self.target) == (ratio < self.target)), repr(ratio))
 
 
 @dataclass(frozen=True)
@@ -66,10 +72,13 @@ class Verdict:
     """The end of what the script printed, if it broke."""
     shares: dict[str, float] = field(default_factory=dict)
     """How busy each resource was, from 0 to 1."""
+    machine: OtherLoad | None = None
+    """What other programs used of the cores meanwhile; None if nothing was run."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with the `exit_code`."""
-        return {**asdict(self), "outcome": self.outcome.value, "exit_code": self.outcome.exit_code}
+        outcome = {"outcome": self.outcome.value, "exit_code": self.outcome.exit_code}
+        return {**asdict(self), **outcome, "machine": self.machine and self.machine.as_dict()}
 
 
 def broken(subject: str, error: ScriptError) -> Verdict:

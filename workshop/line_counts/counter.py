@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from line_profiler import LineProfiler
 
-from workshop.line_counts.counts import SUFFIX, ProcessCounts
+from workshop.line_counts.counts import MAIN, SUFFIX, ProcessCounts
 from workshop.line_counts.import_hook import ImportHook
 from workshop.probe.after_import import after_import
 from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP
@@ -188,11 +188,11 @@ def _function(code: CodeType) -> FunctionType:
 
 
 def _name() -> str:
-    """Return the name of this process in its run: "main", "worker 0", "rank 1 worker 0"."""
+    """Return the name of this process in its run: "main process", "worker 0", "rank 1 worker 0"."""
     process: Any = multiprocessing.current_process()
     name = "" if process.name == "MainProcess" else process.name
     target: Any = getattr(process, "_target", None)
     if getattr(target, "__name__", "") == WORKER_LOOP:  # torch's own note of it is gone in the end
         name = f"worker {signature(target).bind(*process._args).arguments['worker_id']}"
     rank = f"rank {os.environ['RANK']}" if "RANK" in os.environ else ""
-    return f"{rank} {name}".strip() or "main"
+    return f"{rank} {name}".strip() or MAIN

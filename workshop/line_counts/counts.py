@@ -7,6 +7,9 @@ from pathlib import Path
 
 from line_profiler import LineStats
 
+MAIN = "main process"
+"""The name of the process of a script that neither loads data for another nor is a rank."""
+
 SUFFIX = ".counts"
 """The end of the names of the files that `ProcessCounts` are written to."""
 
@@ -19,7 +22,7 @@ class ProcessCounts:
     """The counts of one process."""
 
     name: str
-    """The name of the process: "main", "worker 0", "rank 1", or what multiprocessing calls it."""
+    """The name of the process: "main process", "worker 0", "rank 1", or what multiprocessing calls it."""
     seconds: float
     """The time since the process began to count."""
     unit: float

@@ -4,7 +4,8 @@
     part3/part.toml         the title, the hints, and what the check needs to know: see `Part`
     part5/cache_check.py    check(bench), for a part that asks for more than the same work in less time
     part9/lattice.py        a script of the part's own, in place of train.py
-    part11/cases/           many scripts, of which each participant gets another one: see `workshop.parts.case`
+    part11/cases/           many scripts, and each participant gets a different one: see `workshop.parts.case`
+    glossary.md             the words that the lessons explain only once: see `workshop.course.glossary`
 
 Some parts ask for a change to the script; the solution is `solutions/<part>.py`. Others ask a question about it, and
 some do both. The commands find a new part by its folder.
@@ -35,7 +36,7 @@ class ScriptChange:
     """The script in `solutions/` that the part starts from and is measured against, without ".py"."""
 
     target: float = 1.0
-    """The speedup that is asked for; 1 where that is not the point."""
+    """The speedup that the change must bring; 1 where that is not the point."""
 
     judged_by: str = ""
     """A file in the part's folder whose `check(bench)` judges the change; empty for the same work in less time."""
@@ -65,6 +66,9 @@ class Question:
     wrong: str = ""
     """A wrong answer."""
 
+    edit: str = ""
+    """What to do to the script once the question is answered, in a part that also asks for a change."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -80,6 +84,9 @@ class Part:
 
     learned: str = ""
     """What a participant knows once the part is done, in two sentences."""
+
+    now: str = ""
+    """What to do with the script once the part is done: to edit it, to keep it, or to leave it alone."""
 
     teaches: tuple[str, ...] = ()
     """What one learns to find and fix here: causes of `workshop measure`, and topics of `workshop trace`."""
@@ -133,7 +140,7 @@ class Part:
 
     @property
     def cases(self) -> Path:
-        """The folder of the scripts of which each participant gets one; there is none where all get the same."""
+        """The folder of scripts, one for each participant; there is none where all get the same script."""
         return self.folder / "cases"
 
     @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Case(Part):
     """A part with one of its scripts.
 
-    What is asked for is the same work in hardly more time than the fixed script takes, so that script is the original.
+    The participant's script must do the same work in hardly more time than the fixed script, which is the original.
     """
 
     case: str = ""
@@ -44,16 +44,16 @@ class Case(Part):
     """The files that it must write in its first hundred steps, below the folder that it runs in."""
 
     storage: str = ""
-    """The folder, below the one that it runs in, of files that stand for a slow storage."""
+    """The folder, below the one that it runs in, whose files imitate slow storage."""
 
     storage_s: float = 0.0
     """The seconds that each read of such a file must have slept."""
 
     explanation: str = ""
-    """What the fault was, how one sees it, and where one meets it; shown in the end."""
+    """What the fault was, how to see it, and where it is common; shown at the end."""
 
     fix: tuple[tuple[str, str], ...] = ()
-    """Pieces of the script, each of which it has once, and what stands in their place without the fault."""
+    """Pieces of the script that occur once in it, and what replaces each of them without the fault."""
 
     @cached_property
     def solution(self) -> Path:

@@ -73,7 +73,7 @@ def _draw_all(folder: PetFolder) -> None:
     try:
         pictures = [(breed, number) for numbers in NUMBERS.values() for breed in BREEDS for number in numbers]
         jobs = [pool.submit(save, breed, number) for breed, number in pictures]
-        for job in tqdm(jobs, desc="Drawing stand-in photos", unit="picture"):
+        for job in tqdm(jobs, desc=f"Drawing {len(jobs)} pictures in place of the photos", unit=""):
             job.result()
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C and a full disk must not wait for the remaining pictures

@@ -10,9 +10,7 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.internals import tree_map
 from workshop.probe.noted_settings import loader_site
-
-MAX_KEPT = 8
-"""The number of batches that are kept of one DataLoader."""
+from workshop.probe.settings import MAX_KEPT
 
 _KEPT = "_workshop_kept_batches"
 

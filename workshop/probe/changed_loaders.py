@@ -11,9 +11,7 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.loader_epochs import NO_BATCH, loader_of, without_iterator
 from workshop.probe.noted_settings import is_there, loader_number, loader_site
-
-PREFETCHED = 2
-"""The number of batches that a worker loads ahead: torch's default."""
+from workshop.probe.settings import PREFETCHED
 
 
 class ChangedLoaders:

@@ -59,7 +59,8 @@ MAX_STEPS = 50
 
 MAX_EPOCH_S = 20.0
 MIN_STEPS = 3
-"""An epoch ends after this many seconds, but not before this many steps."""
+"""An epoch ends after this many seconds from its first step, if no other time is asked for, but not before this many
+steps."""
 
 MAX_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
@@ -109,7 +110,7 @@ class EvidenceRecorder(Listener):
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
-        self.random_states = config.judged.random_states
+        self.random_states, self.max_epoch_s = config.judged.random_states, config.judged.max_epoch_s
         self.has_begun = False
         self.began_s = monotonic()
         self.batches: int | None = None  # of the DataLoader that began last
@@ -358,10 +359,16 @@ class EvidenceRecorder(Listener):
             self.recorder.note_random_states()
 
     def is_enough(self) -> bool:
-        """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one."""
+        """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one.
+
+        Once half of a short DataLoader has gone by, the other half is waited for: the last batch may be a special one.
+        """
+        if len(self.steps) == 1:
+            self.began_s = monotonic()  # how long it took to start workers, or to compile, says little
+        is_long = monotonic() - self.began_s > (self.max_epoch_s or MAX_EPOCH_S)
         if self.batches and self.batches <= MAX_STEPS:
-            return len(self.steps) == self.batches
-        is_long = monotonic() - self.began_s > MAX_EPOCH_S
+            cut = is_long and self.max_epoch_s and MIN_STEPS <= len(self.steps) < self.batches / 2
+            return bool(cut) or len(self.steps) == self.batches
         return len(self.steps) >= (MIN_STEPS if is_long else MAX_STEPS)
 
     def wait(self, finished: bool) -> None:

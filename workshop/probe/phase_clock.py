@@ -100,15 +100,19 @@ class PhaseClock:
         finally:
             self.leave()
 
-    def cut(self) -> dict[str, float]:
-        """Return the seconds in each phase since the last cut, or since the clock was started."""
-        self._account()
+    def cut(self, until_s: float | None = None) -> dict[str, float]:
+        """Return the seconds in each phase since the last cut, or since the clock was started.
+
+        Args:
+            until_s: an earlier moment of the monotonic clock in the present phase, where the cut is made; None for now.
+        """
+        self._account(until_s)
         seconds, self._seconds, self._last_wait_s = self._seconds, dict.fromkeys(Phase, 0.0), 0.0
         return {str(phase): each for phase, each in seconds.items()}
 
-    def _account(self) -> None:
+    def _account(self, until_s: float | None = None) -> None:
         if self.synchronize and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()
-        now = monotonic()
-        self._seconds[self.counted_phase] += now - self._since
-        self._since = now
+        until_s = max(self._since, monotonic() if until_s is None else until_s)
+        self._seconds[self.counted_phase] += until_s - self._since
+        self._since = until_s

@@ -1,4 +1,4 @@
-"""What a watched script is told as it starts, in environment variables."""
+"""What a watched script is told as it starts, in environment variables, and numbers that both sides count on."""
 
 from dataclasses import dataclass
 
@@ -15,6 +15,18 @@ RUN_VARIABLE = "WORKSHOP_RUN"
 FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
 """The environment variable with the folder in which a process notes that it has loaded torch, and taken a step."""
 
+MAX_KEPT = 8
+"""The number of batches that are kept of one DataLoader, for a stage with batches from memory."""
+
+SMALL_OPERATORS = 500
+"""The number of operators of a trial that is about how long each takes, however small it is."""
+
+WRITTEN_EVERY_S = 0.5
+"""The time between two moments when a process writes the stacks that it has sampled."""
+
+PREFETCHED = 2
+"""The number of batches that a worker loads ahead in a stage with other workers: torch's default."""
+
 
 @dataclass(frozen=True)
 class JudgedRun:
@@ -28,6 +40,9 @@ class JudgedRun:
     """The step of the first epoch that is recorded to be recomputed, counted from 0."""
     random_states: bool = False
     """Note the state of the CPU's random generator as each batch enters the model."""
+    max_epoch_s: float | None = None
+    """A first epoch of a length that is not given ends after this many seconds, also before its DataLoader does; None
+    for the usual time, and never in the middle of a short DataLoader."""
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, frame_above, running_frame, worker_argument
 from workshop.probe.observations import Role, StackSamples, WireFrame
 from workshop.probe.process_end import at_process_end
+from workshop.probe.settings import WRITTEN_EVERY_S
 
 PERIOD_S = 0.01
 """The mean time between two samples of a process."""
-
-WRITTEN_EVERY_S = 0.5
 
 SWITCH_INTERVAL_S = 0.00002
 """Python's default, 5 ms, would hide whatever Python does for a shorter time between two native functions."""

@@ -149,7 +149,7 @@ class StepMeter(Listener):
             self.unit = self.hooks.steps.unit
             log(f"a training step is the {self.unit}")
             self.clear()
-            self.hooks.clock.cut()
+            self.hooks.clock.cut(now)
             self.stepped_s, self.called = now, 0
             return
         each_us = round((now - self.stepped_s) / steps * 1e6)
@@ -178,7 +178,7 @@ class StepMeter(Listener):
                 stage=self.stage,
                 durations_us=tuple(self.durations_us),
                 ended_s=self.stepped_s,
-                phases=self.hooks.clock.cut(),
+                phases=self.hooks.clock.cut(self.stepped_s),
                 samples=self.loaded or self.trained,
                 batches=self.batches,
                 circumstances=self.circumstances(),

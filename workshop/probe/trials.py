@@ -18,14 +18,14 @@ from torch import nn
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import forward_hooks, tree_leaves, tree_map
 from workshop.probe.observations import Trial
+from workshop.probe.settings import SMALL_OPERATORS
 
 ROUNDS = 7
 MAX_DURATION_S = 4.0
 """A trial ends after this many rounds or seconds; the first round does not count."""
 
-SMALL_OPERATORS = 500
 OPERATORS_A_ROW = 5
-"""The number of operators of a trial that is about how long each takes, however small it is."""
+"""The number of operators for each row of a trial that is about how long an operator takes, however small it is."""
 
 MANY_CALLS = 16
 """A module that is called less often in a pass is not called in a loop over small things."""

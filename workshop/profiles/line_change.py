@@ -9,6 +9,7 @@ from typing import Any
 
 from workshop import noise
 from workshop.errors import WorkshopError
+from workshop.processes.other_load import OtherLoad
 from workshop.profiles.line_match import match
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import calls_of, source_of
@@ -105,6 +106,14 @@ class LineChange:
     """The mean time of a run before and after; None if it is not known."""
     slowdown: float
     """How many times as long the untouched lines took after as before; 1 if they took as long, or do not agree."""
+    machines: tuple[dict[Path, OtherLoad], dict[Path, OtherLoad]]
+    """What other programs used of the cores in the runs before and after, by the profile; without those of kernprof."""
+
+    @property
+    def was_quiet(self) -> bool:
+        """Whether it is known of every run that the machine was not busy."""
+        loads = [load for side in self.machines for load in side.values()]
+        return len(loads) == sum(self.runs) and not any(load.busy or load.other_cores is None for load in loads)
 
     def of(self, name: str) -> "LineChange":
         """Return the change of one function, by a name that it has or had.
@@ -123,6 +132,7 @@ class LineChange:
             "runs": list(self.runs),
             "runs_s": list(self.runs_s) if self.runs_s else None,
             "slowdown": self.slowdown,
+            "machines": [{str(path): load.as_dict() for path, load in side.items()} for side in self.machines],
             "before_s": sum(each.before_s for each in self.functions),
             "after_s": sum(each.after_s for each in self.functions),
             "functions": [
@@ -206,12 +216,19 @@ def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> Line
     runs_s = [_seconds(before), _seconds(after)]
     known = all(map(all, runs_s))
     runs = len(before), len(after)
-    return LineChange(functions, runs, (mean(runs_s[0]), mean(runs_s[1])) if known else None, slowdown)
+    means_s = (mean(runs_s[0]), mean(runs_s[1])) if known else None
+    return LineChange(functions, runs, means_s, slowdown, (_machines(before), _machines(after)))
 
 
 def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
     """The time of each run; 0 where it is not known."""
     return [profile.recorded.seconds if profile.recorded else 0.0 for profile in profiles]
+
+
+def _machines(profiles: Sequence[LineProfile]) -> dict[Path, OtherLoad]:
+    """What other programs used of the cores in each run where that was recorded, by the profile."""
+    known = [(each.path, each.recorded.machine) for each in profiles if each.recorded]
+    return {path: machine for path, machine in known if machine}
 
 
 def _pairs(old: _Runs, new: _Runs) -> Iterator[Pair]:

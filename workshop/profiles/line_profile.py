@@ -19,6 +19,7 @@ from line_profiler._line_profiler import LineStats as OldLineStats
 
 from workshop.errors import WorkshopError
 from workshop.line_counts.counts import Timings
+from workshop.processes.other_load import OtherLoad
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,15 @@ class Recorded:
     sources: Mapping[str, str]
     """The source of each file as it ran, by its path."""
     processes: Mapping[str, tuple[Function, ...]]
-    """The functions of each process, by its name: "main", "worker 0", "rank 1 worker 0"."""
+    """The functions of each process, by its name: "main process", "worker 0", "rank 1 worker 0"."""
     seconds: float
     """The time from the first process's start to the end of the run."""
     python: tuple[int, ...]
     """The version of Python, such as (3, 11)."""
     only: tuple[str, ...] = ()
     """The functions that were counted, if not all."""
+    machine: OtherLoad | None = None
+    """What other programs used of the cores meanwhile; None for a profile of an older version."""
 
 
 class _Stats(pickle.Unpickler):
@@ -144,7 +147,8 @@ def read(path: Path) -> LineProfile:
         kept = getattr(stats, "workshop", None)
         if kept:
             processes = {name: functions_of(timings, stats.unit) for name, timings in kept.pop("processes").items()}
-            kept = Recorded(processes=processes, **kept | {"python": tuple(kept["python"])})
+            machine = OtherLoad.of_dict(found) if (found := kept.pop("machine", None)) else None
+            kept = Recorded(processes=processes, machine=machine, **kept | {"python": tuple(kept["python"])})
         return LineProfile(path, functions, kept)
     except FileNotFoundError:
         raise WorkshopError(f"there is no line profile {path}; make one with workshop record lines") from None

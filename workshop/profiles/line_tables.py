@@ -104,7 +104,8 @@ def source_of(profile: LineProfile, file: Path) -> Source:
 
 def notes(profile: LineProfile) -> list[str]:
     """Return what might mislead in the tables of a profile."""
-    found = []
+    machine = profile.recorded and profile.recorded.machine
+    found = [str(machine)] if machine and machine.busy else []
     for file in sorted({function.file for function in profile.functions if function.lines}):
         if profile.source(file) is None:
             found.append(f"the source of {file} is gone, and the profile does not contain it: lines have numbers only")
@@ -142,4 +143,5 @@ def as_dict(profile: LineProfile, found: Mapping[str, list[LineTable]]) -> dict[
         for process, tables_of in found.items()
         for table in tables_of
     ]
-    return {"profile": str(profile.path), "functions": functions}
+    machine = profile.recorded and profile.recorded.machine
+    return {"profile": str(profile.path), "machine": machine and machine.as_dict(), "functions": functions}

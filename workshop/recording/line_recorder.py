@@ -11,9 +11,10 @@ from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
 from workshop.line_counts import counts
-from workshop.line_counts.counts import ProcessCounts
+from workshop.line_counts.counts import MAIN, ProcessCounts
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
+from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import Say, probe_environment
 from workshop.profiles import line_profile
 from workshop.recording.output_paths import output_path
@@ -35,6 +36,8 @@ class RecordedLines:
     stopped: BaseException | None
     """The exception of Ctrl-C or of a signal that ended the command early."""
     warnings: list[str]
+    machine: OtherLoad
+    """What other programs used of the cores meanwhile."""
 
 
 def record(
@@ -85,9 +88,11 @@ def record(
         "seconds": ran_s,
         "python": tuple(found[0].python),
         "only": tuple(only),
+        "machine": run.load.end().as_dict(),
     }
     line_profile.write(path, together, recorded)
-    return RecordedLines(path, len(processes), len(together.timings), ran_s, run.exit_code, run.stopped, warnings)
+    ended = run.exit_code, run.stopped, warnings, run.load.end()
+    return RecordedLines(path, len(processes), len(together.timings), ran_s, *ended)
 
 
 def _what_runs(command: Sequence[str]) -> str:
@@ -116,7 +121,7 @@ def _by_process(found: Sequence[ProcessCounts]) -> dict[str, LineStats]:
     """Add up the counts of the processes of the same name, such as the first worker of each epoch."""
     groups: dict[str, list[LineStats]] = defaultdict(list)
     for number, each in enumerate(found, start=1):
-        is_another = each.name == "main" and "main" in groups  # such as one that the script has started by os.fork
+        is_another = each.name == MAIN and MAIN in groups  # such as one that the script has started by os.fork
         groups[f"process {number}" if is_another else each.name].append(each.stats)
     return {name: LineStats.from_stats_objects(*stats) for name, stats in groups.items()}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 from workshop.probe.settings import NVTX_VARIABLE
 from workshop.processes.machine import gpus
+from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import probe_environment
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import Run, as_command
@@ -35,6 +36,8 @@ class NsysRecording:
     """The report; None if there is none."""
     tables: Path | None
     """The report as an SQLite file, which `workshop trace` reads; None if it could not be made."""
+    machine: OtherLoad
+    """What other programs used of the cores meanwhile."""
 
 
 def command_line(
@@ -84,11 +87,12 @@ def record(line: list[str], report: Path) -> NsysRecording:
     if raw.exists() and not report.exists():
         _import(raw)
     if not report.exists():
-        return NsysRecording(code, None, None)
+        return NsysRecording(code, None, None, run.load.end())
     tables = report.with_suffix(".sqlite")
     export = ["nsys", "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(tables), str(report)]
     done = subprocess.run(export, capture_output=True)
-    return NsysRecording(code, report, tables if done.returncode == 0 and tables.exists() else None)
+    made = tables if done.returncode == 0 and tables.exists() else None
+    return NsysRecording(code, report, made, run.load.end())
 
 
 def _import(raw: Path) -> None:

@@ -15,6 +15,7 @@ import psutil
 
 from workshop.errors import WorkshopError, first_line
 from workshop.processes.machine import find_executable
+from workshop.processes.other_load import OtherLoad
 from workshop.processes.process_tree import ProcessTree, command_of
 from workshop.processes.script import Say, probe_environment
 from workshop.profiles import stacks
@@ -60,6 +61,8 @@ class RecordedRun:
     stopped: BaseException | None
     """The exception of Ctrl-C or of a signal that ended the command early."""
     warnings: list[str]
+    machine: OtherLoad
+    """What other programs used of the cores meanwhile."""
 
 
 def recording_flags(rate: int, idle: bool, native: bool, threads: bool) -> list[str]:
@@ -120,6 +123,7 @@ def record(
         exit_code=exit_code,
         stopped=run.stopped,
         warnings=[TOO_SLOW] if "behind in sampling" in said else [],
+        machine=run.load.end(),
     )
 
 

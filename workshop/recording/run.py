@@ -12,6 +12,7 @@ import psutil
 
 from workshop.errors import WorkshopError
 from workshop.probe.settings import RUN_VARIABLE
+from workshop.processes.other_load import LoadMeter
 from workshop.processes.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
 
 CLEAN_UP_S = 60.0
@@ -41,6 +42,7 @@ class Run:
     Attributes:
         stopped: the exception of Ctrl-C or of a signal that ended it early.
         is_over: whether it was ended because its time was over.
+        load: tells what other programs used of the cores meanwhile.
     """
 
     def __init__(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
@@ -48,6 +50,7 @@ class Run:
         self.is_over = False
         self._mark = folder
         self.process = subprocess.Popen(command, env={**os.environ, **environment, RUN_VARIABLE: folder})
+        self.load = LoadMeter()
 
     @property
     def exit_code(self) -> int:
@@ -80,6 +83,7 @@ class Run:
                 self.is_over = not self.has_ended() and is_over()
         except (KeyboardInterrupt, SystemExit) as stop:
             self.stopped = stop
+        self.load.end()
         try:
             if isinstance(self.stopped, KeyboardInterrupt):
                 wait_while(lambda: not self.has_ended(), CLEAN_UP_S)

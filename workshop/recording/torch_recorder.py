@@ -13,6 +13,7 @@ from workshop.errors import WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.processes.activity_text import describe_activities
+from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import Say, probe_environment
 from workshop.recording.output_paths import TRACES, free_folder
 from workshop.recording.run import Run, as_command
@@ -37,6 +38,8 @@ class RecordedTraces:
     """The exit code of the command, as a shell has it."""
     stopped: BaseException | None
     """The exception of Ctrl-C or of a signal that ended the run early."""
+    machine: OtherLoad
+    """What other programs used of the cores meanwhile."""
 
 
 def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: None) -> RecordedTraces:
@@ -67,7 +70,7 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
             folder.rmdir()
         if not run.stopped:
             raise WorkshopError(_why_nothing(command, options, processes, run.exit_code, seen))
-    return RecordedTraces(folder, traces, run.exit_code, run.stopped)
+    return RecordedTraces(folder, traces, run.exit_code, run.stopped, run.load.end())
 
 
 class _Written:

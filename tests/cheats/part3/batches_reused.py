@@ -1,4 +1,4 @@
-"""Every second batch is trained on twice, in the place of the next one."""
+"""Every second batch is trained on twice, instead of the next one."""
 
 from variation import train_with
 

@@ -1,4 +1,4 @@
-"""ResNet-10 in the place of ResNet-18."""
+"""ResNet-10 instead of ResNet-18."""
 
 from variation import train_with
 

@@ -111,7 +111,7 @@ def _judge_line(
     assert hottest
     if (below := share_below(number)) > function.share(number):
         waits = f"line {number} waits {below:.1%} of the time for a line that it calls"
-        return check.not_yet(f"{waits}: in which line of {function.file.name} does the call end?")
+        return check.not_yet(f"{waits}: answer with the innermost line of {function.file.name}")
     if number not in {line.number for line in function.lines}:
         return check.not_yet(f"line {number} {absent} {function.name}")
     share = function.share(number)

@@ -1,4 +1,4 @@
-"""Judges which line and which cause are named as the fault of a script in which it is known."""
+"""Judges the line and the cause that a participant names as the fault of a script; the right ones are known."""
 
 from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
@@ -6,7 +6,7 @@ from workshop.parts.case import Case
 
 
 def judge_line_and_cause(check: AnswerCheck) -> Verdict:
-    """Ask for the line of the fault, in the script as it came or as it is now, and for its cause."""
+    """Ask for the line of the fault, numbered as in the untouched or as in the present script, and for its cause."""
     case, causes = check.part, check.question.causes
     assert isinstance(case, Case)
     expected = f"give the number of a line and a cause, such as 41:{causes[0]}; the causes are {', '.join(causes)}"

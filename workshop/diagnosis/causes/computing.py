@@ -6,7 +6,7 @@ from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path, hottest, trunk_of
 from workshop.probe.observations import BackwardPass
 from workshop.probe.phases import COMPUTING, Phase
-from workshop.probe.trials import SMALL_OPERATORS
+from workshop.probe.settings import SMALL_OPERATORS
 
 MANY_OPERATIONS = 300
 """Loops with fewer repeated operations than this take no time worth saving."""

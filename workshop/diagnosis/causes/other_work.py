@@ -234,7 +234,8 @@ def _growing(timeline: Timeline) -> list[Finding]:
     quarters = [float(np.median(each)) for each in np.array_split(durations, 4)]
     shortest = [float(each.min()) for each in np.array_split(durations, 4)]  # what a busy machine does not make longer
     ratio = min(each[3] / max(each[0], 1e-9) for each in (quarters, shortest))
-    if ratio < GROWS or sorted(shortest) != shortest:
+    grown_s = min(each[3] - each[0] for each in (quarters, shortest))  # little beside some steps that take far longer
+    if ratio < GROWS or sorted(shortest) != shortest or grown_s < LITTLE * durations.mean():
         return []
     half = len(durations) / 2
     more = [(each, each.weight_s / work[each.step] * (1 if each.step >= half else -1)) for each in timeline.samples]

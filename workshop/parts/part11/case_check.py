@@ -9,7 +9,7 @@ from workshop.judge.verdict import Outcome, Verdict, other_work
 from workshop.parts.case import Case
 
 EPOCHS = 3
-"""The number of epochs that the script as it came is timed for, in turn with the participant's."""
+"""The number of epochs that the untouched script is timed for, in turn with the participant's."""
 
 
 def check(bench: Bench, case: Case) -> Verdict:
@@ -27,18 +27,18 @@ def missing_results(bench: Bench, case: Case) -> Iterator[str]:
     printed = bench.candidate.output.text()
     for text in case.prints:
         if text not in printed:
-            yield f"in more than a hundred steps it has not printed {text!r}, which the script printed as it came"
+            yield f"in more than a hundred steps it has not printed {text!r}, which the untouched script printed"
     for name in case.writes:
         if not (bench.candidate.work_folder / name).exists():
-            yield f"in more than a hundred steps it has not written {name}, which the script wrote as it came"
+            yield f"in more than a hundred steps it has not written {name}, which the untouched script wrote"
 
 
 def speedup(bench: Bench, case: Case) -> str:
-    """Time some steps of the script as it came, and of the candidate, and return what was gained, in a sentence."""
-    bench.say(f"timing {case.script} as it came")
+    """Time some steps of the untouched script and of the candidate, and return the speedup, in a sentence."""
+    bench.say(f"timing the untouched {case.script}")
     with bench.contest.script(case.untouched) as untouched:
         pairs = [(untouched.epoch().seconds, bench.candidate.epoch().seconds) for _ in range(EPOCHS)]
     before_s, after_s = map(median, zip(*pairs, strict=True))
     first = "the first " if case.cause == "growing-steps" else ""  # of which the later ones take longer still
     steps = f"{first}{bench.steps} steps took {before_s:.2f} s, and take {after_s:.2f} s now"
-    return f"Speedup {before_s / after_s:.1f}x over the script as it came: {steps}"
+    return f"Speedup {before_s / after_s:.1f}x over the untouched script: {steps}"

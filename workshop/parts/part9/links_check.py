@@ -19,13 +19,13 @@ PREPARATION = (Phase.DATA_WAIT, Phase.COPY, Phase.OTHER)
 """What comes before the model: everything that neither it nor the optimizer takes. A GPU is not waited for."""
 
 MIN_DRAWS = 8
-"""The dimension of SU(3): so many real numbers make a matrix."""
+"""The dimension of SU(3): the number of real numbers that make a matrix."""
 
 MIN_STEPS = 8
 """Of fewer steps, nothing is said."""
 
 WORDS = 624
-"""The Mersenne Twister makes so many words of 32 bits at a time."""
+"""The number of words of 32 bits that the Mersenne Twister makes at a time."""
 
 
 def check(bench: Bench) -> Verdict:

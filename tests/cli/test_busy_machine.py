@@ -1,0 +1,69 @@
+"""On a machine that another program keeps busy, all instruments say so in the same words."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the figures are not known")
+
+SENTENCE = re.compile(
+    r"Busy machine: other programs used \d\.\d of \d+ cores? meanwhile, above all python\S* [\w.]+ \(process \d+\)\. "
+    r"On a quiet machine these times are shorter\."
+)
+
+TRAINS = """
+import time, torch
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _busy(tmp_path: Path) -> Iterator[None]:
+    """A program that keeps a core busy, and does not belong to what is measured."""
+    (tmp_path / "elsewhere.py").write_text("while True: pass")
+    (tmp_path / "trains.py").write_text(TRAINS)
+    with subprocess.Popen([sys.executable, str(tmp_path / "elsewhere.py")]) as process:
+        yield
+        process.kill()
+
+
+def test_line_profiles_remember_it(run: Run, tmp_path: Path) -> None:
+    recorded = run("-m", "workshop", "record", "lines", "--", "trains.py")
+    (said,) = SENTENCE.findall(recorded.stderr)
+    assert said in run("-m", "workshop", "lines").stderr
+    values = json.loads(run("-m", "workshop", "lines", "--json").stdout)
+    assert values["machine"]["busy"]
+    assert "elsewhere.py" in " ".join(each["name"] for each in values["machine"]["programs"])
+    compared = run("-m", "workshop", "lines", "--diff", "trains.py.lprof", "trains.py.lprof").stdout
+    assert f"trains.py.lprof: {said}" in compared
+
+
+def test_a_measurement_says_it_first(run: Run, tmp_path: Path) -> None:
+    options = ("--seconds", "1", "--no-headroom", "--save", "found.json", "--html", "page.html")
+    printed = run("-m", "workshop", "measure", *options, "trains.py").stdout
+    (said,) = SENTENCE.findall(printed)
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["notes"][0] == said
+    assert found["machine"]["busy"]
+    assert found["machine"]["other_cores"] > 0.5
+    assert said in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.slow
+def test_other_recorders_and_verdicts_say_it(run: Run, tmp_path: Path) -> None:
+    for recorder in (("py-spy", "--", sys.executable), ("torch", "--")):
+        assert SENTENCE.search(run("-m", "workshop", "record", *recorder, "trains.py").stderr)
+    (tmp_path / "endless.py").write_text(TRAINS.replace("4\n", "4000\n"))
+    done = run("-m", "workshop", "compare", "--json", "endless.py", "endless.py")
+    assert json.loads(done.stdout)["machine"]["busy"]

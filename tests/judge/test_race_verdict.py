@@ -1,0 +1,111 @@
+"""A verdict says what the race's interval says, also as it is printed."""
+
+import math
+import random
+import re
+from dataclasses import replace
+
+import pytest
+
+from workshop.cli.result_text import print_verdict
+from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
+from workshop.judge.race_verdict import ROOM, race_verdict
+from workshop.judge.verdict import Outcome, Speed, Verdict
+
+SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
+OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
+
+
+@pytest.fixture(autouse=True)
+def no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks for busy processes, which takes a while."""
+    monkeypatch.setattr("workshop.judge.race_verdict.advice", lambda: "")
+
+
+def judged(result: RaceResult, solution_ratio: float | None = None) -> Verdict:
+    low, high = result.interval
+    count = len(result.pairs + result.again)
+    speed = replace(
+        SPEED,
+        target=result.target,
+        ratio=result.ratio,
+        low=low,
+        high=high,
+        pairs=count,
+        solution_ratio=solution_ratio,
+    )
+    return race_verdict("new.py", result, speed, f"Speedup {speed.text(speed.ratio)}x over old.py", ())
+
+
+def pairs_of(*ratios: float) -> tuple[Pair, ...]:
+    return tuple(Pair(ratio, 1.0) for ratio in ratios)
+
+
+def of_all_kinds(dice: random.Random) -> RaceResult:
+    """A race with noise of any kind: quiet or busy, with outliers, with a drift, ended early, or raced again."""
+    target = dice.choice([0.8, 1.1, 1.5, 1.234567, 3.0])
+    scatter, outliers = 10 ** dice.uniform(-4, 0), dice.choice([0.0, 0.1])
+    true, drift = target * math.exp(dice.gauss(0.0, 0.2)), dice.choice([0.0, 0.02])
+
+    def ratios() -> list[float]:
+        logs = [dice.gauss(0.0, scatter) + number * drift for number in range(MAX_PAIRS)]
+        return [true * math.exp(log) * (2.0 if dice.random() < outliers else 1.0) for log in logs]
+
+    def run() -> RaceResult:
+        return race(iter(ratios()).__next__, lambda: 1.0, target, dice.choice([0.0, math.inf]))
+
+    result = run()
+    return replace(result, again=run().pairs) if result.faster and dice.random() < 0.5 else result
+
+
+def test_the_verdict_and_its_printed_interval_never_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    dice = random.Random(0)
+    outcomes = set()
+    for _ in range(1_000):
+        result = of_all_kinds(dice)
+        low, high = result.interval
+        assert low <= result.ratio * (1 + 1e-12)
+        assert result.ratio <= high * (1 + 1e-12)
+        assert (result.faster is True) == (low >= result.target)
+        assert (result.faster is False) == (high < result.target)
+        verdict = judged(result)
+        assert verdict.outcome is OUTCOMES[result.faster]
+        assert judged(result, result.target * ROOM).outcome is verdict.outcome
+        outcomes.add(verdict.outcome)
+
+        print_verdict(verdict)
+        printed = capsys.readouterr().out
+        shown = re.search(r"speedup\s+([\d.]+)x\s+\(95\s+%:\s+([\d.]+)\s+to\s+([\d.]+),", printed)
+        assert shown, printed
+        ratio, low, high = map(float, shown.groups())
+        assert (verdict.outcome is Outcome.DONE) == (low >= result.target), printed
+        assert (verdict.outcome is Outcome.NOT_YET) == (high < result.target), printed
+        assert (ratio >= result.target) == (result.ratio >= result.target), printed
+    assert outcomes == set(OUTCOMES.values())
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.497, "1.497"), (1.4949, "1.49"), (1.5, "1.50"), (1.5004, "1.50"), (1.49999996, "1.49999996"), (31.0, "31.00")],
+)
+def test_rounding_does_not_carry_a_ratio_over_the_target(ratio: float, text: str) -> None:
+    assert SPEED.text(ratio) == text
+
+
+def test_an_undecided_race_says_what_the_speedup_may_be() -> None:
+    verdict = judged(RaceResult(1.5, pairs_of(1.4, 1.5, 1.7)))
+    assert verdict.reasons[0].startswith("after 3 pairs of epochs, when the time ran out, the speedup may be 0.8")
+    assert verdict.reasons[0].endswith("x: too noisy, or too close")
+    again = judged(RaceResult(1.5, pairs_of(1.6, 1.6, 1.61), pairs_of(1.3, 1.3, 1.3)))
+    assert again.reasons[0].startswith(
+        "with 1.60x in one run of both and 1.30x in another, the speedup may be 1.30x to 1.6"
+    )
+
+
+def test_a_machine_on_which_the_solution_is_not_fast_enough_shows_no_failure() -> None:
+    slow, fast = RaceResult(1.5, pairs_of(1.2, 1.2, 1.21)), RaceResult(1.5, pairs_of(1.6, 1.6, 1.61))
+    assert judged(slow, 1.6).outcome is Outcome.UNDECIDED
+    assert (
+        judged(slow, 1.6).reasons[0] == "this machine cannot show it now: the solution reaches 1.6x here; asked: 1.5x"
+    )
+    assert judged(fast, 1.6).outcome is Outcome.DONE

@@ -1,0 +1,99 @@
+"""Other programs that keep the cores busy, told from what a run does itself, with real processes that spin."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from workshop.processes.other_load import BUSY_SHARE, OtherLoad, Program
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the figures are not known")
+
+SPIN = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+
+MEASURE = """
+import json, multiprocessing, os, subprocess, sys, time
+from workshop.processes.other_load import LoadMeter
+
+def spin(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: pass
+
+if __name__ == "__main__":
+    own = []
+    with LoadMeter() as meter:
+        if sys.argv[1] == "forks":
+            started = [multiprocessing.Process(target=spin, args=(2.5,)) for _ in range(2)]
+            for each in started: each.start()
+            own = [each.pid for each in started]
+            started[0].join()  # it has ended, the other one may still run
+        elif sys.argv[1] == "orphan":  # of a parent that has ended, in a group of its own
+            parent = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid); import time; time.sleep(1.5)"
+            command = [sys.executable, "-c", parent, sys.executable, "-c", sys.argv[2]]
+            own = [int(subprocess.run(command, stdout=subprocess.PIPE, process_group=0).stdout)]
+            time.sleep(2.5)
+        else:
+            time.sleep(2)
+        load = meter.end()
+    print(json.dumps({**load.as_dict(), "says": str(load), "own": own}))
+"""
+
+
+@pytest.fixture
+def measured(tmp_path: Path):
+    """What a process is told that runs for some seconds, and spins meanwhile, in several ways."""
+
+    def measure(how: str) -> dict:
+        script = tmp_path / "measure.py"
+        script.write_text(MEASURE)
+        command = [sys.executable, str(script), how, SPIN.format(seconds=4)]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+    return measure
+
+
+@pytest.fixture
+def busy_program(tmp_path: Path) -> Iterator[subprocess.Popen]:
+    """A script beside that keeps a core busy."""
+    script = tmp_path / "train_elsewhere.py"
+    script.write_text(SPIN.format(seconds=60))
+    with subprocess.Popen([sys.executable, str(script)]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_busy_program_is_named(measured, busy_program: subprocess.Popen) -> None:
+    found = measured("waits")
+    assert found["busy"]
+    assert found["other_cores"] >= BUSY_SHARE * found["usable_cores"]
+    (other,) = [each for each in found["programs"] if each["pid"] == busy_program.pid]
+    assert other["name"].endswith(" train_elsewhere.py")
+    assert found["says"].startswith("Busy machine: other programs used ")
+    assert found["says"].endswith(" On a quiet machine these times are shorter.")
+    load = OtherLoad.of_dict({name: found[name] for name in ("usable_cores", "other_cores", "programs")})
+    assert f"train_elsewhere.py (process {busy_program.pid}, " in load.advice
+    assert str(load) == found["says"]
+
+
+@pytest.mark.parametrize("how", ["forks", "orphan"])
+def test_what_a_run_starts_itself_is_no_other_program(how: str, measured) -> None:
+    found = measured(how)
+    assert found["own"]
+    assert not {each["pid"] for each in found["programs"]} & set(found["own"])
+    # Real others may use a part of the cores; those that spin here would be the whole of one, or of two.
+    assert found["other_cores"] < min(0.8, found["usable_cores"] / 2)
+
+
+def test_nothing_is_said_of_a_quiet_machine_or_of_one_that_tells_nothing() -> None:
+    assert str(OtherLoad(2, 0.19)) == str(OtherLoad(2)) == ""
+    assert OtherLoad(2).advice == "Try again when the machine is quiet."
+    busy = OtherLoad(2, 1.12, (Program("python train.py", 123, 98.4),))
+    assert str(busy) == (
+        "Busy machine: other programs used 1.1 of 2 cores meanwhile, above all python train.py (process 123). "
+        "On a quiet machine these times are shorter."
+    )
+    assert busy.advice == "Close python train.py (process 123, 98 % of a core) and try again."
+    assert OtherLoad.of_dict(busy.as_dict()) == busy

@@ -1,0 +1,99 @@
+"""A row at the bottom of the terminal that shows that a command still runs, below whatever the command prints.
+
+The terminal scrolls only the rows above it, as when apt installs something. The output of the command goes to the
+terminal itself, and is neither read nor changed.
+"""
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+MIN_ROWS = 10
+"""In a lower terminal, a person needs all rows."""
+
+DRAWN_EVERY_S = 1.0
+
+SHELLS = {"sh", "py-spy", "nsys"}
+"""The processes around a recorded command, which a person has not asked for."""
+
+SAVE, RESTORE, CLEAR, PLAIN, DIM, ALL_ROWS = "\x1b7", "\x1b8", "\x1b[K", "\x1b[0m", "\x1b[2m", "\x1b[r"
+DOWN, UP = "\x1bD", "\x1b[1A"
+"""What a terminal is told, as VT100 had it. To save keeps the place and the colour; setting the rows that scroll moves
+the cursor; to go down scrolls in the last row, and keeps the column."""
+
+
+@contextmanager
+def status_row(name: str) -> Iterator[None]:
+    """Show below the output, once a second, for how long something has run, and in how many processes.
+
+    Without a terminal on stderr, or in a low one, nothing is shown.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        yield
+        return
+    row, over = _StatusRow(name, sys.stderr.fileno()), threading.Event()
+
+    def draw_again_and_again() -> None:
+        while not over.wait(DRAWN_EVERY_S):
+            row.draw()
+
+    drawing = threading.Thread(target=draw_again_and_again, daemon=True)
+    drawing.start()
+    try:
+        yield
+    finally:
+        over.set()
+        drawing.join()
+        row.remove()
+
+
+class _StatusRow:
+    """The last row of a terminal. All that is written for one change is written at once, so that nothing mixes."""
+
+    def __init__(self, name: str, terminal: int) -> None:
+        self._name, self._terminal = name, terminal
+        self._begin_s = time.monotonic()
+        self._size: os.terminal_size | None = None  # of the terminal whose last row is taken
+
+    def draw(self) -> None:
+        """Show the row, or show it again where the last row is now, as after a change of the window's size."""
+        size = shutil.get_terminal_size()
+        with suppress(OSError):
+            size = os.get_terminal_size(self._terminal)
+            if os.tcgetpgrp(self._terminal) != os.getpgrp():
+                return  # it runs in the background: the terminal is somebody else's
+        if size.lines < MIN_ROWS:
+            self.remove()
+            return
+        # The cursor may be in the row that is taken: the text above moves up, and the cursor with it.
+        begin = "" if size == self._size else f"{SAVE}{ALL_ROWS}{RESTORE}{DOWN}{UP}"
+        self._size = size
+        text = self._text()[: size.columns - 1]
+        self._write(
+            f"{begin}{SAVE}\x1b[1;{size.lines - 1}r\x1b[{size.lines};1H{PLAIN}{DIM}{text}{PLAIN}{CLEAR}{RESTORE}"
+        )
+
+    def remove(self) -> None:
+        """Give the last row back, if it was taken."""
+        if self._size:
+            self._write(f"{SAVE}{ALL_ROWS}\x1b[{self._size.lines};1H{PLAIN}{CLEAR}{RESTORE}")
+            self._size = None
+
+    def _text(self) -> str:
+        import psutil
+
+        count = 0
+        with suppress(psutil.Error):
+            for each in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    count += each.name() not in SHELLS
+        processes = f", {count} process{'es' * (count != 1)}" if count else ""
+        return f"{self._name}: {time.monotonic() - self._begin_s:.0f} s{processes}; Ctrl-C ends it"
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # the terminal may be gone
+            os.write(self._terminal, text.encode())

@@ -1,0 +1,44 @@
+"""The glossary: what the words of the lessons and of the reports mean."""
+
+import difflib
+import re
+from pathlib import Path
+
+from workshop.errors import WorkshopError
+from workshop.parts import FOLDER
+
+GLOSSARY = FOLDER / "glossary.md"
+"""A link to `docs/glossary.md`, so that an installed package has it as well."""
+
+WHOLE = "glossary"
+"""The name under which the whole glossary is shown."""
+
+MIN_LIKENESS = 0.75
+"""How much a name must resemble a word to be taken for a mistyped one."""
+
+
+def entries(path: Path = GLOSSARY) -> dict[str, str]:
+    """Return the entries by the anchors of their headings, such as "data-wait", each with its heading."""
+    found = re.findall(r"^(### ([^\n]+)\n\n.+?)\s*(?=^##|\Z)", path.read_text(encoding="utf-8"), re.M | re.S)
+    return {anchor(word): entry for entry, word in found}
+
+
+def anchor(word: str) -> str:
+    """Return the anchor of a heading, as GitHub makes it: "data wait" has "data-wait"."""
+    return re.sub(r"[^\w-]", "", word.strip().lower().replace(" ", "-"))
+
+
+def find(name: str) -> str | None:
+    """Return the entry of a word, or the whole glossary for its name; None if it can only be the name of a part.
+
+    Raises:
+        WorkshopError: it resembles a word of the glossary.
+    """
+    if anchor(name) == WHOLE:
+        return GLOSSARY.read_text(encoding="utf-8")
+    words = entries()
+    if entry := words.get(anchor(name)) or words.get(anchor(name).removesuffix("s")):
+        return entry
+    if close := difflib.get_close_matches(anchor(name), words, n=1, cutoff=MIN_LIKENESS):
+        raise WorkshopError(f"there is no {name!r}; did you mean {close[0]}?")
+    return None

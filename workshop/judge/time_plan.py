@@ -1,0 +1,76 @@
+"""The time that a comparison may take: how much it needs, how much is left, and whether what comes next fits."""
+
+import math
+import time
+
+MAX_EPOCHS = 60
+"""An epoch of the original may take this part of the time: where a small speedup is confirmed, the two scripts train 31
+epochs together, are started twice, and recompute steps; and the epoch that was cut is a step or two longer."""
+
+ORIGINAL_EPOCHS, CANDIDATE_EPOCHS = 12, 9
+"""The epochs that each script trains until a race of three pairs is over, if a pair is an epoch of each."""
+
+
+class OutOfTimeError(Exception):
+    """What comes next in a comparison would end after its time is over."""
+
+
+class TimePlan:
+    """The time of a comparison, which begins now.
+
+    Attributes:
+        original_s, candidate_s: the seconds of an epoch of each script, as they were seen last; 0 if none was seen.
+    """
+
+    def __init__(self, budget_s: float) -> None:
+        self.budget_s = budget_s
+        self._begin_s = time.monotonic()
+        self._needed_s = budget_s
+        self.original_s = self.candidate_s = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left of the time."""
+        return self._begin_s + self.budget_s - time.monotonic()
+
+    @property
+    def left(self) -> str:
+        """How much the rest will take, for a line of progress."""
+        end_s = self._begin_s + min(self._needed_s, self.budget_s)
+        return f"about {max(end_s - time.monotonic(), 1.0):.0f} s left"
+
+    def estimate(self, original: str, steps: int) -> str:
+        """Say how long the comparison will take, after the first epoch of the original.
+
+        Raises:
+            OutOfTimeError: it would take longer than it may, even if the candidate took no time at all.
+        """
+        passed_s = self.budget_s - self.left_s
+        epoch = f"an epoch of {original} ({steps} step{'s' * (steps > 1)}) takes {self.original_s:.1f} s"
+        at_least_s = passed_s + (ORIGINAL_EPOCHS - 1) * self.original_s
+        self._needed_s = at_least_s + CANDIDATE_EPOCHS * self.original_s
+        if at_least_s > self.budget_s:
+            raise OutOfTimeError(f"{epoch}: at least {at_least_s:.0f} s in all, and the budget is {self.budget_s:g} s")
+        about_s = min(self._needed_s, self.budget_s)
+        longest = f"--budget N allows more or less than {self.budget_s:g} s"
+        return f"{epoch}: about {about_s:.0f} s in all, more for a small speedup; {longest}"
+
+    def expect(self, epochs: int) -> None:
+        """Note that this many epochs of each script are left."""
+        self._needed_s = self.budget_s - self.left_s + epochs * (self.original_s + self.candidate_s)
+
+    def fits(self, epochs: int) -> bool:
+        """Return whether this many epochs of each script fit into what is left."""
+        return epochs * (self.original_s + self.candidate_s) <= self.left_s
+
+    def require(self, epochs: int, what: str) -> None:
+        """Raise an `OutOfTimeError` if this many epochs of each script do not fit into what is left."""
+        if not self.fits(epochs):
+            seen = f"epochs took {self.original_s:.1f} s and {self.candidate_s:.1f} s"
+            raise OutOfTimeError(f"the {self.budget_s:g} s did not suffice for {what}: {seen}")
+
+    @property
+    def advice(self) -> str:
+        """A sentence that says how to allow more time."""
+        enough_s = 10 * math.ceil(max(2 * self.budget_s, self._needed_s) / 10)
+        return f"Allow it more time, such as --budget {enough_s}."
