@@ -109,7 +109,7 @@ class EvidenceRecorder(Listener):
         self.judge, self.events = judge, events
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
-        self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
+        self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.random_states, self.max_epoch_s = config.judged.random_states, config.judged.max_epoch_s
         self.has_begun = False
         self.began_s = monotonic()
@@ -386,7 +386,7 @@ class EvidenceRecorder(Listener):
             elif self.begins_to_retake(message):
                 return
         self.steps, self.step = [], _Step()
-        self.recorder.sample_step = message.sample_step
+        self.recorder.sample_step, self.recorder.seconds = message.sample_step, 0.0
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
         if self.recorder.wants(0):
             self.recorder.note_random_states()
@@ -439,6 +439,7 @@ class EvidenceRecorder(Listener):
                 replaced_clocks=replaced_clocks(),
                 from_memory=self.hooks.batches.replayed,
                 copy_trace=copies,
+                recording_s=self.recorder.seconds,
                 cut_short=cut_short,
             )
         )

@@ -99,6 +99,8 @@ class EpochReport:
     """The number of batches that came from memory."""
     copy_trace: Mapping[str, Sequence[tuple[int, int]]] | None = None
     """Start and end in ns of each host-to-device copy and each kernel, if they were traced: "copies", "kernels"."""
+    recording_s: float = 0.0
+    """The seconds that recording a step took: they are no part of any phase."""
     cut_short: bool = False
     """True if the script ended in the middle of the epoch, and nobody waits."""
 

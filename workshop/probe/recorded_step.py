@@ -1,9 +1,11 @@
 """One training step, recorded as it is taken: all that it depends on, and what came of it."""
 
+import functools
 import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
@@ -15,16 +17,37 @@ from workshop.probe.internals import tree_map_with_names
 from workshop.probe.training_state import TrainingState, clones, random_states, settings_of
 
 
+def _timed(do: Callable[..., None]) -> Callable[..., None]:
+    """Make the time of a recorder's method no part of the step."""
+
+    @functools.wraps(do)
+    def timed(recorder: "StepRecorder", *about: Any) -> None:
+        begin = monotonic()
+        do(recorder, *about)
+        took_s = monotonic() - begin
+        recorder.seconds += took_s
+        recorder.leave_out(took_s)
+
+    return timed
+
+
 class StepRecorder:
     """Records the one step of an epoch that the judge asks for.
 
+    Args:
+        folder: for the files of the steps.
+        sample_step: see below.
+        leave_out: told how long each part of the recording took, right after it.
+
     Attributes:
+        seconds: the time that the recording took.
         sample_step: the number of the step in its epoch, from 0; None for no step.
         record: what is recorded so far; empty between steps.
     """
 
-    def __init__(self, folder: Path, sample_step: int | None) -> None:
-        self.folder, self.sample_step = folder, sample_step
+    def __init__(self, folder: Path, sample_step: int | None, leave_out: Callable[[float], None]) -> None:
+        self.folder, self.sample_step, self.leave_out = folder, sample_step, leave_out
+        self.seconds = 0.0
         self.number = 0
         self.record: dict[str, Any] = {}
 
@@ -32,11 +55,13 @@ class StepRecorder:
         """Return whether that step of the epoch is the one."""
         return step == self.sample_step
 
+    @_timed
     def note_random_states(self) -> None:
         """Note the random generators as the step begins, or as its batch comes, before a model is called."""
         if "before" not in self.record:
             self.record["random"] = random_states()
 
+    @_timed
     def enter(self, which: int, tensors: list[torch.Tensor], state: TrainingState) -> None:
         """Copy what enters a model, given its number; at the first call, what the step begins with."""
         if "before" not in self.record:
@@ -48,26 +73,31 @@ class StepRecorder:
         inputs = [None if each.requires_grad else each.detach().clone() for each in tensors]
         self.record["inputs"].append((which, inputs))
 
+    @_timed
     def on_loss(self, targets: torch.Tensor) -> None:
         """Copy the targets that a loss function gets."""
         if "before" in self.record:
             self.record["targets"].append(None if targets.requires_grad else targets.detach().clone())
 
+    @_timed
     def on_backward(self, loss: Any) -> None:
         """Copy the loss."""
         if "before" in self.record and isinstance(loss, torch.Tensor):
             self.record["losses"].append(loss.detach().clone())
 
+    @_timed
     def before_optimizer(self, optimizer: Optimizer, state: TrainingState) -> None:
         """Copy the settings of an optimizer that is about to step."""
         if "before" in self.record:
             self.record["settings"] |= settings_of(optimizer, state.parameters)
 
+    @_timed
     def after_optimizer(self, optimizer: Optimizer, state: TrainingState) -> None:
         """Copy the gradients that an optimizer has stepped with; a closure computes them in the step itself."""
         if "before" in self.record:
             self.record["gradients"] |= gradients_of(optimizer, state)
 
+    @_timed
     def after_step(self, state: TrainingState, batches: BatchUse) -> None:
         """Copy some values of what became of all tensors, and the batches that the step was taken with.
 
