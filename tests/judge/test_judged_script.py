@@ -49,7 +49,7 @@ def test_epochs_one_at_a_time(make: Make) -> None:
         found = script.epoch()
         assert found.report.finished
         assert sum(found.phases.values()) == pytest.approx(0.2)
-        assert found.seconds >= 0.2
+        assert found.seconds > 0.1
     assert stops(lambda: status(script))
     assert script.epoch_steps == 2
     assert script.recompute().loss == 1.0

@@ -1,4 +1,4 @@
-"""A training that is judged keeps evidence, waits between epochs, and recomputes steps."""
+"""A training that is judged keeps evidence, waits between epochs, and takes steps of others."""
 
 import socket
 from collections.abc import Callable, Iterator

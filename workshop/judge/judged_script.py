@@ -33,7 +33,8 @@ class TimedEpoch:
     """One epoch of a script."""
 
     seconds: float
-    """By the judge's clock: from the last optimizer step before it, or from the start of the run, to its last step."""
+    """By the judge's clock: from the last optimizer step before it, or from the start of the run, to its last step. The
+    time that recording a step took is left out."""
     report: EpochReport
 
     @property
@@ -106,12 +107,16 @@ class JudgedScript(Script):
         return found
 
     def recompute(self, *samples: Path) -> Recomputation:
-        """Have this script recompute a step between two epochs, given the file that each rank recorded of it.
+        """Have this script's loop take a step between two epochs, given the file that each rank recorded of it.
 
-        Raises:
-            ScriptError: the script has ended.
+        A script that ends instead, as it comes to the end of its training, is started again, once.
         """
-        return self._ask(Recompute(list(map(str, samples))), answers=1)[0]
+        for _ in range(2):
+            try:
+                return self._ask(Recompute(list(map(str, samples))), answers=1)[0]
+            except ScriptError as error:
+                fault = error
+        return Recomputation(error=f"{self.name} broke: {fault}")
 
     def recorded_transforms(self) -> list[Path]:
         """Return the files of the random transforms recorded so far."""
@@ -129,13 +134,17 @@ class JudgedScript(Script):
 
     def _ask(self, message: Any, answers: int) -> list[Any]:
         if self.process is None:
-            raise ValueError("a script answers only between its epochs")
+            self.epoch()
         self.signal(signal.SIGCONT)
         try:
             self.send(message)
-            return [self.receive() for _ in range(answers)]
+            received = [self.receive() for _ in range(answers)]
         except ClosedError:
             raise self.ended(self._so_far()) from None
+        if isinstance(next(iter(received), None), EpochEnded):  # it has ended, and says what it did last
+            raise self.ended(self._so_far())
+        self.pause()
+        return received
 
     def pause(self) -> None:
         """Stop the script and every process that it started until its next epoch."""
@@ -155,7 +164,7 @@ class JudgedScript(Script):
         if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
             raise ClosedError("the script has ended")  # after the last full epoch: the rest is not an epoch
         self.epochs_in_run += 1
-        return TimedEpoch(seconds, report)
+        return TimedEpoch(seconds - report.recording_s, report)
 
     def _epoch_of_another_run(self, proceed: Proceed) -> TimedEpoch:
         """Restart a script that has ended by itself, and train for an epoch."""

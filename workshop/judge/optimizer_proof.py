@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workshop.judge.ledger import Ledger
-from workshop.probe.events import OtherOptimizer, ParameterGroup
+from workshop.probe.events import OtherOptimizer, ParameterGroup, StepTaken
 
 FREE_SETTINGS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "max_lr", "min_lr", "swa_lr")
 """Optimizer settings that say how it computes, not what, and those that only a scheduler needs."""
@@ -18,21 +18,32 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the optimizers are of the same kind, with the same settings for all parameters in each step.
 
     The first runs are compared step by step, as far as both have come; only their first steps if the settings depend on
-    how the training goes. Settings that the original never changes must be the same in later runs, too.
+    how the training goes. Settings that the original never changes must be the same in later runs, too. Where the
+    original's loop has taken steps of others, a schedule may count them, or not: it is enough if one of these agrees.
     """
     ours, theirs = ([step for step in ledger.steps if step.groups] for ledger in (original, candidate))
     if not ours or not theirs:
         return
-    first_runs = ([step for step in steps if not step.run_index] for steps in (ours, theirs))
-    pairs = list(zip(*first_runs, strict=False))
+    first, others = ([step for step in steps if not step.run_index] for steps in (ours, theirs))
+    pairs = list(zip(first, others, strict=False))
+    counted = [(number + each.retaken, each) for number, each in enumerate(first)]
+    shifted = [(each, others[number]) for number, each in counted if number < len(others)]
     if all(step.groups == ours[0].groups for step in ours):
         pairs += [(ours[0], step) for step in theirs if step.run_index]
     elif original.model and original.model.adaptive:
         pairs = pairs[:1]
+        shifted = pairs
+    complaint = _first_other(pairs)
+    if complaint and (shifted == pairs or _first_other(shifted)):
+        yield complaint
+
+
+def _first_other(pairs: Sequence[tuple[StepTaken, StepTaken]]) -> str:
+    """Return what differs first in pairs of steps; empty if nothing does."""
     for number, (one, other) in enumerate(pairs, start=1):
         if complaint := next(_other_groups(one.groups, other.groups), None):
-            yield complaint if number == 1 else f"in step {number}, {complaint}"
-            return
+            return complaint if number == 1 else f"in step {number}, {complaint}"
+    return ""
 
 
 def _other_groups(ours: Sequence[ParameterGroup], theirs: Sequence[ParameterGroup]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Whether steps of a script come out the same when the original recomputes them."""
+"""Whether steps of a script come out the same when the original's own loop takes them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,24 +30,26 @@ BUFFER_TOLERANCE = 1e-3
 
 
 def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that the original, starting from the same state, gets the same loss, gradients, parameters and state.
+    """Check that the original's loop, from the same state and batch, gets the same loss, gradients and parameters.
 
     Whatever is not reproducible in the original's own steps is not checked.
     """
     left_out = not_reproducible(original.recomputed)
     for result in candidate.recomputed:
         if result.error is not None:
-            yield UnseenWork(f"a sampled step could not be computed over again: {result.error}")
+            yield UnseenWork(f"the original could not take a sampled step: {result.error}")
             return
         if wrong := [sentence for what, sentence in _wrong(result) if what not in left_out]:
-            yield wrong[0]
+            unseen = f"the original comes to something else in a sampled step, but {result.doubt}"
+            yield UnseenWork(unseen) if result.doubt else wrong[0]
             return
     if "gradients" not in left_out:
-        yield from _check_precision([each.gradient_errors for each in candidate.recomputed if each.gradient_errors])
+        whole = [each.gradient_errors for each in candidate.recomputed if each.gradient_errors and not each.doubt]
+        yield from _check_precision(whole)
 
 
 def not_reproducible(recomputed: Sequence[Recomputation]) -> list[str]:
-    """Return what differs when the original's own steps are recomputed: "loss", "gradients", ..."""
+    """Return what differs when the original takes its own steps again: "loss", "gradients", ..."""
     if any(each.error is not None for each in recomputed):
         return ["steps themselves"]
     return sorted({what for each in recomputed for what, _ in _wrong(each)})
@@ -59,13 +61,13 @@ def _wrong(result: Recomputation) -> Iterator[tuple[str, str]]:
     if abs(recorded - loss) > LOSS_TOLERANCE * abs(loss):
         yield (
             "loss",
-            (f"the loss of a sampled step is {recorded:.4f}; computed over again from the same batch, {loss:.4f}"),
+            (f"the loss of a sampled step is {recorded:.4f}; the original gets {loss:.4f} from the same batch"),
         )
     if result.gradient_error > GRADIENT_TOLERANCE:
         yield (
             "gradients",
             (
-                "a sampled step moved the parameters by something else than the gradient of its batch: "
+                "a sampled step has something else than the gradient that the original gets from its batch: "
                 f"{result.gradient_error:.0%} of the gradient is not accounted for"
             ),
         )

@@ -187,3 +187,5 @@ class StepTaken(Event):
     """The parameter groups of all optimizers in this step; empty if they are those of the previous step."""
     run_index: int = 0
     """How many times the script had been started before the run that took this step."""
+    retaken: int = 0
+    """How many steps of others the script's loop had taken before in this run: a counter in it has gone on."""

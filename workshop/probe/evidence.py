@@ -3,9 +3,8 @@
 After the last optimizer step of an epoch the process waits until the judge lets it go on: see `EvidenceRecorder.wait`.
 """
 
-import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic  # the script may replace that of the module
@@ -17,6 +16,7 @@ from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
 from workshop.probe.activity import ActivityListener
+from workshop.probe.batch_use import BatchUse
 from workshop.probe.connection import Connection
 from workshop.probe.copy_trace import end_copy_trace, start_copy_trace
 from workshop.probe.event_file import EventFile
@@ -46,11 +46,13 @@ from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_set
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.process_end import at_process_end
 from workshop.probe.recomputation import recompute
-from workshop.probe.recorded_step import LossFunction, StepRecorder
+from workshop.probe.recorded_step import StepRecorder, tensors_in_call
 from workshop.probe.recorded_transform import repeat
+from workshop.probe.retaking import Retaking
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, moved
+from workshop.probe.training_state import TrainingState
 
 MAX_STEPS = 50
 """The number of steps in an epoch, unless the judge or the DataLoader asks for fewer."""
@@ -96,6 +98,7 @@ class _Step:
     before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
     after: torch.Tensor | None = None
     groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
+    retaken: int = 0  # the number of recorded steps that the loop has taken before
 
 
 class EvidenceRecorder(Listener):
@@ -106,14 +109,14 @@ class EvidenceRecorder(Listener):
         self.judge, self.events = judge, events
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
-        self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step)
+        self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.random_states, self.max_epoch_s = config.judged.random_states, config.judged.max_epoch_s
         self.has_begun = False
         self.began_s = monotonic()
         self.batches: int | None = None  # of the DataLoader that began last
         self.root: nn.Module | None = None  # that the script calls
         self.model: nn.Module | None = None  # inside of it
-        self.inner_hooks: list[Any] = []  # of the model, where that is not the root
+        self.inner_hook: Any = None  # of the model, where that is not the root
         self.parameters: list[nn.Parameter] = []
         self.trained: set[nn.Parameter] = set()
         self.spots = Spots([])
@@ -123,8 +126,11 @@ class EvidenceRecorder(Listener):
         self.unseen_steps = 0  # of optimizers, as long as no model was seen
         self.early: Optimizer | None = None  # that is at work before a model was seen
         self.stepped: set[nn.Parameter] = set()  # in the step that is under way
-        self.loss: LossFunction | None = None
-        self.output: Any = None  # of the model
+        self.other_models: list[nn.Module] = []  # that the script calls, in the order of their first calls
+        self.batch_use = BatchUse()
+        self.last_stepped: set[nn.Parameter] = set()  # in the last step
+        self.retaking: Retaking | None = None  # of a recorded step
+        self.retaken = 0  # so often the loop has taken a recorded step
         self.steps: list[_Step] = []  # of this epoch
         self.step = _Step()  # that is under way
         self._pid = os.getpid()
@@ -157,9 +163,18 @@ class EvidenceRecorder(Listener):
         kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
         self.events.write(LoaderStarted, **kept)
 
+    def on_batch(self, batch: Any) -> None:
+        """Remember the batch, and the random states as it comes."""
+        if self.retaking or not torch.is_grad_enabled():
+            return
+        in_training_thread = self.hooks.clock.is_training_thread()
+        self.batch_use.load(batch, in_training_thread)
+        if in_training_thread and self.recorder.wants(len(self.steps)):
+            self.recorder.note_random_states()
+
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
-        if self.has_begun and tensor.ndim and tensor.numel():
+        if self.has_begun and not self.retaking and tensor.ndim and tensor.numel():
             picture = encode(signature(tensor[:1])) if tensor.device.type == "cpu" else None
             self.events.write(BatchCopied, picture=picture, memory=result.data_ptr())
 
@@ -168,8 +183,35 @@ class EvidenceRecorder(Listener):
         if self.model is None and is_trained(module):
             self.begin()
             self.follow(module)
+        if self.retaking or self.model is None:
+            return
         if module is self.model:
             self.enter(inputs, options)
+        elif (number := self.number_of(module)) is not None and self.is_sampled():
+            self.recorder.enter(number, tensors_in_call(module, inputs, options), self.state())
+
+    def number_of(self, module: nn.Module) -> int | None:
+        """Return the number of a model: 0 for the one that is followed, 1 for the first of the others.
+
+        None for what is around the followed one, or a part of it, and for a module without parameters.
+        """
+        if module is self.model:
+            return 0
+        known = next((number for number, each in enumerate(self.other_models, 1) if each is module), None)
+        if known is None and set(module.parameters()) - set(self.parameters):
+            self.other_models.append(module)
+            return len(self.other_models)
+        return known
+
+    def is_sampled(self) -> bool:
+        """Return whether the step that is under way is the one that the judge asks for."""
+        return torch.is_grad_enabled() and self.recorder.wants(len(self.steps))
+
+    def state(self) -> TrainingState:
+        """Return what a step depends on and changes."""
+        assert self.model is not None
+        others = [each.optimizer for each in self.others.known]
+        return TrainingState([self.model, *self.other_models], [*self.optimizers, *others])
 
     def follow(self, module: nn.Module) -> None:
         """Keep evidence of a model, from the innermost module on that has all of its parameters."""
@@ -178,19 +220,26 @@ class EvidenceRecorder(Listener):
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
         if self.model is not module:
-            enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter(*call)))
-            before = self.model.register_forward_pre_hook(enter, with_kwargs=True)
-            after = self.model.register_forward_hook(ModuleHook(lambda *call: setattr(self, "output", call[-1])))
-            self.inner_hooks = [before, after]
+            enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter_inside(*call)))
+            self.inner_hook = self.model.register_forward_pre_hook(enter, with_kwargs=True)
         if self.early:  # the model is called in a closure, for the first time
             self.before_optimizer(self.early)
 
+    def enter_inside(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Note what enters a model inside the one that the script calls, or replace it."""
+        if self.retaking and self.model is not None:
+            return self.retaking.inputs(self.model, inputs, options)
+        self.enter(inputs, options)
+        return None
+
     def enter(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note what enters the model."""
-        is_training = self.model is not None and torch.is_grad_enabled()
-        batch = first_tensor(self.model, inputs, options) if is_training else None
-        if batch is None or not batch.ndim:
+        if self.retaking or self.model is None or not torch.is_grad_enabled():
             return
+        tensors = tensors_in_call(self.model, inputs, options)
+        if not tensors or not tensors[0].ndim:
+            return
+        batch = tensors[0]
         if self.stepped:  # some parameters are never stepped
             self.end_step()
         device = batch.device.type
@@ -206,44 +255,51 @@ class EvidenceRecorder(Listener):
         self.step.forwards.append(_Pass(noted, signature(batch)))
         if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
-        if self.model is not None and self.recorder.wants(len(self.steps)):
-            self.recorder.before_forward(batch, self.model)
+        if self.is_sampled():
+            self.recorder.enter(0, tensors, self.state())
+        self.look_for_batch(tensors)
+
+    def look_for_batch(self, tensors: list[torch.Tensor]) -> None:
+        """Note which batch these tensors come from: in the step that is recorded, and in the first of an epoch."""
+        if not self.steps or self.recorder.wants(len(self.steps)):
+            for each in tensors:
+                self.batch_use.use(each)
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
-        """Keep the output at hand: it may be the loss itself. Then the module that computes it is the model."""
-        if module is self.root and self.inner_hooks and isinstance(output, torch.Tensor) and not output.ndim:
+        """Look at the output: if it is the loss itself, the module that computes it is the model."""
+        if module is self.root and self.inner_hook and isinstance(output, torch.Tensor) and not output.ndim:
             self.model = module
-            while self.inner_hooks:
-                self.inner_hooks.pop().remove()
-        if module is self.model:
-            self.output = output
+            self.inner_hook.remove()
+            self.inner_hook = None
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Note the targets, the second argument of a loss function."""
         targets = args[1] if len(args) > 1 else options.get("target")
         if torch.is_grad_enabled() and self.step.forwards and isinstance(targets, torch.Tensor):
             self.step.forwards[-1].targets = targets.detach().clone()
-            others = {name: value for name, value in options.items() if name not in ("input", "target")}
-            self.loss = LossFunction(function, args[2:], others)
+            self.look_for_batch([targets])
             if self.recorder.wants(len(self.steps)):
-                self.recorder.on_loss(targets, loss)
+                self.recorder.on_loss(targets)
 
     def on_backward(self, tensors: Any) -> None:
-        """Note a backward pass; if it begins at the model's output, that is the loss."""
+        """Note a backward pass, and the loss."""
         first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        if self.retaking:
+            self.retaking.on_backward(first)
+            return
         self.step.backwards += 1
-        if first is self.output and first is not None:
-            self.loss = LossFunction(lambda output, targets: output)
-            if self.recorder.wants(len(self.steps)):
-                self.recorder.on_loss(None, first)
-        self.output = None
+        if self.recorder.wants(len(self.steps)):
+            self.recorder.on_backward(first)
 
     def on_adaptive_schedule(self) -> None:
         """Note that the learning rate depends on chance."""
         self.adaptive = True
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
-        """Record the state before the step, if it is the step that the judge asks for."""
+        """Record the settings of the step, if it is the one that the judge asks for."""
+        if self.retaking:
+            self.retaking.before_optimizer(optimizer)
+            return
         if self.model is None:
             self.early = optimizer
             self.unseen_steps += 1
@@ -252,6 +308,8 @@ class EvidenceRecorder(Listener):
             return
         if not self.of_model(optimizer):
             self.others.before_step(optimizer)
+            if self.is_sampled():
+                self.recorder.before_optimizer(optimizer, self.state())
             return
         self.step.groups += tuple(
             ParameterGroup(type(optimizer).__name__, len(group["params"]), plain_settings(group))
@@ -261,16 +319,20 @@ class EvidenceRecorder(Listener):
             self.optimizers.append(optimizer)
         if not self.stepped:
             self.step.before = self.spots.values(self.optimizers)
-        if self.recorder.wants(len(self.steps)):
-            self.recorder.before_optimizer(self.parameters, optimizer, is_first=not self.stepped)
+        if self.is_sampled():
+            self.recorder.before_optimizer(optimizer, self.state())
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""
         self.early = None
-        stepped = self.of_model(optimizer)
-        if stepped and self.recorder.wants(len(self.steps)):
-            self.recorder.after_optimizer(self.parameters, optimizer)
-        self.stepped |= stepped
+        self.stepped |= self.of_model(optimizer)
+        if self.retaking:
+            self.retaking.after_optimizer(optimizer)
+            if self.has_retaken(self.retaking):
+                self.obey()
+            return
+        if self.model is not None and self.is_sampled():
+            self.recorder.after_optimizer(optimizer, self.state())
         if self.stepped and self.stepped >= self.trained:
             self.end_step()
 
@@ -280,9 +342,11 @@ class EvidenceRecorder(Listener):
 
     def end_step(self) -> None:
         """Note the step; perhaps the epoch ends with it."""
-        if self.model is not None and self.recorder.wants(len(self.steps)):
-            self.recorder.after_step(self.parameters, self.model, self.optimizers)
-        self.stepped = set()
+        if self.is_sampled():
+            self.recorder.after_step(self.state(), self.batch_use)
+        self.last_stepped, self.stepped = self.stepped, set()
+        self.batch_use.next_step()
+        self.step.retaken = self.retaken
         self.step.after = self.spots.values(self.optimizers)
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
@@ -291,6 +355,8 @@ class EvidenceRecorder(Listener):
             self.epoch_steps = len(self.steps)
         if len(self.steps) == self.epoch_steps:
             self.wait(finished=True)
+        elif self.recorder.wants(len(self.steps)):
+            self.recorder.note_random_states()
 
     def is_enough(self) -> bool:
         """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one.
@@ -308,18 +374,43 @@ class EvidenceRecorder(Listener):
     def wait(self, finished: bool) -> None:
         """Stop at the end of an epoch, hand over what was noted, and do what the judge asks for until it says go on."""
         self.report(finished)
+        self.obey()
+
+    def obey(self) -> None:
+        """Do what the judge asks for; return when the script should go on: to train, or to take a recorded step."""
         batches = self.hooks.batches
         while not isinstance(message := self.judge.receive(), Proceed):
             if isinstance(message, Repeat):
                 for path in message.files:
                     self.judge.send(repeat(Path(path)))
-            else:
-                self.judge.send(self.recompute(message))
+            elif self.begins_to_retake(message):
+                return
         self.steps, self.step = [], _Step()
-        self.recorder.sample_step = message.sample_step
+        self.recorder.sample_step, self.recorder.seconds = message.sample_step, 0.0
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
+        if self.recorder.wants(0):
+            self.recorder.note_random_states()
         self.copy_trace = start_copy_trace() if message.trace_copies else None
         self.hooks.clock.restart()
+
+    def begins_to_retake(self, message: Recompute) -> bool:
+        """Let the script's own loop take a recorded step; return False if that cannot be."""
+        if self.model is None or not self.last_stepped:
+            self.judge.send(Recomputation(error="this script's own step was not seen whole"))
+            return False
+        attempts = recompute([Path(sample) for sample in message.samples], self.state())
+        about = self.hooks, self.state, self.number_of, self.batch_use, self.last_stepped
+        self.retaking = Retaking(attempts, *about)
+        return not self.has_retaken(self.retaking)
+
+    def has_retaken(self, retaking: Retaking) -> bool:
+        """Return whether a recorded step has been taken as often as needed; then send what came of it."""
+        if retaking.result is None:
+            return False
+        self.judge.send(retaking.result)
+        self.retaken += retaking.attempts
+        self.retaking, self.stepped = None, set()
+        return True
 
     def end(self) -> None:
         """As the script ends, hand over what was noted of an epoch that is not over."""
@@ -348,6 +439,7 @@ class EvidenceRecorder(Listener):
                 replaced_clocks=replaced_clocks(),
                 from_memory=self.hooks.batches.replayed,
                 copy_trace=copies,
+                recording_s=self.recorder.seconds,
                 cut_short=cut_short,
             )
         )
@@ -376,17 +468,9 @@ class EvidenceRecorder(Listener):
                     touched=frozenset(moved(self.last_values, step.before)),
                     groups=() if step.groups == self.last_groups else step.groups,
                     run_index=self.run_index,
+                    retaken=step.retaken,
                 )
                 self.last_values, self.last_groups = step.after, step.groups
-
-    def recompute(self, message: Recompute) -> Recomputation:
-        """Take a step that another script recorded, with this script's model, loss function and optimizer."""
-        if self.model is None or not self.optimizers or self.loss is None:
-            return Recomputation(error="this script's own step was not seen whole")
-        try:
-            return recompute([Path(sample) for sample in message.samples], self.model, self.optimizers, self.loss)
-        except Exception as error:  # of a batch that the model or the loss function does not take
-            return Recomputation(error=f"{type(error).__name__}: {error}")
 
 
 def innermost(module: nn.Module) -> nn.Module:
@@ -396,23 +480,3 @@ def innermost(module: nn.Module) -> nn.Module:
         return module
     has_all = sum(1 for _ in children[0].parameters()) == sum(1 for _ in module.parameters())
     return innermost(children[0]) if has_all else module
-
-
-def first_tensor(model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> torch.Tensor | None:
-    """Return the first tensor among a model's arguments: in the order of its signature, in a mapping by key."""
-    if (first := next(_tensors_in(inputs), None)) is not None or not options:
-        return first  # arguments without a name are in the order of the signature
-    order = list(inspect.signature(model.forward).parameters)
-    named = sorted(options, key=lambda name: order.index(name) if name in order else len(order))
-    return next(_tensors_in([options[name] for name in named]), None)
-
-
-def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for key in sorted(value, key=str):
-            yield from _tensors_in(value[key])
-    elif isinstance(value, (tuple, list)):
-        for each in value:
-            yield from _tensors_in(each)

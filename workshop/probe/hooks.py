@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 import torch
@@ -43,16 +43,29 @@ LEARNING_STEPS = 3
 class ModuleHook:
     """A hook on a module of the script; in a copied or pickled module it does nothing and needs no import."""
 
-    def __init__(self, do: Callable[..., None]) -> None:
+    def __init__(self, do: Callable[..., Any]) -> None:
         self._do = do
 
-    def __call__(self, *call: Any) -> None:
+    def __call__(self, *call: Any) -> Any:
         """Call the hook's function."""
-        self._do(*call)
+        return self._do(*call)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Replace the hook, when pickled or copied, by a function of the standard library that takes anything."""
         return getattr, (nullcontext(), "__exit__")
+
+
+class Handover(Protocol):
+    """Replaces what a loop works on; each method returns None to leave it as it is."""
+
+    def batch(self, iterator: Any) -> Any:
+        """Return the batch that a DataLoader's iterator hands out."""
+
+    def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the arguments of a module that the script calls, as a tuple and a dictionary."""
+
+    def targets(self, targets: torch.Tensor) -> torch.Tensor | None:
+        """Return the targets of a loss function."""
 
 
 class TrainingHooks:
@@ -62,6 +75,7 @@ class TrainingHooks:
         clock: cuts the time of the training thread into phases.
         batches: keeps batches and hands them out again.
         loaders: lets other DataLoaders load the batches.
+        handover: replaces batches, inputs and targets by recorded ones; None most of the time.
     """
 
     def __init__(self, *listeners: Listener) -> None:
@@ -69,6 +83,7 @@ class TrainingHooks:
         self.clock = PhaseClock()
         self.batches = BatchStore()
         self.loaders = ChangedLoaders()
+        self.handover: Handover | None = None
         self.epochs = LoaderEpochs()
         self.steps = StepCounter()
         self._pid = self._seen_pid = os.getpid()
@@ -146,13 +161,14 @@ class TrainingHooks:
                 tell(self.listeners, "on_begin")
             tell(self.listeners, method, *about)
 
-    def guard(self, do: Callable[..., None]) -> Callable[..., None]:
+    def guard(self, do: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a listener's function so that it runs only in the script's own calls and never raises."""
 
-        def guarded(*about: Any) -> None:
+        def guarded(*about: Any) -> Any:
             if self._is_active():
                 with self._guarded():
-                    do(*about)
+                    return do(*about)
+            return None
 
         return guarded
 
@@ -173,6 +189,7 @@ class TrainingHooks:
         fault = describe_fault(error)
         self.remove()
         self.batches.keeping = self.batches.replaying = False
+        self.handover = None
         self.loaders.load_with(None)
         for listener in self.listeners:
             with suppress(Exception):
@@ -214,6 +231,9 @@ class TrainingHooks:
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
+        if self.handover and (batch := self._handed_over("batch", iterator)) is not None:
+            self._got(batch)
+            return batch
         is_replaced = self._is_replaced(iterator)
         if (is_replaced or self.epochs.is_replaced(iterator)) and self.epochs.is_over(iterator):
             raise StopIteration
@@ -230,6 +250,12 @@ class TrainingHooks:
         with self._guarded():
             self.batches.loaded(iterator, batch)
         return batch
+
+    def _handed_over(self, what: str, *about: Any) -> Any:
+        """What takes the place of a batch, of a module's arguments or of targets; None if nothing does."""
+        with self._guarded():
+            return getattr(self.handover, what)(*about)
+        return None  # it has failed
 
     def _is_replaced(self, source: Any) -> bool:
         """Whether a listener replaces a DataLoader or its iterator."""
@@ -297,8 +323,10 @@ class TrainingHooks:
         self._roots.append(module)
         return True
 
-    def _before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Inside a model, nothing is examined: code compiled there must never see a global hook.
+    def _before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the arguments that replace these, if any.
+
+        Inside a model, nothing is examined: code compiled there must never see a global hook.
 
         Modules that are called while data are loaded are transforms, and belong to the loading.
         """
@@ -306,7 +334,10 @@ class TrainingHooks:
             self._stop_learning()
             self._see_validation(module)
             self._tell("before_forward", module, inputs, options)
+            replaced = self._handed_over("inputs", module, inputs, options) if self.handover else None
             self.clock.enter(Phase.FORWARD)
+            return replaced
+        return None
 
     def _see_validation(self, module: nn.Module) -> None:
         """A trained model validates if called without gradients, in evaluation mode or on a batch loaded so."""
@@ -361,7 +392,7 @@ class TrainingHooks:
 
     def _forward(self, original: Callable[..., Any], module: nn.Module, /, *inputs: Any, **options: Any) -> Any:
         """Call a module that takes no hooks, such as a TorchScript one, and do their work before and after."""
-        self._before_forward(module, inputs, options)
+        inputs, options = self._before_forward(module, inputs, options) or (inputs, options)
         output = None
         try:
             output = original(module, *inputs, **options)
@@ -370,6 +401,13 @@ class TrainingHooks:
             self._after_forward(module, output)
 
     def _loss(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        targets = args[1] if len(args) > 1 else options.get("target")
+        if self.handover and isinstance(targets, torch.Tensor):
+            targets = self._handed_over("targets", targets)
+            if targets is not None and len(args) > 1:
+                args = (args[0], targets, *args[2:])
+            elif targets is not None:
+                options = options | {"target": targets}
         with self.clock.within(Phase.FORWARD):
             loss = original(*args, **options)
         self._tell("on_loss", original, args, options, loss)

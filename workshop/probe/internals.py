@@ -46,6 +46,7 @@ INTERNALS = (
     Internal("torch._subclasses.functional_tensor", "FunctionalTensor", "backward passes that are only traced count"),
     Internal("torch.utils._pytree", "tree_map", "batches are not copied"),
     Internal("torch.utils._pytree", "tree_leaves", "batches are not counted"),
+    Internal("torch.utils._pytree", "tree_map_with_path", "a step is not taken again with its batch"),
     Internal("torch.profiler", "_ExperimentalConfig", "a trace does not tell which stream waits for which event"),
     Internal("sys", "_current_frames", "no stack is sampled"),
     Internal("sys", "_getframe", "the lines that make DataLoaders and settings are not known"),
@@ -110,6 +111,13 @@ def tree_leaves(tree: Any) -> list[Any]:
     from torch.utils import _pytree
 
     return _pytree.tree_leaves(tree)
+
+
+def tree_map_with_names(change: Callable[[str, Any], Any], tree: Any) -> Any:
+    """Return a copy as `tree_map` does, with something made of each thing and of a text that says where it is."""
+    from torch.utils import _pytree
+
+    return _pytree.tree_map_with_path(lambda path, leaf: change(_pytree.keystr(path), leaf), tree)
 
 
 def profiler_settings() -> Any:

@@ -34,7 +34,7 @@ class Proceed:
 
 @dataclass(frozen=True)
 class Recompute:
-    """Take a recorded step again with this script's model, loss function and kind of optimizer."""
+    """Let this script's own loop take a step that another script has recorded."""
 
     samples: Sequence[str]
     """The files of the recorded step: one for each rank that took part in it."""
@@ -99,18 +99,20 @@ class EpochReport:
     """The number of batches that came from memory."""
     copy_trace: Mapping[str, Sequence[tuple[int, int]]] | None = None
     """Start and end in ns of each host-to-device copy and each kernel, if they were traced: "copies", "kernels"."""
+    recording_s: float = 0.0
+    """The seconds that recording a step took: they are no part of any phase."""
     cut_short: bool = False
     """True if the script ended in the middle of the epoch, and nobody waits."""
 
 
 @dataclass(frozen=True)
 class Recomputation:
-    """A recorded step, computed once more from its own beginning."""
+    """A recorded step, taken once more from its own beginning."""
 
     error: str | None = None
-    """Why nothing was computed; the other fields then mean nothing."""
+    """Why it was not taken; the other fields then mean nothing."""
     loss: float = 0.0
-    """The loss of the whole batch as computed here."""
+    """The loss of the whole batch as it came out here."""
     recorded_loss: float = 0.0
     gradient_error: float = 0.0
     """The length of the difference between all recorded gradients and those computed here, divided by the length of the
@@ -126,6 +128,8 @@ class Recomputation:
     """The largest relative error of a buffer after the step, such as a running mean of batch norm."""
     apart: float = 0.0
     """How far the parameters of the ranks differ, relative to the largest of each tensor."""
+    doubt: str = ""
+    """Why a difference would prove nothing, such as a batch that could not be handed over; empty if it would."""
 
 
 class StepUnit(StrEnum):

@@ -110,6 +110,11 @@ class PhaseClock:
         seconds, self._seconds, self._last_wait_s = self._seconds, dict.fromkeys(Phase, 0.0), 0.0
         return {str(phase): each for phase, each in seconds.items()}
 
+    def leave_out(self, seconds: float) -> None:
+        """Let the last seconds belong to no phase. Other threads than the one that trains are ignored."""
+        if self.is_training_thread():
+            self._since += seconds
+
     def _account(self, until_s: float | None = None) -> None:
         if self.synchronize and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()

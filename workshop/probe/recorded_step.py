@@ -1,37 +1,53 @@
-"""One training step, recorded as it is taken."""
+"""One training step, recorded as it is taken: all that it depends on, and what came of it."""
 
+import functools
+import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
-MAX_VALUES = 4096
-"""The number of values of a tensor that are kept of what a step has made of it, for the most part."""
+from workshop.probe.batch_use import BatchUse
+from workshop.probe.internals import tree_map_with_names
+from workshop.probe.training_state import TrainingState, clones, random_states, settings_of
 
 
-@dataclass(frozen=True)
-class LossFunction:
-    """A loss function, and what it is given beside the model's output and the targets."""
+def _timed(do: Callable[..., None]) -> Callable[..., None]:
+    """Make the time of a recorder's method no part of the step."""
 
-    function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
+    @functools.wraps(do)
+    def timed(recorder: "StepRecorder", *about: Any) -> None:
+        begin = monotonic()
+        do(recorder, *about)
+        took_s = monotonic() - begin
+        recorder.seconds += took_s
+        recorder.leave_out(took_s)
 
-    def __call__(self, output: Any, targets: torch.Tensor | None) -> torch.Tensor:
-        """Return the loss of an output."""
-        return self.function(output, targets, *self.args, **self.options)
+    return timed
 
 
 class StepRecorder:
-    """Records the one step of an epoch that the judge asks for: all that it depends on, and what came of it."""
+    """Records the one step of an epoch that the judge asks for.
 
-    def __init__(self, folder: Path, sample_step: int | None) -> None:
-        self.folder, self.sample_step = folder, sample_step
+    Args:
+        folder: for the files of the steps.
+        sample_step: see below.
+        leave_out: told how long each part of the recording took, right after it.
+
+    Attributes:
+        seconds: the time that the recording took.
+        sample_step: the number of the step in its epoch, from 0; None for no step.
+        record: what is recorded so far; empty between steps.
+    """
+
+    def __init__(self, folder: Path, sample_step: int | None, leave_out: Callable[[float], None]) -> None:
+        self.folder, self.sample_step, self.leave_out = folder, sample_step, leave_out
+        self.seconds = 0.0
         self.number = 0
         self.record: dict[str, Any] = {}
 
@@ -39,54 +55,62 @@ class StepRecorder:
         """Return whether that step of the epoch is the one."""
         return step == self.sample_step
 
-    def before_forward(self, batch: torch.Tensor, model: nn.Module) -> None:
-        """Copy what enters the model, and the buffers that the forward pass may change."""
-        device = batch.device.type
-        self.record |= {
-            "batch": batch.detach().clone(),
-            "targets": None,
-            "loss": None,
-            "buffers": _clones(model.buffers()),
-        }
-        self.record["autocast"] = device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
-        self.record["random"] = torch.get_rng_state(), torch.cuda.get_rng_state() if device == "cuda" else None
+    @_timed
+    def note_random_states(self) -> None:
+        """Note the random generators as the step begins, or as its batch comes, before a model is called."""
+        if "before" not in self.record:
+            self.record["random"] = random_states()
 
-    def on_loss(self, targets: torch.Tensor | None, loss: torch.Tensor) -> None:
-        """Copy the targets, if there are any, and the loss."""
-        self.record["targets"] = None if targets is None else targets.detach().clone()
-        self.record["loss"] = loss.detach().clone()
+    @_timed
+    def enter(self, which: int, tensors: list[torch.Tensor], state: TrainingState) -> None:
+        """Copy what enters a model, given its number; at the first call, what the step begins with."""
+        if "before" not in self.record:
+            device = next(iter(tensors), torch.empty(0)).device.type
+            autocast = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+            self.record.setdefault("random", random_states())
+            self.record |= {"before": state.copy(), "autocast": (device, *autocast)}
+            self.record |= {"inputs": [], "targets": [], "losses": [], "settings": {}, "gradients": {}}
+        inputs = [None if each.requires_grad else each.detach().clone() for each in tensors]
+        self.record["inputs"].append((which, inputs))
 
-    def before_optimizer(self, parameters: list[nn.Parameter], optimizer: Optimizer, is_first: bool) -> None:
-        """Copy the state and the settings of an optimizer that is about to step; before the first, the parameters."""
-        if is_first:
-            nothing = {"state": [{} for _ in parameters], "gradients": [None for _ in parameters], "groups": []}
-            self.record |= {"before": _clones(parameters), **nothing}
-        numbers = {parameter: number for number, parameter in enumerate(parameters)}
-        groups = [
-            {name: value for name, value in group.items() if name != "params"}
-            | {"params": [numbers[each] for each in group["params"] if each in numbers]}
-            for group in optimizer.param_groups
-        ]
-        self.record["groups"].append((type(optimizer).__name__, groups))
-        for number, parameter in enumerate(parameters):
-            if parameter in optimizer.state:
-                self.record["state"][number] = copied(optimizer.state[parameter])
+    @_timed
+    def on_loss(self, targets: torch.Tensor) -> None:
+        """Copy the targets that a loss function gets."""
+        if "before" in self.record:
+            self.record["targets"].append(None if targets.requires_grad else targets.detach().clone())
 
-    def after_optimizer(self, parameters: list[nn.Parameter], optimizer: Optimizer) -> None:
+    @_timed
+    def on_backward(self, loss: Any) -> None:
+        """Copy the loss."""
+        if "before" in self.record and isinstance(loss, torch.Tensor):
+            self.record["losses"].append(loss.detach().clone())
+
+    @_timed
+    def before_optimizer(self, optimizer: Optimizer, state: TrainingState) -> None:
+        """Copy the settings of an optimizer that is about to step."""
+        if "before" in self.record:
+            self.record["settings"] |= settings_of(optimizer, state.parameters)
+
+    @_timed
+    def after_optimizer(self, optimizer: Optimizer, state: TrainingState) -> None:
         """Copy the gradients that an optimizer has stepped with; a closure computes them in the step itself."""
-        own = {parameter for group in optimizer.param_groups for parameter in group["params"]}
-        for number, parameter in enumerate(parameters):
-            if parameter in own and parameter.grad is not None:
-                self.record["gradients"][number] = parameter.grad.detach().clone()
+        if "before" in self.record:
+            self.record["gradients"] |= gradients_of(optimizer, state)
 
-    def after_step(self, parameters: list[nn.Parameter], model: nn.Module, optimizers: Sequence[Optimizer]) -> None:
-        """Copy the buffers, and some values of what became of the parameters and of the optimizers' state."""
-        self.record |= {"after": some_values(parameters, optimizers), "buffers_after": _clones(model.buffers())}
+    @_timed
+    def after_step(self, state: TrainingState, batches: BatchUse) -> None:
+        """Copy some values of what became of all tensors, and the batches that the step was taken with.
+
+        A step in which more models turned up than it began with is not recorded whole.
+        """
+        if "before" in self.record and len(self.record["before"]["parameters"]) == len(state.parameters):
+            after = {"after": state.some_values(), "buffers_after": clones(state.buffers)}
+            self.record |= {"batches": batches.leaves(), **after}
 
     def save(self) -> str | None:
         """Write the record, if there is a whole one, and return its file's name."""
         record, self.record = self.record, {}
-        if any(record.get(name) is None for name in ("batch", "loss", "after")):
+        if "after" not in record or not record["losses"]:
             return None
         self.number += 1
         path = self.folder / f"step-{os.getpid()}-{self.number}.pt"
@@ -94,26 +118,39 @@ class StepRecorder:
         return str(path)
 
 
-def some_values(parameters: Sequence[nn.Parameter], optimizers: Sequence[Optimizer]) -> list[dict[str, torch.Tensor]]:
-    """Some values of each parameter, and of what the optimizers have in their state for it."""
-    found = [{"parameter": some_of(parameter)} for parameter in parameters]
-    for number, parameter in enumerate(parameters):
-        for optimizer in optimizers:
-            state = optimizer.state.get(parameter, {})
-            found[number] |= {name: some_of(value) for name, value in state.items() if isinstance(value, torch.Tensor)}
-    return found
+def gradients_of(optimizer: Optimizer, state: TrainingState) -> dict[int, torch.Tensor]:
+    """Return copies of the gradients of an optimizer's parameters, by their numbers."""
+    return {
+        number: parameter.grad.detach().clone()
+        for number, parameter in enumerate(state.parameters)
+        if parameter.grad is not None and state.owners.get(parameter) is optimizer
+    }
 
 
-def some_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Some values of a tensor, evenly spaced."""
-    flat = tensor.detach().flatten()
-    return flat[:: -(-flat.numel() // MAX_VALUES) or 1].clone()
+def tensors_in_call(model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors among the arguments of a model: in the order of its signature, in a mapping by key."""
+    found: dict[str, torch.Tensor] = {}
+
+    def note(name: str, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            found[name] = leaf
+
+    map_tensors(model, inputs, options, note)
+    return [found[name] for name in sorted(found)]
 
 
-def _clones(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.detach().clone() for tensor in tensors]
+def map_tensors(
+    model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], change: Callable[[str, Any], Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return a model's arguments with something made of each thing in them.
 
+    `change` is given a name, by whose alphabetical order the things are in the order of the signature.
+    """
+    parameters = list(inspect.signature(model.forward).parameters) if options else []
+    named = sorted(options, key=lambda name: parameters.index(name) if name in parameters else len(parameters))
 
-def copied(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of what an optimizer knows of a parameter."""
-    return {name: value.detach().clone() if isinstance(value, torch.Tensor) else value for name, value in state.items()}
+    def of(place: int, value: Any) -> Any:
+        return tree_map_with_names(lambda name, leaf: change(f"{place:04}{name}", leaf), value)
+
+    changed = {name: of(place, options[name]) for place, name in enumerate(named, start=len(inputs))}
+    return tuple(of(place, value) for place, value in enumerate(inputs)), changed

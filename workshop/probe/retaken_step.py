@@ -1,0 +1,197 @@
+"""A recorded step of another script that this script's own loop takes, as if it had come to it by itself.
+
+It begins with the recorded parameters, optimizer state and random states. The DataLoader hands out the recorded batch.
+What enters a model or a loss function nevertheless different, as where the other script normalises its pictures
+elsewhere, is replaced there. At the end of the step, everything is put back.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+from workshop.probe.batch_use import is_same
+from workshop.probe.internals import tree_map, tree_map_with_names
+from workshop.probe.recorded_step import gradients_of, map_tensors, tensors_in_call
+from workshop.probe.training_state import (
+    TrainingState,
+    clones,
+    load_settings,
+    random_states,
+    set_random_states,
+    settings_of,
+)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A step to be taken."""
+
+    record: dict[str, Any]
+    """As `StepRecorder` saves it."""
+    rounding: float = 0.0
+    """Move each parameter, and each input of a model, by up to this times its value."""
+
+
+@dataclass
+class Taken:
+    """What came of an attempt."""
+
+    gradients: dict[int, torch.Tensor] = field(default_factory=dict)
+    """By the number of the parameter, as the optimizers found them."""
+    losses: list[torch.Tensor] = field(default_factory=list)
+    after: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    """Some values of each parameter and of the optimizers' state for it, after a step with the recorded gradients."""
+    buffers: list[torch.Tensor] = field(default_factory=list)
+    doubt: str = ""
+    """Why a difference would prove nothing; empty if it would."""
+
+
+class RetakenStep:
+    """One attempt, from where the loop goes on until the step's end.
+
+    Args:
+        attempt: what is to be taken.
+        state: the models and optimizers of this script.
+        last_batch: the batch that the DataLoader handed out last.
+        is_plain: whether the loop asks for each batch as it needs it, and none ahead.
+    """
+
+    def __init__(self, attempt: Attempt, state: TrainingState, last_batch: Any, is_plain: bool) -> None:
+        self.record, self.rounding, self.state = attempt.record, attempt.rounding, state
+        self.taken = Taken()
+        self._last_batch, self._is_plain = last_batch, is_plain
+        self._random = random_states()
+        self._own: dict[str, Any] = {}
+        self._own_state: list[Any] = []
+        self._own_settings: dict[int, dict[str, Any]] = {}
+        self._handed = self._missing = self._losses = self._replaced = 0
+        self._entered: dict[int, int] = {}
+        self._dice: dict[torch.device, torch.Generator] = {}
+        set_random_states(self.record["random"])
+
+    def batch(self, has_begun: bool) -> Any:
+        """Return the batch that a DataLoader hands out; `has_begun` tells whether it has handed out any this epoch.
+
+        A loop that loads ahead gets its last batch once more, so that none of its own is missing in the end. It returns
+        None where the DataLoader should go on by itself.
+        """
+        batches = self.record["batches"]
+        number, self._handed = self._handed, self._handed + 1
+        if not self._is_plain:
+            return tree_map(_clone, self._last_batch) if has_begun else None
+        if not self._own:
+            set_random_states(self.record["random"])
+        recorded = dict(batches[number]) if number < len(batches) else {}
+
+        def put(name: str, leaf: Any) -> Any:
+            theirs = recorded.get(name)
+            if not isinstance(leaf, torch.Tensor):
+                return theirs if type(theirs) is type(leaf) else leaf
+            if isinstance(theirs, torch.Tensor) and _alike(theirs, leaf):
+                return theirs.clone()
+            self._missing += 1
+            return leaf.clone()
+
+        return tree_map_with_names(put, self._last_batch)
+
+    def enter(
+        self, which: int, model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return what a model gets in place of its arguments, given its number; None for what it has."""
+        self._begin()
+        place = self._entered.get(which, 0)
+        self._entered[which] = place + 1
+        calls = [tensors for number, tensors in self.record["inputs"] if number == which]
+        ours = tensors_in_call(model, inputs, options)
+        theirs = calls[place] if place < len(calls) else []
+        if not ours or len(ours) != len(theirs):
+            self.taken.doubt = "what enters a model could not be handed over"
+            return None
+        others = {id(one): other for one, other in zip(ours, theirs, strict=True) if self._differs(one, other)}
+        if not all(_alike(one, others[id(one)]) for one in ours if id(one) in others):
+            self.taken.doubt = "what enters a model has another shape"
+            return None
+        self._replaced += len(others)
+
+        def put(_: str, leaf: Any) -> Any:
+            value = others.get(id(leaf), leaf)
+            is_input = isinstance(value, torch.Tensor) and not value.requires_grad
+            return self._rounded(value) if is_input else value
+
+        return map_tensors(model, inputs, options, put) if others or self.rounding else None
+
+    @staticmethod
+    def _differs(one: torch.Tensor, other: torch.Tensor | None) -> bool:
+        return other is not None and not one.requires_grad and not is_same(one, other)
+
+    def targets(self, ours: torch.Tensor) -> torch.Tensor:
+        """Return the targets that a loss function gets."""
+        number, self._losses = self._losses, self._losses + 1
+        recorded = self.record["targets"]
+        theirs = recorded[number] if number < len(recorded) else None
+        return ours if theirs is None or ours.requires_grad or not _alike(theirs, ours) else theirs.clone()
+
+    def on_backward(self, loss: Any) -> None:
+        """Note the loss."""
+        if isinstance(loss, torch.Tensor):
+            self.taken.losses.append(loss.detach().clone())
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        """Note the gradients; the optimizer then steps with those that were recorded, and with their settings."""
+        self._begin()
+        self._own_settings |= settings_of(optimizer, self.state.parameters)
+        load_settings(optimizer, self.state.parameters, self.record["settings"])
+        if not self.taken.losses:  # the gradients come in a closure
+            return
+        self.taken.gradients |= gradients_of(optimizer, self.state)
+        for number, parameter in enumerate(self.state.parameters):
+            if self.state.owners.get(parameter) is optimizer:
+                recorded = self.record["gradients"].get(number)
+                parameter.grad = None if recorded is None else recorded.clone()
+
+    def after_optimizer(self, optimizer: Optimizer) -> None:
+        """Note the gradients that came in a closure, and give the optimizer its own settings back."""
+        for number, gradient in gradients_of(optimizer, self.state).items():
+            self.taken.gradients.setdefault(number, gradient)
+        load_settings(optimizer, self.state.parameters, self._own_settings)
+
+    def end(self) -> Taken:
+        """Note what the step has made, and put everything back as it was."""
+        self.taken.after, self.taken.buffers = self.state.some_values(), clones(self.state.buffers)
+        is_whole = self._is_plain and self._handed and self._missing <= self._replaced
+        if not (self._losses or is_whole or self.taken.doubt):
+            self.taken.doubt = "the targets of its loss could not be handed over"
+        self.state.put_back(self._own_state)
+        self.state.load(self._own)
+        set_random_states(self._random)
+        return self.taken
+
+    def _begin(self) -> None:
+        """Take over the recorded state, at the first sign of the step."""
+        if self._own:
+            return
+        state = self.state
+        self._own = {"parameters": clones(state.parameters), "buffers": clones(state.buffers)}
+        self._own_state = state.own_state()
+        before = self.record["before"]
+        state.load(before | {"parameters": [self._rounded(each) for each in before["parameters"]]})
+        state.load_state(before["state"])
+
+    def _rounded(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values, each moved by up to `rounding` times itself, without the script's random generators."""
+        if not self.rounding or not values.is_floating_point():
+            return values
+        dice = self._dice.setdefault(values.device, torch.Generator(values.device))
+        return values * (1 + self.rounding * (2 * torch.rand(values.shape, generator=dice, device=values.device) - 1))
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are alike but for the number of items."""
+    return one.shape[1:] == other.shape[1:] and one.ndim == other.ndim and one.dtype == other.dtype
+
+
+def _clone(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf

@@ -1,0 +1,99 @@
+"""Lets a script's own loop take steps that another script has recorded, and tells when it is done."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+from workshop.probe.batch_use import BatchUse
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.internals import batches_yielded
+from workshop.probe.messages import Recomputation
+from workshop.probe.recomputation import Attempts
+from workshop.probe.retaken_step import RetakenStep
+from workshop.probe.training_state import TrainingState
+
+
+class Retaking:
+    """Replaces what the loop works on, attempt by attempt, until all that was asked for has been taken.
+
+    Args:
+        attempts: the attempts, which end with the result.
+        hooks: hand over batches, inputs and targets meanwhile.
+        state: returns the models and optimizers of this script.
+        number_of: returns the number of a model, 0 for the one that is followed; None for one of no interest.
+        batches: the batch that was handed out last, and whether the loop loads ahead.
+        stepped: the parameters that a step moves: when all have been stepped, it is over.
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        hooks: TrainingHooks,
+        state: Callable[[], TrainingState],
+        number_of: Callable[[nn.Module], int | None],
+        batches: BatchUse,
+        stepped: set[nn.Parameter],
+    ) -> None:
+        self._attempts, self._hooks, self._state, self._number_of = attempts, hooks, state, number_of
+        self._batches, self._to_step = batches, stepped
+        self._stepped: set[nn.Parameter] = set()
+        self._step: RetakenStep | None = None
+        self.attempts = 0
+        """How many times the loop has begun to take a recorded step."""
+        self.result: Recomputation | None = None
+        """What came of all attempts; None while they last."""
+        self._next()
+
+    def _next(self) -> None:
+        """Begin the next attempt, or gather the result."""
+        taken = self._step.end() if self._step else None
+        self._step = None
+        try:
+            attempt = self._attempts.send(taken) if taken else next(self._attempts)
+        except StopIteration as end:
+            self.result = end.value
+        except Exception as error:  # as of a record that cannot be read
+            self.result = Recomputation(error=f"{type(error).__name__}: {error}")
+        else:
+            self.attempts += 1
+            self._stepped = set()
+            self._step = RetakenStep(attempt, self._state(), self._batches.last, self._batches.is_plain)
+        self._hooks.handover = None if self.result else self
+
+    def batch(self, iterator: Any) -> Any:
+        """Return the batch that a DataLoader hands out; None for its own."""
+        is_of_training = torch.is_grad_enabled() and self._hooks.clock.is_training_thread()
+        return self._step.batch(batches_yielded(iterator) > 0) if self._step and is_of_training else None
+
+    def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return what a model is called with, as a tuple and a dictionary; None for what it has."""
+        number = self._number_of(module)
+        if self._step is None or number is None or not torch.is_grad_enabled():
+            return None
+        return self._step.enter(number, module, inputs, options)
+
+    def targets(self, targets: torch.Tensor) -> torch.Tensor | None:
+        """Return the targets of a loss; None for what they are."""
+        return self._step.targets(targets) if self._step and torch.is_grad_enabled() else None
+
+    def on_backward(self, loss: Any) -> None:
+        """Note the loss."""
+        if self._step:
+            self._step.on_backward(loss)
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        """Note the gradients, and replace them by those that were recorded."""
+        if self._step:
+            self._step.before_optimizer(optimizer)
+
+    def after_optimizer(self, optimizer: Optimizer) -> None:
+        """End the attempt if this was the last optimizer of the step."""
+        if self._step is None:
+            return
+        self._step.after_optimizer(optimizer)
+        self._stepped |= {parameter for group in optimizer.param_groups for parameter in group["params"]}
+        if self._stepped >= self._to_step:
+            self._next()

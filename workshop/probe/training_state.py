@@ -1,0 +1,168 @@
+"""What a training step depends on and changes: models, the state of optimizers, and random generators."""
+
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+from workshop.probe.internals import tree_map
+
+HOW_COMPUTED = ("params", "foreach", "fused", "capturable", "differentiable")
+"""The settings of a parameter group that say how a step is computed, not what; they stay as they are."""
+
+MAX_VALUES = 4096
+"""The number of values of a tensor that are kept of what a step has made of it, for the most part."""
+
+
+class TrainingState:
+    """The tensors of all models, and the optimizers that step them.
+
+    Attributes:
+        parameters: those of the models, then those that belong to an optimizer alone; each comes once.
+        buffers: those of the models, such as the running means of batch norm.
+        owners: the optimizer of each parameter that has one.
+    """
+
+    def __init__(self, models: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+        stepped = [(each, owner) for owner in optimizers for group in owner.param_groups for each in group["params"]]
+        self.owners: dict[nn.Parameter, Optimizer] = dict(stepped)
+        of_models = [each for model in models for each in model.parameters()]
+        self.parameters: list[nn.Parameter] = list(dict.fromkeys([*of_models, *self.owners]))
+        self.buffers = list({id(each): each for model in models for each in model.buffers()}.values())
+
+    def copy(self) -> dict[str, Any]:
+        """Return copies of all tensors, and of the optimizers' state for each parameter."""
+        return {
+            "parameters": clones(self.parameters),
+            "buffers": clones(self.buffers),
+            "state": [plain_copy(self.state_of(parameter)) for parameter in self.parameters],
+        }
+
+    def load(self, copied: Mapping[str, Any]) -> None:
+        """Take over the tensors that `copy` returned, here or in another process; buffers only if they are alike."""
+        pairs = [(self.parameters, copied["parameters"])]
+        if [each.shape for each in self.buffers] == [each.shape for each in copied["buffers"]]:
+            pairs.append((self.buffers, copied["buffers"]))
+        with torch.no_grad():
+            for ours, theirs in pairs:
+                for one, other in zip(ours, theirs, strict=True):
+                    one.copy_(other)
+
+    def load_state(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Give the optimizers the state for each parameter that `copy` returned."""
+        for parameter, state in zip(self.parameters, states, strict=True):
+            if owner := self.owners.get(parameter):
+                usual = owner.state.get(parameter, {})
+                owner.state[parameter] = {
+                    name: _like(value, usual.get(name), parameter) for name, value in state.items()
+                }
+
+    def own_state(self) -> list[Any]:
+        """Return the optimizers' state for each parameter itself, not a copy; None where there is none."""
+        owners = map(self.owners.get, self.parameters)
+        return [each and each.state.get(parameter) for each, parameter in zip(owners, self.parameters, strict=True)]
+
+    def put_back(self, own: Sequence[Any]) -> None:
+        """Give the optimizers the state that `own_state` returned."""
+        for parameter, state in zip(self.parameters, own, strict=True):
+            if owner := self.owners.get(parameter):
+                owner.state.pop(parameter, None)
+                if state is not None:
+                    owner.state[parameter] = state
+
+    def state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
+        """Return the state that an optimizer has for a parameter; empty if there is none."""
+        owner = self.owners.get(parameter)
+        return owner.state.get(parameter, {}) if owner else {}
+
+    def some_values(self) -> list[dict[str, torch.Tensor]]:
+        """Return some values of each parameter, and of each tensor in the optimizers' state for it."""
+        found = []
+        for parameter in self.parameters:
+            tensors = {"parameter": parameter, **self.state_of(parameter)}
+            found.append({name: some_of(each) for name, each in tensors.items() if isinstance(each, torch.Tensor)})
+        return found
+
+
+def settings_of(optimizer: Optimizer, parameters: Sequence[nn.Parameter]) -> dict[int, dict[str, Any]]:
+    """Return the settings that an optimizer has for its parameters, by their numbers."""
+    numbers = {parameter: number for number, parameter in enumerate(parameters)}
+    return {
+        numbers[parameter]: plain_copy({name: value for name, value in group.items() if name not in HOW_COMPUTED})
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if parameter in numbers
+    }
+
+
+def load_settings(
+    optimizer: Optimizer, parameters: Sequence[nn.Parameter], settings: Mapping[int, Mapping[str, Any]]
+) -> None:
+    """Give each group the settings that `settings_of` returned for the first of its parameters."""
+    numbers = {parameter: number for number, parameter in enumerate(parameters)}
+    for group in optimizer.param_groups:
+        known = (settings[numbers[each]] for each in group["params"] if numbers.get(each) in settings)
+        for name, value in next(known, {}).items():
+            if name in group and not isinstance(group[name], torch.Tensor):
+                group[name] = value
+            elif name in group:
+                group[name] = torch.as_tensor(value, dtype=group[name].dtype, device=group[name].device)
+
+
+def random_states() -> dict[str, Any]:
+    """Return the states of the random generators of torch, Python and NumPy, as plain values and tensors."""
+    version, words, rest = random.getstate()
+    found: dict[str, Any] = {"cpu": torch.get_rng_state(), "python": (version, torch.tensor(words), rest)}
+    if torch.cuda.is_initialized():
+        found["cuda"] = torch.cuda.get_rng_state()
+    if numpy := sys.modules.get("numpy"):
+        name, keys, *place = numpy.random.get_state()
+        found["numpy"] = (name, torch.tensor(keys.astype("int64")), *place)
+    return found
+
+
+def set_random_states(states: Mapping[str, Any]) -> None:
+    """Set the random generators as `random_states` found them."""
+    torch.set_rng_state(states["cpu"].cpu())
+    version, words, rest = states["python"]
+    random.setstate((version, tuple(words.tolist()), rest))
+    if "cuda" in states and torch.cuda.is_initialized():
+        torch.cuda.set_rng_state(states["cuda"].cpu())
+    if "numpy" in states and (numpy := sys.modules.get("numpy")):
+        name, keys, *place = states["numpy"]
+        numpy.random.set_state((name, keys.cpu().numpy().astype("uint32"), *place))
+
+
+def some_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Return some values of a tensor, evenly spaced."""
+    flat = tensor.detach().flatten()
+    return flat[:: -(-flat.numel() // MAX_VALUES) or 1].clone()
+
+
+def clones(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return copies of tensors, without their history."""
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+def plain_copy(values: Any) -> Any:
+    """Return a copy that a file can hold: tensors and plain values, in plain dictionaries and sequences."""
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.detach().as_subclass(torch.Tensor).clone()
+        return value if isinstance(value, int | float | str | None) else str(value)
+
+    return tree_map(copied, dict(values) if isinstance(values, Mapping) else values)
+
+
+def _like(value: Any, usual: Any, parameter: nn.Parameter) -> Any:
+    """A value of an optimizer's state, on the device where such a value belongs."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if isinstance(usual, torch.Tensor):
+        return value.to(usual.device)
+    return value.to(parameter.device) if value.shape == parameter.shape else value
