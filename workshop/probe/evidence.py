@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic  # the script may replace that of the module
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import distributed, nn
@@ -31,8 +32,10 @@ from workshop.probe.events import (
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
 from workshop.probe.internals import is_compiled
+from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.listener import Listener
 from workshop.probe.messages import (
+    DrawItems,
     EpochBegan,
     EpochEnded,
     EpochReport,
@@ -42,6 +45,7 @@ from workshop.probe.messages import (
     Recompute,
     Repeat,
 )
+from workshop.probe.noted_inputs import PendingRows, rows_of
 from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.process_end import at_process_end
@@ -59,6 +63,9 @@ MAX_EPOCH_S = 20.0
 MIN_STEPS = 3
 """An epoch ends after this many seconds, but not before this many steps."""
 
+LOOKED_AT = 2
+"""In this many steps of each epoch, it is looked for what of a batch enters the model."""
+
 MAX_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
 
@@ -69,12 +76,14 @@ class _Pass:
 
     noted: dict[str, Any]  # the other fields of a `ForwardPass`
     pictures: torch.Tensor
+    inputs: PendingRows
     targets: torch.Tensor | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
         targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
-        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets)
+        inputs = self.inputs.fetch()
+        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs)
 
 
 def _drops_items(loader: DataLoader[Any]) -> bool:
@@ -109,6 +118,7 @@ class EvidenceRecorder(Listener):
         self.random_states = config.judged.random_states
         self.has_begun = False
         self.began_s = monotonic()
+        self.loaded: LoadedBatch | None = None
         self.batches: int | None = None  # of the DataLoader that began last
         self.root: nn.Module | None = None  # that the script calls
         self.model: nn.Module | None = None  # inside of it
@@ -124,6 +134,7 @@ class EvidenceRecorder(Listener):
         self.stepped: set[nn.Parameter] = set()  # in the step that is under way
         self.loss: LossFunction | None = None
         self.output: Any = None  # of the model
+        self.outputs: dict[int, ref[torch.Tensor]] = {}  # of all modules in this step, by where their memory begins
         self.steps: list[_Step] = []  # of this epoch
         self.step = _Step()  # that is under way
         self._pid = os.getpid()
@@ -153,8 +164,15 @@ class EvidenceRecorder(Listener):
             self.batches = len(loader)
         except TypeError:  # of an iterable dataset
             self.batches = None
+        if self.loaded is None or self.loaded.loader is not loader:
+            self.loaded = LoadedBatch(loader, None)
         kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
         self.events.write(LoaderStarted, **kept)
+
+    def on_batch(self, batch: Any) -> None:
+        """In the first steps of an epoch, hold on to a batch, to see what becomes of it."""
+        if self.loaded is not None:
+            self.loaded.batch = batch if len(self.steps) < LOOKED_AT and torch.is_grad_enabled() else None
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
@@ -192,6 +210,8 @@ class EvidenceRecorder(Listener):
             return
         if self.stepped:  # some parameters are never stepped
             self.end_step()
+        if self.loaded is not None and self.loaded.batch is not None and not self.step.forwards:
+            self.loaded.entered(batch)
         device = batch.device.type
         noted = {
             "t": monotonic(),
@@ -202,11 +222,19 @@ class EvidenceRecorder(Listener):
         }
         if self.random_states:
             noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
-        self.step.forwards.append(_Pass(noted, signature(batch)))
+        noted["is_output"] = batch.requires_grad or self.is_output(batch)
+        self.step.forwards.append(_Pass(noted, signature(batch), rows_of(batch)))
         if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.model is not None and self.recorder.wants(len(self.steps)):
             self.recorder.before_forward(batch, self.model)
+
+    def is_output(self, batch: torch.Tensor) -> bool:
+        """Return whether a module has made it in this step, such as a generator."""
+        if batch.layout != torch.strided:
+            return False
+        of_module = self.outputs.get(batch.untyped_storage().data_ptr())
+        return of_module is not None and of_module() is not None
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Keep the output at hand: it may be the loss itself. Then the module that computes it is the model."""
@@ -216,12 +244,16 @@ class EvidenceRecorder(Listener):
                 self.inner_hooks.pop().remove()
         if module is self.model:
             self.output = output
+        if isinstance(output, torch.Tensor) and output.layout == torch.strided:
+            self.outputs[output.untyped_storage().data_ptr()] = ref(output)
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Note the targets, the second argument of a loss function."""
         targets = args[1] if len(args) > 1 else options.get("target")
         if torch.is_grad_enabled() and self.step.forwards and isinstance(targets, torch.Tensor):
             self.step.forwards[-1].targets = targets.detach().clone()
+            if self.loaded is not None and self.loaded.batch is not None and len(self.step.forwards) == 1:
+                self.loaded.compared(targets.detach(), self.step.forwards[0].noted["shape"][0])
             others = {name: value for name, value in options.items() if name not in ("input", "target")}
             self.loss = LossFunction(function, args[2:], others)
             if self.recorder.wants(len(self.steps)):
@@ -285,7 +317,7 @@ class EvidenceRecorder(Listener):
         self.step.after = self.spots.values(self.optimizers)
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
-        self.step = _Step()
+        self.step, self.outputs = _Step(), {}
         if self.epoch_steps is None and self.is_enough():
             self.epoch_steps = len(self.steps)
         if len(self.steps) == self.epoch_steps:
@@ -303,7 +335,9 @@ class EvidenceRecorder(Listener):
         self.report(finished)
         batches = self.hooks.batches
         while not isinstance(message := self.judge.receive(), Proceed):
-            if isinstance(message, Repeat):
+            if isinstance(message, DrawItems):
+                self.judge.send(draw_items(self.loaded, message, self.events))
+            elif isinstance(message, Repeat):
                 for path in message.files:
                     self.judge.send(repeat(Path(path)))
             else:
