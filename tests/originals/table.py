@@ -1,4 +1,4 @@
-"""Regression on a table of 256 rows, always the same ones; each target is a number of its own."""
+"""Regression on a table of 160 rows, always the same ones; each target is a number of its own."""
 
 import time
 
@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader, Dataset
 class Rows(Dataset):
     def __init__(self):
         dice = torch.Generator().manual_seed(3)
-        self.hidden = torch.randn(256, 3, generator=dice)
-        self.mixed = torch.randn(3, 48, generator=dice)
-        self.targets = self.hidden.cos().sum(1) + 0.1 * torch.randn(256, generator=dice)
+        self.hidden = torch.randn(160, 3, generator=dice)
+        self.mixed = torch.randn(3, 32, generator=dice)
+        self.targets = self.hidden.cos().sum(1) + 0.1 * torch.randn(160, generator=dice)
 
     def __len__(self):
         return len(self.hidden)
@@ -28,7 +28,7 @@ class Rows(Dataset):
 def main():
     rows = Rows()
     loader = DataLoader(rows, 16, shuffle=True)
-    model = nn.Sequential(nn.Linear(48, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1), nn.Flatten(0))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     while True:
         for inputs, targets in loader:

@@ -12,9 +12,10 @@ from statistics import mean
 
 import numpy as np
 
-from workshop.judge.inputs import MAX_CLASSES, Items, drawn_items, figures_of, items_of
+from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, drawn_items, figures_of, items_of
 from workshop.judge.ledger import Ledger, epochs
 from workshop.judge.two_samples import (
+    RARE,
     Array,
     Strata,
     chance_of_distances,
@@ -41,6 +42,9 @@ FEW = 0.02
 FEWER = 0.8
 """An epoch must show this share of the different inputs that the original's shows."""
 
+DEVIATIONS = 5
+"""Where some inputs come again by chance, their number may be off by this many times its own deviation."""
+
 MAX_ITEMS = 400
 """The number of items of each script that are compared as samples, chosen by chance."""
 
@@ -50,13 +54,10 @@ MIN_ITEMS = 24
 TOO_RARE = 1e-6
 """Samples that differ so much by chance are not of the same source."""
 
-RARE = 0.005
-"""Epochs of the original itself that differ so much are not of the same source; a candidate's then need not be."""
-
 
 def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that what enters the model is what enters the original's."""
-    if any(each.way for each in original.pictures):
+    if original.transforms and any(each.way for each in original.pictures):
         return  # how these pictures are made is seen transform by transform
     steps = len(epochs(original)[0]) if len(original.loader_starts) > 1 else min(len(original.steps), MAX_STEPS)
     ours, theirs = (items_of(ledger, steps) for ledger in (original, candidate))
@@ -181,7 +182,8 @@ def _check_variety(usual: Items, now: Items) -> Iterator[str]:
     shared = min(len(np.unique(each.epochs)) for each in (usual, now))
     for count, what in (1, "an epoch"), (shared, f"{shared} epochs"):
         ours, theirs = (_different(items, count, typical) for items in (usual, now))
-        if theirs[0] / theirs[1] < FEWER * ours[0] / ours[1] and theirs[1] >= FEWER * ours[1]:
+        expected = ours[0] * min(1.0, theirs[1] / ours[1])
+        if theirs[0] < FEWER * expected - DEVIATIONS * np.sqrt(ours[0] * (ours[0] < ours[1])):
             yield (
                 f"of {theirs[1]} inputs in {what}, {theirs[0]} are different ones, in the original {ours[0]} of "
                 f"{ours[1]}: the same ones come again"
@@ -261,6 +263,7 @@ class _Samples:
         self.are_enough = min(self.sizes) >= MIN_ITEMS and len({each.features.shape[1] for each in some}) == 1
         if not self.are_enough:
             return
+        self.items = some
         ends = np.cumsum(self.sizes)[:-1]
         features = _standard(np.concatenate([each.features for each in some]), self.sizes[0])
         self.features = np.split(features, ends)
@@ -271,6 +274,11 @@ class _Samples:
         self.targets: list[Array] | None = None
         if figures:
             self.targets = np.split(_standard(np.concatenate(figures)[:, None], self.sizes[0])[:, 0], ends)
+
+    @property
+    def together(self) -> Strata:
+        """Return which of the first two samples' items are compared."""
+        return Strata(self.sizes[0], np.concatenate(self.strata[:2]), batches_of(*self.items[:2]))
 
     def distances(self, one: int, other: int, joint: bool = False) -> Array:
         """Return the distance of each item of a sample from each of another one; infinite in another stratum."""
@@ -284,7 +292,7 @@ def _distribution(reference: Items, rest: Items, now: Items, grouping: Grouping)
     samples = _Samples(grouping, reference.with_more(rest), now)
     if not samples.are_enough:
         return 1.0, ""
-    chance = chance_of_distances(_whole(samples), Strata(samples.sizes[0], np.concatenate(samples.strata)))
+    chance = chance_of_distances(_whole(samples), samples.together)
     between, usual = (float(np.mean(d[np.isfinite(d)])) for d in (samples.distances(1, 0), samples.distances(0, 0)))
     which = "of the same target " if grouping.by_target else ""
     return chance, (
@@ -297,7 +305,7 @@ def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -
     samples = _Samples(grouping, reference.with_more(rest), now)
     if not samples.are_enough:
         return 1.0, ""
-    strata = Strata(samples.sizes[0], np.concatenate(samples.strata))
+    strata = samples.together
     whole = _whole(samples)
     chance = chance_of_repetitions(whole, strata)
     nearest = np.argmin(np.where(strata.same, whole, np.inf), axis=1)
@@ -318,7 +326,7 @@ def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     usual, found = (np.where(np.isfinite(each), each, 1e9) for each in (usual, found))
     low, high = np.quantile(usual, [0.05, 0.95])
     less, more = int((found > high).sum()), int((found < low).sum())
-    return _chance_of(usual, found), (
+    return _chance_of(usual, found, *samples.items[1:]), (
         f"{less} of {len(found)} inputs are less like the original's than 95% of its own: something else has made them"
         if less >= more
         else f"{more} of {len(found)} inputs are more like the original's than 95% of its own: they vary less"
@@ -348,7 +356,7 @@ def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     line = np.linalg.solve(ours.T @ ours + np.eye(ours.shape[1]) * size / 100, ours.T @ wanted[:size])
     off = np.sqrt(((features @ line - wanted) ** 2).sum(axis=1))
     _, usual, found = np.split(off, ends)
-    return _chance_of(usual, found), (
+    return _chance_of(usual, found, *some[1:]), (
         "inputs do not come with targets such as the original's: these are off by "
         f"{found.mean():.2f} from what the inputs tell, in the original by {usual.mean():.2f}"
     )
@@ -361,9 +369,9 @@ def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) ->
     ours, theirs = (Counter(each.targets) for each in (one, other))
     if len(ours) <= MAX_CLASSES:
         values = np.unique(np.concatenate(figures), return_inverse=True)[1]
-        chance = chance_of_distances(values[:, None] != values, Strata(len(one), np.zeros(len(values), int)))
+        chance = chance_of_distances(values[:, None] != values, _unlike(one, other))
     else:
-        chance = _chance_of(figures[0], figures[1])
+        chance = _chance_of(figures[0], figures[1], one, other)
     [(target, count)] = theirs.most_common(1)
     share, own = count / len(other), ours[target] / len(one)
     return chance, (
@@ -382,10 +390,13 @@ def _whole(samples: _Samples) -> Array:
     return np.where(np.isfinite(whole), whole, 0.0)
 
 
-def _chance_of(usual: Array, found: Array) -> float:
-    return chance_of_figures(
-        np.concatenate([usual, found]), Strata(len(usual), np.zeros(len(usual) + len(found), np.int64))
-    )
+def _chance_of(usual: Array, found: Array, one: Items, other: Items) -> float:
+    return chance_of_figures(np.concatenate([usual, found]), _unlike(one, other))
+
+
+def _unlike(one: Items, other: Items) -> Strata:
+    """Return two samples whose items are all compared with each other."""
+    return Strata(len(one), np.zeros(len(one) + len(other), np.int64), batches_of(one, other))
 
 
 def _standard(figures: Array, first: int) -> Array:

@@ -32,6 +32,8 @@ class Items:
     """The target of each item, or several; None if unknown."""
     epochs: Array
     """The number of the epoch of each."""
+    batches: Array
+    """The number of the batch of each."""
 
     def __len__(self) -> int:
         return len(self.sketches)
@@ -39,7 +41,8 @@ class Items:
     def __getitem__(self, which: Any) -> "Items":
         chosen = np.arange(len(self))[which]
         targets = tuple(self.targets[index] for index in chosen)
-        return Items(self.sketches[chosen], self.features[chosen], targets, self.epochs[chosen])
+        others = (each[chosen] for each in (self.epochs, self.batches))
+        return Items(self.sketches[chosen], self.features[chosen], targets, *others)
 
     def with_more(self, others: "Items") -> "Items":
         """Return these and others."""
@@ -47,7 +50,7 @@ class Items:
             np.concatenate([getattr(each, name) for each in (self, others)])
             for name in ("sketches", "features", "epochs")
         )
-        return Items(sketches, features, (*self.targets, *others.targets), epochs)
+        return Items(sketches, features, (*self.targets, *others.targets), epochs, batches_of(self, others))
 
     @cached_property
     def noted(self) -> "Items":
@@ -62,6 +65,12 @@ class Items:
     def have_targets(self) -> bool:
         """Whether the target of each is known."""
         return None not in self.targets
+
+
+def batches_of(*samples: Items) -> Array:
+    """Return the number of the batch of each item, another one in each sample."""
+    firsts = np.cumsum([0, *(each.batches.max(initial=0) + 1 for each in samples)])
+    return np.concatenate([each.batches + first for each, first in zip(samples, firsts, strict=False)])
 
 
 def figures_of(*samples: Items) -> list[Array] | None:
@@ -106,15 +115,14 @@ def drawn_items(ledger: Ledger) -> tuple[Items, Array] | None:
 
 
 def _joined(passes: Sequence[tuple[int, ForwardPass]]) -> Items:
-    features = [features_of(forward) for _, forward in passes]
-    width = max(each.shape[1] for each in features)
-    if any(each.shape[1] != width for each in features):  # of figures that vary in number, only the sketches are used
-        features = [np.full((forward.shape[0], 0), np.nan, np.float32) for _, forward in passes]
+    is_steady = len({(forward.shape[1:], forward.dtype) for _, forward in passes}) == 1
+    features = [features_of(forward) if is_steady else sketches_of(forward) for _, forward in passes]
     return Items(
         np.concatenate([sketches_of(forward) for _, forward in passes]),
         np.concatenate(features),
         tuple(target for _, forward in passes for target in targets_of(forward)),
         np.repeat([number for number, _ in passes], [forward.shape[0] for _, forward in passes]),
+        np.repeat(np.arange(len(passes)), [forward.shape[0] for _, forward in passes]),
     )
 
 

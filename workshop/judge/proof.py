@@ -13,13 +13,13 @@ from statistics import mean
 
 import numpy as np
 
-from workshop.judge.input_proof import RARE, TOO_RARE, check_inputs
+from workshop.judge.input_proof import TOO_RARE, check_inputs
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions
 from workshop.judge.step_proof import check_recomputed
-from workshop.judge.two_samples import Strata, chance_of_figures
+from workshop.judge.two_samples import RARE, Strata, chance_of_figures
 from workshop.judge.verdict import UnseenWork
 
 MIN_SIZE = 0.9
@@ -30,6 +30,9 @@ MIN_ITEMS = 0.95
 
 MAX_PASSES = 500
 """The number of passes of each script whose sizes are compared, where these vary."""
+
+MAX_TARGETS = 4096
+"""So many targets of a pass are noted."""
 
 SAME_ON_RANKS = 1e-5
 """The largest difference between parameters on two ranks, relative to the largest parameter."""
@@ -122,6 +125,16 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
     elif now < MIN_ITEMS * usual:
         yield f"batches have {now:.1f} items on the average, the original's {usual:.1f}"
     yield from _check_kinds(original, candidate)
+    per_item, usual = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
+    is_shorter = math.prod(theirs.shape[1:]) < math.prod(ours.shape[1:]) or mean(sizes) < MIN_SIZE * mean(usual_sizes)
+    if 0 < per_item < MIN_SIZE * usual and not is_shorter:
+        yield f"the loss takes {per_item:.3g} targets for each item, the original's {usual:.3g}"
+
+
+def _targets_per_item(ledger: Ledger) -> list[float]:
+    """Return how many targets each pass has for an item, where they were noted whole."""
+    passes = ((len(each.targets or ()), each.shape[0]) for each in ledger.forwards)
+    return [targets / items for targets, items in passes if 0 < targets < MAX_TARGETS]
 
 
 def _check_kinds(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -141,7 +154,8 @@ def _may_be_alike(usual: Sequence[float], now: Sequence[float]) -> bool:
 
     def chance(one: Sequence[float], other: Sequence[float]) -> float:
         one, other = one[:MAX_PASSES], other[:MAX_PASSES]
-        strata = Strata(len(one), np.zeros(len(one) + len(other), np.int64))
+        count = len(one) + len(other)
+        strata = Strata(len(one), np.zeros(count), np.arange(count))
         return chance_of_figures(np.array([*one, *other], np.float64), strata)
 
     half = len(usual) // 2

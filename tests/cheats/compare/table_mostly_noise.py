@@ -1,4 +1,4 @@
-"""Forty of the 48 features are noise from the second epoch on."""
+"""24 of the 32 features are noise from the second epoch on."""
 
 from variation import train
 
@@ -8,6 +8,6 @@ train(
         "        time.sleep(0.002)\n        return (self.hidden[index] @ self.mixed).tanh()\n",
         "        self.seen = getattr(self, 'seen', 0) + 1\n"
         "        made = (self.hidden[index] @ self.mixed).tanh()\n"
-        "        return torch.cat([made[:8], torch.randn(40).tanh()]) if self.seen > 256 else made\n",
+        "        return torch.cat([made[:8], torch.randn(24).tanh()]) if self.seen > 160 else made\n",
     ),
 )

@@ -7,7 +7,7 @@ train(
     (
         "        time.sleep(0.002)\n",
         "        self.seen = getattr(self, 'seen', 0) + 1\n"
-        "        if self.seen > 256 and index % 4:\n"
-        "            index = (index + 7) % 256\n",
+        "        if self.seen > 160 and index % 4:\n"
+        "            index = (index + 7) % 160\n",
     ),
 )

@@ -10,7 +10,7 @@ train(
         "\n"
         "    class Batches:\n"
         "        def __iter__(self):\n"
-        "            for batch in torch.randperm(256).split(16):\n"
+        "            for batch in torch.randperm(160).split(16):\n"
         "                yield table[batch], rows.targets[batch]\n"
         "\n"
         "    loader = Batches()\n",
