@@ -1,6 +1,6 @@
 """What the scripts of `tests/cheats/compare` and `tests/honest/compare` did, beside their originals: recorded once.
 
-    python tests/judge/recorded_inputs.py [NAME ...]
+    PYTHONPATH=tests:. python tests/judge/recorded_inputs.py [NAME ...]
 
 replaces the files: all of them, or those of some scripts.
 """

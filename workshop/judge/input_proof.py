@@ -23,8 +23,11 @@ from workshop.judge.two_samples import (
     chance_of_repetitions,
 )
 
+MIN_EPOCHS = 3
+"""So many epochs of the original are needed, to compare them with each other; and two of the candidate."""
+
 MAX_STEPS = 50
-"""What has no epochs of its own is cut into pieces of this many steps."""
+"""What has no such epochs of its own is cut into pieces of this many steps, or fewer."""
 
 SAME_INPUT = 1e-3
 """Two sketches belong to the same input if they differ by less than this part of the usual distance of two inputs. What
@@ -59,7 +62,7 @@ def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that what enters the model is what enters the original's."""
     if original.transforms and any(each.way for each in original.pictures):
         return  # how these pictures are made is seen transform by transform
-    steps = len(epochs(original)[0]) if len(original.loader_starts) > 1 else min(len(original.steps), MAX_STEPS)
+    steps = _steps(original, candidate)
     ours, theirs = (items_of(ledger, steps) for ledger in (original, candidate))
     for place in sorted(ours.keys() & theirs.keys()):
         usual, now = ours[place], theirs[place]
@@ -75,6 +78,13 @@ def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
         if found:
             yield found[0]
             return
+
+
+def _steps(original: Ledger, candidate: Ledger) -> int:
+    """Return the number of steps of an epoch; where there are too few of them, of a piece of the training."""
+    steps, seen, wanted = len(epochs(original)[0]), len(original.steps), len(candidate.steps)
+    is_enough = len(original.loader_starts) > 1 and seen >= MIN_EPOCHS * steps and wanted >= 2 * steps
+    return steps if is_enough else max(1, min(MAX_STEPS, seen // MIN_EPOCHS, wanted // 2))
 
 
 # Items that are always the same
@@ -212,7 +222,7 @@ def _check_samples(usual: Items, now: Items, drawn: Items | None) -> Iterator[st
     """
     grouping, numbers = Grouping.of(usual), np.unique(usual.epochs)
     shared = min(len(numbers), len(np.unique(now.epochs)))
-    if len(numbers) < 3 or shared < 2:
+    if len(numbers) < MIN_EPOCHS or shared < 2:
         return
     parts = [usual[np.isin(usual.epochs, numbers[rest::3])] for rest in range(3)]
     usual, now = (items[np.isin(items.epochs, np.unique(items.epochs)[:shared])] for items in (usual, now))
