@@ -85,6 +85,7 @@ class Bench(ExitStack):
         self.recomputed_originals: list[Recomputation] = []  # steps of the original
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
         self.replaced_clocks: set[str] = set()
+        self.has_drawn = False  # items from the original's dataset
         self.steps_taken: list[int] = []  # in each epoch of the candidate
         self.ledgers = Ledger(), Ledger()  # of the original and the candidate, as they were compared last
         self.deadline_s = math.inf
@@ -177,6 +178,9 @@ class Bench(ExitStack):
 
     def refusal(self) -> Verdict | None:
         """Return the verdict if the work differs or cannot be seen; None for the same work."""
+        if not self.contest.is_part and not self.has_drawn:
+            self.has_drawn = True
+            self.original.draw_items()
         original, candidate = self.original_ledger(), self.ledger()
         self._compute_again(original, candidate)
         self.ledgers = original, candidate

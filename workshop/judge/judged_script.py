@@ -11,6 +11,8 @@ from typing import Any
 
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import (
+    DrawItems,
+    DrawnItems,
     EpochBegan,
     EpochEnded,
     EpochReport,
@@ -131,6 +133,14 @@ class JudgedScript(Script):
         names = sorted(map(str, files))
         names = random.sample(names, min(len(names), MAX_REPEATED))
         return dict(zip(map(Path, names), self._ask(Repeat(names), answers=len(names)), strict=True))
+
+    def draw_items(self) -> DrawnItems:
+        """Have this script draw items from its dataset between two epochs; they are events in its folder.
+
+        Raises:
+            ScriptError: the script has ended.
+        """
+        return self._ask(DrawItems(), answers=1)[0]
 
     def _ask(self, message: Any, answers: int) -> list[Any]:
         if self.process is None:

@@ -23,6 +23,7 @@ from workshop.probe.events import (
     Event,
     FileWritten,
     ForwardPass,
+    ItemsDrawn,
     LoaderStarted,
     OtherOptimizer,
     ParameterGroup,
@@ -62,6 +63,8 @@ class Ledger:
     """Whether a DataLoader leaves out some items of each epoch, different ones each time."""
     replaced_clocks: list[str] = field(default_factory=list)
     """The functions of `time` that the script has replaced."""
+    drawn: list[ItemsDrawn] = field(default_factory=list)
+    """Items that were drawn from its dataset beside the training, a batch each."""
     recomputed: list[Recomputation] = field(default_factory=list)
     """Some of its steps, recomputed by the original; empty for an original known to be reproducible."""
     repeated: list[Repetition] = field(default_factory=list)
@@ -101,6 +104,8 @@ class Ledger:
                     ledger.copies.append(event)
                 case OtherOptimizer():
                     ledger.others.append(event)
+                case ItemsDrawn():
+                    ledger.drawn.append(event)
                 case FileWritten():
                     ledger.files.append(event.path)
                 case TrainedModel():

@@ -13,15 +13,26 @@ from statistics import mean
 
 import numpy as np
 
+from workshop.judge.input_proof import TOO_RARE, check_inputs
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions
 from workshop.judge.step_proof import check_recomputed
+from workshop.judge.two_samples import RARE, Strata, chance_of_figures
 from workshop.judge.verdict import UnseenWork
 
 MIN_SIZE = 0.9
 """Inputs of varying size must have at least this share of the original's size, on average."""
+
+MIN_ITEMS = 0.95
+"""Batches must have this share of the original's items, on average."""
+
+MAX_PASSES = 500
+"""The number of passes of each script whose sizes are compared, where these vary."""
+
+MAX_TARGETS = 4096
+"""So many targets of a pass are noted."""
 
 SAME_ON_RANKS = 1e-5
 """The largest difference between parameters on two ranks, relative to the largest parameter."""
@@ -50,7 +61,7 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     ]
     if not complaints:  # what follows would only repeat these
         complaints = [*check_reads(original, candidate, wasted_time_s)]
-        for check in (*PICTURE_CHECKS, check_order, check_progress, check_recomputed):
+        for check in (*PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
             complaints += check(original, candidate)
     return sorted(complaints, key=lambda each: isinstance(each, UnseenWork))
 
@@ -93,20 +104,62 @@ def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that the model's inputs have the same shape and dtype; if their sizes vary, the same mean size."""
+    """Check that every input of the model has the same shape and dtype; if sizes vary, that they vary alike."""
     ours, theirs = original.largest_batch, candidate.largest_batch
-    if len({forward.shape[1:] for forward in original.forwards}) > 1:  # as of padded sentences
-        now, usual = (mean(math.prod(each.shape[1:]) for each in of.forwards) for of in (candidate, original))
+    usual_sizes, sizes = ([math.prod(each.shape[1:]) for each in of.forwards] for of in (original, candidate))
+    usual_shapes = {forward.shape[1:] for forward in original.forwards}
+    if len(usual_shapes) > 1:  # as of padded sentences
+        now, usual = mean(sizes), mean(usual_sizes)
         if now < MIN_SIZE * usual:
             yield f"the model's inputs have {now:.0f} values on the average, the original's {usual:.0f}"
-    elif theirs.shape[1:] != ours.shape[1:]:
-        yield f"the model's input is {dimensions(theirs.shape[1:])}, the original's {dimensions(ours.shape[1:])}"
+        elif not _may_be_alike(usual_sizes, sizes):
+            quarters = (np.quantile(each, [0.25, 0.75]) for each in (sizes, usual_sizes))
+            says = (f"half of them have from {low:.0f} to {high:.0f} values" for low, high in quarters)
+            yield "the model's inputs are not as long as the original's: {}, in the original {}".format(*says)
+    elif others := [each.shape[1:] for each in candidate.forwards if each.shape[1:] not in usual_shapes]:
+        which = "" if len(others) == len(sizes) else f"in {len(others)} of {len(sizes)} passes "
+        yield f"{which}the model's input is {dimensions(others[0])}, the original's {dimensions(ours.shape[1:])}"
+    now, usual = (mean(each.shape[0] for each in of.forwards) for of in (candidate, original))
     if theirs.shape[0] != ours.shape[0]:
         yield f"batches have {theirs.shape[0]} items, the original's {ours.shape[0]}"
-    if theirs.dtype != ours.dtype:
-        yield f"the model's input is {theirs.dtype}, the original's {ours.dtype}"
-    if theirs.autocast and not ours.autocast:
-        yield "the model runs in lower precision (autocast), the original in full"
+    elif now < MIN_ITEMS * usual:
+        yield f"batches have {now:.1f} items on the average, the original's {usual:.1f}"
+    yield from _check_kinds(original, candidate)
+    per_item, usual = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
+    is_shorter = math.prod(theirs.shape[1:]) < math.prod(ours.shape[1:]) or mean(sizes) < MIN_SIZE * mean(usual_sizes)
+    if 0 < per_item < MIN_SIZE * usual and not is_shorter:
+        yield f"the loss takes {per_item:.3g} targets for each item, the original's {usual:.3g}"
+
+
+def _targets_per_item(ledger: Ledger) -> list[float]:
+    """Return how many targets each pass has for an item, where they were noted whole."""
+    passes = ((len(each.targets or ()), each.shape[0]) for each in ledger.forwards)
+    return [targets / items for targets, items in passes if 0 < targets < MAX_TARGETS]
+
+
+def _check_kinds(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that inputs have the same dtype in every pass, and that none is computed in lower precision."""
+    usual, count = {each.dtype for each in original.forwards}, len(candidate.forwards)
+    if others := [each.dtype for each in candidate.forwards if each.dtype not in usual]:
+        which = "" if len(others) == count else f"in {len(others)} of {count} passes "
+        yield f"{which}the model's input is {others[0]}, the original's {' or '.join(sorted(usual))}"
+    lower = sum(each.autocast for each in candidate.forwards)
+    if lower and not any(each.autocast for each in original.forwards):
+        which = "" if lower == count else f"in {lower} of {count} passes "
+        yield f"{which}the model runs in lower precision (autocast), the original in full"
+
+
+def _may_be_alike(usual: Sequence[float], now: Sequence[float]) -> bool:
+    """Return whether figures of the passes may come from the same source; the original's epochs may be unlike, too."""
+
+    def chance(one: Sequence[float], other: Sequence[float]) -> float:
+        one, other = one[:MAX_PASSES], other[:MAX_PASSES]
+        count = len(one) + len(other)
+        strata = Strata(len(one), np.zeros(count), np.arange(count))
+        return chance_of_figures(np.array([*one, *other], np.float64), strata)
+
+    half = len(usual) // 2
+    return chance(usual, now) >= TOO_RARE or chance(usual[:half], usual[half:]) <= RARE
 
 
 def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str]:

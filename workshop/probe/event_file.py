@@ -17,6 +17,20 @@ LOST = ".lost"
 """The end of the name of a link that says why a process could not note something."""
 
 
+_is_muted = False
+
+
+def mute() -> None:
+    """Note nothing more in this process: what it does is not the script's own work."""
+    global _is_muted
+    _is_muted = True
+
+
+def is_muted() -> bool:
+    """Return whether nothing is noted in this process."""
+    return _is_muted
+
+
 class EventFile:
     """Appends the events of this process to a file of its own; a forked process goes on in another file.
 
@@ -30,6 +44,8 @@ class EventFile:
 
     def write(self, kind: type[Event], **fields: Any) -> None:
         """Append an event of the present time and thread, in one piece: other threads may do the same."""
+        if _is_muted:
+            return
         try:
             pid = os.getpid()
             if self._pid != pid:

@@ -17,6 +17,23 @@ class Signatures:
     """The values as float16; `judge.signatures.values_of` makes an array of them."""
 
 
+SKETCH = 16
+"""The number of sums in the sketch of an item."""
+
+
+@dataclass(frozen=True)
+class InputRows:
+    """What is noted of each item of a batch, as `noted_inputs.rows_of` takes it; arrays are of float32."""
+
+    rows: tuple[int, ...]
+    """The items whose values are noted."""
+    sketches: bytes
+    """`SKETCH` sums of the values of each item of the batch."""
+    width: int
+    """How many values are noted of an item."""
+    values: bytes
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that a process of a watched script did."""
@@ -169,6 +186,24 @@ class ForwardPass:
     """`torch.get_rng_state()`, if it was asked for."""
     random_seed: int | None = None
     """The number that this generator began with, `torch.initial_seed()`; noted with the state."""
+    inputs: InputRows | None = None
+    """More of each item; None in evidence that was recorded before there was such a thing."""
+    is_output: bool = False
+    """Whether a module of the script has made it, as a generator makes what its discriminator gets."""
+
+
+@dataclass(frozen=True)
+class ItemsDrawn(Event):
+    """Items were drawn from the dataset beside the training, because the judge has asked for them."""
+
+    numbers: tuple[int, ...]
+    """The number of each item in an epoch."""
+    time: int
+    """How many times it had been drawn before."""
+    drawn: ForwardPass
+    """The batch, as if it had entered the model."""
+    of: int
+    """The number of items in an epoch."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic  # the script may replace that of the module
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import distributed, nn
@@ -31,8 +32,10 @@ from workshop.probe.events import (
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
 from workshop.probe.internals import is_compiled
+from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.listener import Listener
 from workshop.probe.messages import (
+    DrawItems,
     EpochBegan,
     EpochEnded,
     EpochReport,
@@ -42,6 +45,7 @@ from workshop.probe.messages import (
     Recompute,
     Repeat,
 )
+from workshop.probe.noted_inputs import PendingRows, rows_of
 from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.process_end import at_process_end
@@ -62,6 +66,9 @@ MIN_STEPS = 3
 """An epoch ends after this many seconds from its first step, if no other time is asked for, but not before this many
 steps."""
 
+LOOKED_AT = 2
+"""In this many steps of each epoch, it is looked for what of a batch enters the model."""
+
 MAX_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
 
@@ -72,12 +79,14 @@ class _Pass:
 
     noted: dict[str, Any]  # the other fields of a `ForwardPass`
     pictures: torch.Tensor
+    inputs: PendingRows
     targets: torch.Tensor | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
         targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
-        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets)
+        inputs = self.inputs.fetch()
+        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs)
 
 
 def _drops_items(loader: DataLoader[Any]) -> bool:
@@ -113,6 +122,7 @@ class EvidenceRecorder(Listener):
         self.random_states, self.max_epoch_s = config.judged.random_states, config.judged.max_epoch_s
         self.has_begun = False
         self.began_s = monotonic()
+        self.loaded: LoadedBatch | None = None
         self.batches: int | None = None  # of the DataLoader that began last
         self.root: nn.Module | None = None  # that the script calls
         self.model: nn.Module | None = None  # inside of it
@@ -131,6 +141,7 @@ class EvidenceRecorder(Listener):
         self.last_stepped: set[nn.Parameter] = set()  # in the last step
         self.retaking: Retaking | None = None  # of a recorded step
         self.retaken = 0  # so often the loop has taken a recorded step
+        self.outputs: dict[int, ref[torch.Tensor]] = {}  # of all modules in this step, by where their memory begins
         self.steps: list[_Step] = []  # of this epoch
         self.step = _Step()  # that is under way
         self._pid = os.getpid()
@@ -160,17 +171,21 @@ class EvidenceRecorder(Listener):
             self.batches = len(loader)
         except TypeError:  # of an iterable dataset
             self.batches = None
+        if self.loaded is None or self.loaded.loader is not loader:
+            self.loaded = LoadedBatch(loader, None)
         kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
         self.events.write(LoaderStarted, **kept)
 
     def on_batch(self, batch: Any) -> None:
-        """Remember the batch, and the random states as it comes."""
+        """Remember the batch, and the random states as it comes; in the first steps, see what becomes of it."""
         if self.retaking or not torch.is_grad_enabled():
             return
         in_training_thread = self.hooks.clock.is_training_thread()
         self.batch_use.load(batch, in_training_thread)
         if in_training_thread and self.recorder.wants(len(self.steps)):
             self.recorder.note_random_states()
+        if self.loaded is not None:
+            self.loaded.batch = batch if len(self.steps) < LOOKED_AT else None
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
@@ -242,6 +257,8 @@ class EvidenceRecorder(Listener):
         batch = tensors[0]
         if self.stepped:  # some parameters are never stepped
             self.end_step()
+        if self.loaded is not None and self.loaded.batch is not None and not self.step.forwards:
+            self.loaded.entered(batch)
         device = batch.device.type
         noted = {
             "t": monotonic(),
@@ -252,7 +269,8 @@ class EvidenceRecorder(Listener):
         }
         if self.random_states:
             noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
-        self.step.forwards.append(_Pass(noted, signature(batch)))
+        noted["is_output"] = batch.requires_grad or self.is_output(batch)
+        self.step.forwards.append(_Pass(noted, signature(batch), rows_of(batch)))
         if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.is_sampled():
@@ -265,12 +283,21 @@ class EvidenceRecorder(Listener):
             for each in tensors:
                 self.batch_use.use(each)
 
+    def is_output(self, batch: torch.Tensor) -> bool:
+        """Return whether a module has made it in this step, such as a generator."""
+        if batch.layout != torch.strided:
+            return False
+        of_module = self.outputs.get(batch.untyped_storage().data_ptr())
+        return of_module is not None and of_module() is not None
+
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Look at the output: if it is the loss itself, the module that computes it is the model."""
         if module is self.root and self.inner_hook and isinstance(output, torch.Tensor) and not output.ndim:
             self.model = module
             self.inner_hook.remove()
             self.inner_hook = None
+        if isinstance(output, torch.Tensor) and output.layout == torch.strided:
+            self.outputs[output.untyped_storage().data_ptr()] = ref(output)
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Note the targets, the second argument of a loss function."""
@@ -278,6 +305,8 @@ class EvidenceRecorder(Listener):
         if torch.is_grad_enabled() and self.step.forwards and isinstance(targets, torch.Tensor):
             self.step.forwards[-1].targets = targets.detach().clone()
             self.look_for_batch([targets])
+            if self.loaded is not None and self.loaded.batch is not None and len(self.step.forwards) == 1:
+                self.loaded.compared(targets.detach(), self.step.forwards[0].noted["shape"][0])
             if self.recorder.wants(len(self.steps)):
                 self.recorder.on_loss(targets)
 
@@ -350,7 +379,7 @@ class EvidenceRecorder(Listener):
         self.step.after = self.spots.values(self.optimizers)
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
         self.steps.append(self.step)
-        self.step = _Step()
+        self.step, self.outputs = _Step(), {}
         if self.epoch_steps is None and self.is_enough():
             self.epoch_steps = len(self.steps)
         if len(self.steps) == self.epoch_steps:
@@ -380,7 +409,9 @@ class EvidenceRecorder(Listener):
         """Do what the judge asks for; return when the script should go on: to train, or to take a recorded step."""
         batches = self.hooks.batches
         while not isinstance(message := self.judge.receive(), Proceed):
-            if isinstance(message, Repeat):
+            if isinstance(message, DrawItems):
+                self.judge.send(draw_items(self.loaded, message, self.events))
+            elif isinstance(message, Repeat):
                 for path in message.files:
                     self.judge.send(repeat(Path(path)))
             elif self.begins_to_retake(message):

@@ -1,8 +1,8 @@
 """What goes over the socket between a watched script and the process that watches it.
 
-A script that is judged receives `Proceed`, `Recompute` and `Repeat`, and answers with `EpochBegan`, `EpochEnded`,
-`EpochReport`, `Recomputation` and `Repetition`. A script that is measured receives `SetStage` and sends `StepReport`.
-Both send a `ProbeFault` if the probe has failed in them.
+A script that is judged receives `Proceed`, `Recompute`, `Repeat` and `DrawItems`, and answers with `EpochBegan`,
+`EpochEnded`, `EpochReport`, `Recomputation`, `Repetition` and `DrawnItems`. A script that is measured receives
+`SetStage` and sends `StepReport`. Both send a `ProbeFault` if the probe has failed in them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,6 +59,28 @@ class Repetition:
     """Whether other threads of that process applied random transforms, too, and drew from the same generator."""
     error: str | None = None
     """Why it was not applied; the other fields then mean nothing."""
+
+
+@dataclass(frozen=True)
+class DrawItems:
+    """Draw items from the dataset, beside the training, and note what they are as an event each."""
+
+    items: int = 4096
+    """The largest number of items that are drawn once."""
+    times: int = 4
+    """How often some of them are drawn."""
+    batches_again: int = 16
+    """How many batches are drawn more than once."""
+    seconds: float = 4.0
+
+
+@dataclass(frozen=True)
+class DrawnItems:
+    """How many items were drawn, all draws counted."""
+
+    count: int = 0
+    error: str | None = None
+    """Why there are no more."""
 
 
 @dataclass(frozen=True)

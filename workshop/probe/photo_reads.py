@@ -36,6 +36,7 @@ class _Waits(threading.local):
 
 
 _waits = _Waits()
+_skips_waits = False
 os.register_at_fork(after_in_child=lambda: _waits.__dict__.clear())  # what the parent slept, it did not
 
 
@@ -77,7 +78,7 @@ def watch_sleep() -> None:
 
     @functools.wraps(_sleep)
     def sleep(seconds: float) -> None:
-        left = seconds
+        left = 0.0 if _skips_waits and seconds > 0 else seconds
         while left > 0 or left == seconds:  # a sleep of no time lets others run
             asked, begin = min(left, SLICE_S), _monotonic()
             _sleep(asked)
@@ -88,6 +89,12 @@ def watch_sleep() -> None:
 
     sleep.is_watched = True  # type: ignore[attr-defined]
     time.sleep = sleep  # type: ignore[assignment]
+
+
+def skip_waits() -> None:
+    """Sleep no more in this process, which does not do the script's own work."""
+    global _skips_waits
+    _skips_waits = True
 
 
 def watch_events() -> None:

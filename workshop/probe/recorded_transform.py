@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from workshop.probe.event_file import is_muted
 from workshop.probe.messages import Repetition
 from workshop.probe.signature import as_picture
 
@@ -53,7 +54,7 @@ class TransformRecorder:
         if self._pid != os.getpid():
             self._pid, self._room = os.getpid(), ROOM
         on_cpu = not isinstance(picture, torch.Tensor) or picture.device.type == "cpu"
-        if self._room <= 0 or not on_cpu or self._dice.random() >= SHARE:
+        if is_muted() or self._room <= 0 or not on_cpu or self._dice.random() >= SHARE:
             return None
         return pickle.dumps(picture), torch.get_rng_state()
 

@@ -1,0 +1,1 @@
+../../cheats/compare/variation.py

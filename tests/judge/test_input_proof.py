@@ -1,0 +1,143 @@
+"""Whether what enters a model is what enters the original's: any kind of data, as scripts really loaded it."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from judge.recorded_evidence import Recorded
+from judge.recorded_inputs import CHEATS, HONEST, INPUTS, ORIGINALS, original_of
+
+from workshop.judge.input_proof import TOO_RARE, check_inputs, known_items
+from workshop.judge.inputs import items_of
+from workshop.judge.ledger import Ledger
+from workshop.judge.proof import check_batches, check_items
+from workshop.judge.two_samples import Strata, chance_of_distances, chance_of_figures, chance_of_repetitions
+
+NOT_OF_ANY = "inputs are not what the original makes of any item"
+OF_ANOTHER = "inputs come with the target of another item"
+AGAIN = "the same ones come again"
+UNLIKE = "are less like the original's than 95% of its own: something else has made them"
+LESS_VARIED = "are more like the original's than 95% of its own: they vary less"
+OTHER_INPUTS = "the inputs are not distributed as the original's"
+OTHER_TARGETS = "the targets are not distributed as the original's"
+ONE_ANOTHER = "of the inputs are most like another input of this script"
+UNRELATED = "inputs do not come with targets such as the original's"
+
+NAMED = {
+    "long_few_rows": AGAIN,
+    "long_half_noise": NOT_OF_ANY,
+    "long_kinds_of_others": OF_ANOTHER,
+    "long_values_exchanged": NOT_OF_ANY,
+    "noise_few_shapes": ONE_ANOTHER,
+    "noise_kept": OTHER_TARGETS,
+    "noise_little": LESS_VARIED,
+    "noise_of_others": UNRELATED,
+    "sentences_cut": "the model's inputs have 45 values on the average, the original's 55",
+    "sentences_kinds_shuffled": OF_ANOTHER,
+    "sentences_words_left_out": NOT_OF_ANY,
+    "signals_less_noise": LESS_VARIED,
+    "signals_of_others": OTHER_INPUTS,
+    "signals_some_silent": OTHER_INPUTS,
+    "signals_stale_with_noise": OTHER_INPUTS,
+    "stream_few_kinds": OTHER_TARGETS,
+    "stream_kinds_of_others": UNLIKE,
+    "stream_on_a_line": UNLIKE,
+    "stream_repeated": AGAIN,
+    "table_mostly_noise": NOT_OF_ANY,
+    "table_rounded": NOT_OF_ANY,
+    "table_rows_exchanged": OF_ANOTHER,
+    "table_targets_shuffled": OF_ANOTHER,
+    "waves_mostly_noise": UNLIKE,
+    "waves_one_of_each_kind": UNRELATED,
+    "waves_stale": AGAIN,
+    "waves_stale_with_noise": ONE_ANOTHER,
+    "waves_values_exchanged": UNLIKE,
+    "waves_without_shift": ONE_ANOTHER,
+    "words_few_words": UNLIKE,
+    "words_little_of_the_text": AGAIN,
+    "words_same_windows": AGAIN,
+    "words_scrambled": UNLIKE,
+    "words_short_later": "in 60 of 64 passes the model's input is 12, the original's 48",
+    "words_targets_of_others": UNRELATED,
+}
+"""What is said of each cheat."""
+
+
+@cache
+def ledger(name: str) -> Ledger:
+    return Ledger.of_events(Recorded.load(INPUTS / f"{name}.jsonl.gz").ranks[0])
+
+
+def said(script: str) -> list[str]:
+    """What is said of a script's inputs, by the checks that look at them."""
+    original, candidate = ledger(original_of(script)), ledger(script)
+    found = [*check_batches(original, candidate), *check_items(original, candidate, 0)]
+    return found or [*check_inputs(original, candidate)]
+
+
+def test_every_script_has_its_evidence_and_every_cheat_a_name() -> None:
+    names = {path.stem for path in (*ORIGINALS, *CHEATS, *HONEST)}
+    assert {path.name.partition(".")[0] for path in INPUTS.glob("*")} == names
+    assert {path.stem for path in CHEATS} == NAMED.keys()
+
+
+@pytest.mark.parametrize("script", NAMED)
+def test_a_cheat_is_refused_and_named(script: str) -> None:
+    [found] = said(script)
+    assert NAMED[script] in found
+
+
+@pytest.mark.parametrize("script", [path.stem for path in (*HONEST, *ORIGINALS)])
+def test_honest_work_passes(script: str) -> None:
+    assert said(script) == []
+
+
+def test_items_that_are_always_the_same_are_known_from_the_dataset() -> None:
+    def is_known(name: str) -> bool:
+        steps = {"table": 10, "long": 40, "signals": 11, "words": 16}[name]
+        return known_items(ledger(name), items_of(ledger(name), steps)[0]) is not None
+
+    assert {name: is_known(name) for name in ("table", "long", "signals", "words")} == {
+        "table": True,
+        "long": True,
+        "signals": False,
+        "words": False,
+    }
+
+
+@pytest.mark.parametrize("script", [path.stem for path in CHEATS if original_of(path.stem) in ("long", "signals")])
+def test_most_shows_without_the_dataset_too(script: str) -> None:
+    original = replace(ledger(original_of(script)), drawn=[])
+    assert len(list(check_inputs(original, ledger(script)))) == 1
+
+
+def _samples(dice: np.random.Generator, items: int = 60) -> tuple[np.ndarray, Strata]:
+    """Two samples of one source: some classes, dimensions of different weight, and values far out."""
+    kinds = dice.integers(4, size=2 * items)
+    values = (dice.standard_t(3, size=(2 * items, 5)) + kinds[:, None]) * [5, 1, 1, 0.1, 0.1]
+    distances = np.sqrt(((values[:, None] - values) ** 2).sum(2))
+    return distances, Strata(items, kinds, np.arange(2 * items) // 5)
+
+
+def test_samples_of_one_source_are_seldom_told_apart() -> None:
+    dice = np.random.default_rng(1)
+    chances = []
+    for _ in range(150):
+        distances, strata = _samples(dice)
+        chances += [chance_of_distances(distances, strata), chance_of_repetitions(distances, strata)]
+        chances.append(chance_of_figures(dice.standard_normal(120), Strata(60, np.zeros(120), np.arange(120) // 5)))
+    assert 0.05 < np.mean(np.array(chances) < 0.1) < 0.16
+    assert min(chances) > 1e-5
+
+
+def test_samples_of_two_sources_are_told_apart() -> None:
+    dice = np.random.default_rng(2)
+    distances, strata = _samples(dice)
+    far = distances.copy()
+    far[60:, :60] *= 2
+    far[:60, 60:] *= 2
+    assert chance_of_distances(far, strata) < TOO_RARE < chance_of_distances(distances, strata)
+    assert chance_of_repetitions(far, strata) < TOO_RARE < chance_of_repetitions(distances, strata)
+    figures = np.concatenate([dice.standard_normal(60), 2 + dice.standard_normal(60)])
+    assert chance_of_figures(figures, Strata(60, np.zeros(120), np.arange(120) // 2)) < TOO_RARE

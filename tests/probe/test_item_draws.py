@@ -1,0 +1,93 @@
+"""Items are drawn from a script's dataset beside its training, which never knows."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from workshop.judge.inputs import drawn_items
+from workshop.judge.ledger import Ledger
+from workshop.probe import photo_reads
+from workshop.probe.event_file import EventFile
+from workshop.probe.events import FileWritten
+from workshop.probe.item_draws import LoadedBatch, draw_items
+from workshop.probe.messages import DrawItems
+
+ITEMS, BATCH = 10, 3
+
+
+class Numbers(Dataset[tuple[torch.Tensor, int]]):
+    """Slow, counted, noted, and with noise."""
+
+    def __init__(self, events: EventFile) -> None:
+        self.events, self.seen = events, 0
+
+    def __len__(self) -> int:
+        return ITEMS
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        self.seen += 1
+        time.sleep(0.05 if get_worker_info() is None else 100)
+        self.events.write(FileWritten, path="somewhere")
+        return torch.full((4,), 10.0 * index) + torch.rand(4), index
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        yield from range(ITEMS)
+
+
+def test_items_are_drawn_and_nothing_else_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", time.sleep)
+    photo_reads.watch_sleep()
+    own = tmp_path / "own"
+    own.mkdir()
+    data = Numbers(EventFile(str(own)))
+    loader = DataLoader(data, BATCH, shuffle=True)
+    inputs, targets = next(iter(loader))
+    known = LoadedBatch(loader, [inputs, targets])
+    known.entered(inputs.double())
+    known.compared(targets, BATCH)
+    before, states, begin = data.seen, (torch.get_rng_state(), random.getstate()), time.monotonic()
+
+    done = draw_items(known, DrawItems(times=3), EventFile(str(tmp_path)))
+
+    assert (done.count, done.error) == (3 * ITEMS, None)
+    assert data.seen == before
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert random.getstate() == states[1]
+    assert time.monotonic() - begin < 100
+    assert len([line for path in own.iterdir() for line in path.read_text().splitlines()]) == before
+    found = drawn_items(Ledger.of(tmp_path))
+    assert found
+    items, numbers = found
+    assert sorted(numbers.tolist()) == sorted([*range(ITEMS)] * 3)
+    assert [int(row[0] // 10) for row in items.features] == list(items.targets)
+    assert len({tuple(row) for row in items.features.tolist()}) == 3 * ITEMS
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        (None, "no DataLoader was seen"),
+        (LoadedBatch(DataLoader(Stream()), None), "its DataLoader has no items that could be asked for"),
+        (LoadedBatch(DataLoader([1, 2]), None), "what is loaded is not what enters the model"),  # type: ignore[arg-type]
+    ],
+)
+def test_why_nothing_is_drawn(known: LoadedBatch | None, why: str, tmp_path: Path) -> None:
+    assert draw_items(known, DrawItems(), EventFile(str(tmp_path))).error == why
+
+
+def test_what_the_loop_changes_is_not_what_is_loaded() -> None:
+    inputs, targets = torch.rand(4, 3), torch.arange(4)
+    known = LoadedBatch(DataLoader([1, 2]), [inputs, targets])  # type: ignore[arg-type]
+    known.entered(inputs + 1)
+    known.compared(targets.flip(0), 4)
+    assert (known.input_place, known.target_place) == (None, None)
+    known.entered(inputs.reshape(4, 3, 1))
+    known.compared(targets, 4)
+    assert (known.input_place, known.target_place) == (0, 1)

@@ -1,0 +1,182 @@
+"""What entered a model, item by item, as a script's ledger shows it: any kind of data."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from workshop.judge.ledger import Ledger, epochs
+from workshop.judge.signatures import values_of
+from workshop.judge.two_samples import Array
+from workshop.probe.events import SKETCH, ForwardPass
+
+WORDS = 24
+"""The number of random values that stand for a token, and for a pair of them."""
+
+MAX_CLASSES = 100
+"""With more different targets than this, they are no classes."""
+
+
+@dataclass(frozen=True)
+class Items:
+    """Items that entered the model, with what is known of each."""
+
+    sketches: Array
+    features: Array
+    """Figures that describe an item; NaN where they are not noted."""
+    targets: tuple[Any, ...]
+    """The target of each item, or several; None if unknown."""
+    epochs: Array
+    """The number of the epoch of each."""
+    batches: Array
+    """The number of the batch of each."""
+
+    def __len__(self) -> int:
+        return len(self.sketches)
+
+    def __getitem__(self, which: Any) -> "Items":
+        chosen = np.arange(len(self))[which]
+        targets = tuple(self.targets[index] for index in chosen)
+        others = (each[chosen] for each in (self.epochs, self.batches))
+        return Items(self.sketches[chosen], self.features[chosen], targets, *others)
+
+    def with_more(self, others: "Items") -> "Items":
+        """Return these and others."""
+        sketches, features, epochs = (
+            np.concatenate([getattr(each, name) for each in (self, others)])
+            for name in ("sketches", "features", "epochs")
+        )
+        return Items(sketches, features, (*self.targets, *others.targets), epochs, batches_of(self, others))
+
+    @cached_property
+    def noted(self) -> "Items":
+        """Those of which the features are known."""
+        return self[np.isfinite(self.features).all(axis=1)]
+
+    def some(self, count: int) -> "Items":
+        """Return no more than this many, chosen by chance."""
+        return self if len(self) <= count else self[sorted(random.Random(len(self)).sample(range(len(self)), count))]
+
+    @property
+    def have_targets(self) -> bool:
+        """Whether the target of each is known."""
+        return None not in self.targets
+
+
+def batches_of(*samples: Items) -> Array:
+    """Return the number of the batch of each item, another one in each sample."""
+    firsts = np.cumsum([0, *(each.batches.max(initial=0) + 1 for each in samples)])
+    return np.concatenate([each.batches + first for each, first in zip(samples, firsts, strict=False)])
+
+
+def figures_of(*samples: Items) -> list[Array] | None:
+    """Return the targets of each sample as figures, one for each item; None if some are none."""
+    if not all(items.have_targets for items in samples):
+        return None
+    try:
+        return [np.array([_figure(target) for target in items.targets]) for items in samples]
+    except (TypeError, ValueError):
+        return None
+
+
+def _figure(target: Any) -> float:
+    """Return a target, or a weighted sum of several."""
+    several = np.atleast_1d(np.asarray(target, np.float64))
+    return float(several @ np.sqrt(np.arange(1.0, len(several) + 1)))
+
+
+def items_of(ledger: Ledger, steps: int) -> dict[int, Items]:
+    """Return the items of each forward pass of a step, by its place among them; those of modules are left out."""
+    by_place: dict[int, list[tuple[int, ForwardPass]]] = {}
+    cut = epochs(ledger, steps)
+    passes = Counter(len(step.forwards) for epoch in cut for step in epoch)
+    is_steady = len(passes) == 1 and next(iter(passes)) <= 3
+    for number, epoch in enumerate(cut):
+        for step in epoch:
+            for place, forward in enumerate(step.forwards):
+                by_place.setdefault(place if is_steady else 0, []).append((number, forward))
+    return {
+        place: _joined(found)
+        for place, found in by_place.items()
+        if all(each.inputs for _, each in found) and not any(each.is_output for _, each in found)
+    }
+
+
+def drawn_items(ledger: Ledger) -> tuple[Items, Array] | None:
+    """Return the items that were drawn from the dataset, with the time in place of the epoch, and their numbers."""
+    if not ledger.drawn:
+        return None
+    numbers = np.concatenate([each.numbers for each in ledger.drawn])
+    return _joined([(each.time, each.drawn) for each in ledger.drawn]), numbers
+
+
+def _joined(passes: Sequence[tuple[int, ForwardPass]]) -> Items:
+    is_steady = len({(forward.shape[1:], forward.dtype) for _, forward in passes}) == 1
+    features = [features_of(forward) if is_steady else sketches_of(forward) for _, forward in passes]
+    return Items(
+        np.concatenate([sketches_of(forward) for _, forward in passes]),
+        np.concatenate(features),
+        tuple(target for _, forward in passes for target in targets_of(forward)),
+        np.repeat([number for number, _ in passes], [forward.shape[0] for _, forward in passes]),
+        np.repeat(np.arange(len(passes)), [forward.shape[0] for _, forward in passes]),
+    )
+
+
+def sketches_of(forward: ForwardPass) -> Array:
+    """Return the sketch of each item."""
+    assert forward.inputs
+    return np.frombuffer(forward.inputs.sketches, np.float32).reshape(-1, SKETCH)
+
+
+def targets_of(forward: ForwardPass) -> list[Any]:
+    """Return the target of each item, or a tuple of its targets; None for each if they are not known."""
+    items, targets = forward.shape[0], forward.targets or ()
+    if len(targets) == items:
+        return list(targets)
+    if items and targets and len(targets) % items == 0:
+        each = len(targets) // items
+        return [targets[first : first + each] for first in range(0, len(targets), each)]
+    return [None] * items
+
+
+def features_of(forward: ForwardPass) -> Array:
+    """Return figures that describe each item: its values, those of a picture's signature, or which tokens it has."""
+    inputs, items = forward.inputs, forward.shape[0]
+    assert inputs
+    sketches = sketches_of(forward)
+    if not inputs.width or not inputs.rows:
+        pictures = values_of(forward.pictures)
+        return pictures if len(pictures) == items else sketches
+    values = np.frombuffer(inputs.values, np.float32).reshape(len(inputs.rows), inputs.width)
+    if forward.dtype.startswith(("int", "uint")):
+        values = _words(values)
+    elif np.prod(forward.shape[1:]) > inputs.width:
+        values = np.concatenate([values, sketches[list(inputs.rows)]], axis=1)
+    found = np.full((items, values.shape[1]), np.nan, np.float32)
+    found[list(inputs.rows)] = values
+    return found
+
+
+def _words(tokens: Array) -> Array:
+    """Return figures of which tokens, and which pairs of neighbours, each row of tokens has; and their weighted sum.
+
+    Each token stands for some random values, always the same ones, which are summed up.
+    """
+    numbers = tokens.astype(np.int64)
+    pairs = numbers[:, :-1] * 1_000_003 + numbers[:, 1:]
+    places = np.arange(1, WORDS + 1, dtype=np.int64)
+    length = max(1.0, np.sqrt(tokens.shape[1]))
+
+    def summed(of: Array) -> Array:
+        mixed = (of[..., None] + 1) * (2_654_435_761 * places + 40_503)
+        mixed ^= mixed >> 17
+        mixed *= 0x5BD1E995
+        mixed ^= mixed >> 15
+        return ((mixed & 0xFFFF).astype(np.float32) / 0x8000 - 1).sum(1) / length
+
+    weights = np.sqrt(np.arange(1.0, tokens.shape[1] + 1, dtype=np.float32))
+    return np.concatenate([summed(numbers), summed(pairs), (tokens @ weights)[:, None]], axis=1).astype(np.float32)

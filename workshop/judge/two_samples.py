@@ -1,0 +1,128 @@
+"""Whether two samples may come from the same source: tests by permutation, of whatever distances can be taken of.
+
+Items of one stratum, such as those of a class, are compared with each other only.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+PERMUTATIONS = 500
+"""The number of times that items change places between the samples."""
+
+NEIGHBOURS = 3
+"""The number of nearest items that are looked at."""
+
+
+RARE = 0.005
+"""The original's own epochs that differ by a smaller chance are not of one source; a candidate's then need not be."""
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The items of two samples: the first ones, which are the original's, and the others."""
+
+    first: int
+    """The number of items of the first sample."""
+    number: Array
+    """The stratum of each item of both."""
+    batches: Array
+    """The number of the batch of each, a different one in each sample."""
+
+    @property
+    def same(self) -> Array:
+        """Which pairs of different items are in one stratum."""
+        same = self.number[:, None] == self.number
+        np.fill_diagonal(same, False)
+        return same
+
+    @property
+    def relabelled(self) -> Iterator[Array]:
+        """Yield who is in the first sample: as it is in the first column, and by chance in all others.
+
+        First, items change places with those of their stratum; then whole batches, whose items may have much in common.
+        """
+        is_first = np.arange(len(self.number)) < self.first
+        yield _permuted(is_first, self.number)
+        _, one_of_each, batch = np.unique(self.batches, return_index=True, return_inverse=True)
+        yield _permuted(is_first[one_of_each], np.zeros(len(one_of_each)))[batch]
+
+
+def _permuted(is_first: Array, strata: Array) -> Array:
+    dice = np.random.default_rng(0)
+    numbers = np.unique(strata, return_inverse=True)[1]
+    order = np.argsort(numbers + dice.random((PERMUTATIONS, len(numbers))), axis=1)  # strata stay together
+    found = np.empty(order.shape, np.float32)
+    by_stratum = is_first[np.argsort(numbers, kind="stable")].astype(np.float32)
+    np.put_along_axis(found, order, np.broadcast_to(by_stratum, order.shape), axis=1)
+    return np.concatenate([is_first[None].astype(np.float32), found]).T
+
+
+def chance_of_distances(distances: Array, strata: Strata) -> float:
+    """Return the chance that samples of one source are as far from each other, by their energy distance."""
+    same = strata.same.astype(np.float32)
+    weighted = distances.astype(np.float32) * same
+
+    def energy(first: Array) -> Array:
+        second, pairs, sums = 1 - first, same @ first, weighted @ first
+        all_pairs, all_sums = same.sum(1)[:, None] - pairs, weighted.sum(1)[:, None] - sums
+
+        def mean(of: Array, sums: Array, pairs: Array) -> Array:
+            return (of * sums).sum(0) / np.maximum((of * pairs).sum(0), 1)
+
+        between = mean(second, sums, pairs)
+        return 2 * between - mean(first, sums, pairs) - mean(second, all_sums, all_pairs)
+
+    return _largest(energy, strata)
+
+
+def chance_of_repetitions(distances: Array, strata: Strata) -> float:
+    """Return the chance that so many items of the second sample have their nearest neighbours in it, too."""
+    far = np.where(strata.same, distances, np.inf)
+    nearest = np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+    is_near = np.zeros(far.shape, np.float32)
+    np.put_along_axis(is_near, nearest, 1, axis=1)
+    is_near[~strata.same] = 0
+
+    def share(first: Array) -> Array:
+        second = 1 - first
+        return (second * (is_near @ second)).sum(0) / np.maximum(second.sum(0), 1) ** 2
+
+    return _largest(share, strata)
+
+
+def chance_of_figures(figures: Array, strata: Strata) -> float:
+    """Return the chance that samples of one source differ so in a figure of each item, by its rank."""
+    _, number, count = np.unique(figures, return_inverse=True, return_counts=True)
+    places = (np.cumsum(count) - (count + 1) / 2)[number] / max(len(figures) - 1, 1)
+    return chance_of_distances(np.abs(places[:, None] - places), strata)
+
+
+def _largest(statistic: Callable[[Array], Array], strata: Strata) -> float:
+    """Return the larger one of the chances that exchanged items and batches give; one that is not rare will do."""
+    chance = 0.0
+    for first in strata.relabelled:
+        chance = max(chance, _tail(statistic(first)))
+        if chance > RARE:
+            break
+    return chance
+
+
+def _tail(statistics: Array) -> float:
+    """Return the chance of the first value or a larger one, given what permutations make of it: a gamma's tail."""
+    found, others = float(statistics[0]), statistics[1:].astype(np.float64)
+    spread = others.std()
+    if spread < 1e-12 * max(1.0, abs(float(others.mean()))):
+        return 1.0
+    z, skewness = (found - others.mean()) / spread, float((((others - others.mean()) / spread) ** 3).mean())
+    if skewness > 0.01:  # a gamma of that skewness, by the cube root of Wilson and Hilferty
+        shape = 4 / skewness**2
+        root = max(0.0, 1 + z / math.sqrt(shape)) ** (1 / 3)
+        z = (root - (1 - 1 / (9 * shape))) * math.sqrt(9 * shape)
+    return max(0.5 * math.erfc(z / math.sqrt(2)), 1e-300)

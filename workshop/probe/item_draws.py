@@ -1,0 +1,170 @@
+"""Draws items from the dataset of the script that runs here, as a DataLoader's worker would, and notes nothing else.
+
+A forked worker does it: what the items change, such as a cache or the state of a random generator, stays as it was in
+this process. In the worker, no time is slept, and no events are written.
+"""
+
+import copy
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from time import monotonic  # the script may replace that of the module
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+from workshop.probe import event_file, photo_reads
+from workshop.probe.event_file import EventFile
+from workshop.probe.events import ForwardPass, ItemsDrawn
+from workshop.probe.internals import tree_leaves
+from workshop.probe.messages import DrawItems, DrawnItems
+from workshop.probe.noted_inputs import rows_of
+from workshop.probe.signature import encode, signature, values_of_items
+
+TIMEOUT_S = 20.0
+"""A worker that needs longer for a batch hangs, as after a fork in the midst of something."""
+
+
+@dataclass
+class LoadedBatch:
+    """Which of the tensors in a DataLoader's batch enters the model, and which holds the targets."""
+
+    loader: DataLoader[Any]
+    batch: Any
+    """The one that was handed out last; None after the first steps of an epoch."""
+    input_place: int | None = None
+    target_place: int | None = None
+    shape: tuple[int, ...] = ()
+    """The shape of an item as it enters the model."""
+    dtype: torch.dtype | None = None
+
+    def entered(self, inputs: torch.Tensor) -> None:
+        """Look for what enters the model among the tensors of the batch."""
+        self.input_place, self.shape, self.dtype = None, tuple(inputs.shape[1:]), inputs.dtype
+        for place, leaf in enumerate(_tensors(self.batch)):
+            if len(leaf) == len(inputs) and leaf.numel() == inputs.numel():
+                one, other = (encode(signature(each.reshape(inputs.shape))) for each in (leaf, inputs))
+                if one == other:
+                    self.input_place = place
+                    return
+
+    def compared(self, targets: torch.Tensor, items: int) -> None:
+        """Look for the targets among the tensors of the batch."""
+        wanted = values_of_items(targets, items)
+        places = (n for n, leaf in enumerate(_tensors(self.batch)) if leaf.numel() == targets.numel())
+        self.target_place = next(
+            (n for n in places if values_of_items(_tensors(self.batch)[n].reshape(targets.shape), items) == wanted),
+            None,
+        )
+
+    def as_entered(self, batch: Any) -> ForwardPass:
+        """Return what would be noted if the items of another batch entered the model."""
+        assert self.input_place is not None
+        assert self.target_place is not None
+        leaves = _tensors(batch)
+        inputs, targets = leaves[self.input_place], leaves[self.target_place]
+        if math.prod(inputs.shape[1:]) == math.prod(self.shape):
+            inputs = inputs.reshape(len(inputs), *self.shape)
+        inputs = inputs.to(self.dtype)
+        return ForwardPass(
+            t=monotonic(),
+            shape=tuple(inputs.shape),
+            dtype=str(inputs.dtype).removeprefix("torch."),
+            device="cpu",
+            autocast=False,
+            pictures=encode(signature(inputs)),
+            targets=values_of_items(targets, len(inputs)),
+            inputs=rows_of(inputs).fetch(),
+        )
+
+
+def draw_items(loaded: LoadedBatch | None, message: DrawItems, events: EventFile) -> DrawnItems:
+    """Draw each item of an epoch once, then some of them again, as long as there is time, and write down each batch."""
+    why = _why_not(loaded)
+    if loaded is None or why:
+        return DrawnItems(error=why)
+    give_up, count = monotonic() + message.seconds, 0
+    try:
+        with _random_states_kept():
+            batches = _batches_of(loaded.loader)
+        again = random.Random(0).sample(batches, min(len(batches), message.batches_again))
+        for number in range(message.times):
+            for numbers, batch in _loaded(loaded.loader, again if number else batches):
+                drawn = loaded.as_entered(batch)
+                is_all = len(batches) * len(numbers) <= message.items
+                events.write(ItemsDrawn, numbers=numbers, time=number, drawn=drawn, of=sum(map(len, batches)))
+                count += len(numbers)
+                if monotonic() > give_up or (number == 0 and not is_all and count >= message.items):
+                    break
+    except Exception as error:  # of the script's dataset, or of a worker that hangs
+        return DrawnItems(count, f"{type(error).__name__}: {error}")
+    return DrawnItems(count)
+
+
+def _why_not(loaded: LoadedBatch | None) -> str | None:
+    """Return why nothing can be drawn."""
+    if loaded is None:
+        return "no DataLoader was seen"
+    if isinstance(loaded.loader.dataset, IterableDataset) or loaded.loader.batch_sampler is None:
+        return "its DataLoader has no items that could be asked for"
+    if loaded.input_place is None or loaded.target_place is None:
+        return "what is loaded is not what enters the model"
+    return None
+
+
+def _tensors(batch: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.ndim]
+
+
+Numbered = list[tuple[int, Any]]
+"""Items of a batch: the number of each in the epoch, and the index by which the dataset knows it."""
+
+
+def _batches_of(loader: DataLoader[Any], most: int = 10_000) -> list[Numbered]:
+    """Return the batches of an epoch, as a copy of the loader's sampler draws them."""
+    sampler = copy.deepcopy(loader.batch_sampler, {id(loader.dataset): loader.dataset})
+    numbers = itertools.count()
+    return [[(next(numbers), index) for index in batch] for batch in itertools.islice(sampler or (), most)]
+
+
+def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """Yield the numbers of the items of each batch, and the batch as the loader would make it."""
+    worker = DataLoader(
+        loader.dataset,
+        batch_sampler=[[index for _, index in batch] for batch in batches],
+        collate_fn=loader.collate_fn,
+        num_workers=1,
+        worker_init_fn=_begin_quietly(loader.worker_init_fn),
+        multiprocessing_context="fork",
+        timeout=TIMEOUT_S,
+        generator=torch.Generator().manual_seed(random.SystemRandom().randrange(2**60)),
+    )
+    iterator = iter(worker)
+    for batch in batches:
+        yield tuple(number for number, _ in batch), next(iterator)
+
+
+def _begin_quietly(also: Callable[[int], None] | None) -> Callable[[int], None]:
+    def begin(worker: int) -> None:
+        event_file.mute()
+        photo_reads.skip_waits()
+        if also:
+            also(worker)
+
+    return begin
+
+
+@contextmanager
+def _random_states_kept() -> Iterator[None]:
+    """Leave the random generators of the script as they were."""
+    torchs, pythons = torch.get_rng_state(), random.getstate()
+    try:
+        yield
+    finally:
+        with suppress(Exception):
+            torch.set_rng_state(torchs)
+            random.setstate(pythons)

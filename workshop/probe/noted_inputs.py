@@ -1,0 +1,99 @@
+"""Notes what enters the model, whatever it is: all values of each item in a few sums, and some values as they are."""
+
+import functools
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from workshop.probe.events import SKETCH, InputRows
+
+MAX_SKETCHED = 1024
+"""Of an item with more values than this, that many go into its sketch."""
+
+MAX_VALUES = 128
+"""Of an item with more values than this, that many are noted: pairs of neighbours, evenly spaced."""
+
+MAX_NOTED = 4096
+"""The number of values that are noted of a batch: if it has more, they are those of some items, chosen by chance."""
+
+HASH = torch.tensor(-25033, dtype=torch.int16).numpy()
+"""A whole number is multiplied by this, in 16 bits, so that tokens of near numbers differ much; 0 stays 0."""
+
+_dice = random.SystemRandom()  # the script's own draws stay, and it cannot know which items are noted
+
+
+@dataclass
+class PendingRows:
+    """What is noted of a batch, still on its device."""
+
+    rows: tuple[int, ...]
+    sketches: Any
+    values: Any
+
+    def fetch(self) -> InputRows:
+        """Return it as an event tells it."""
+        sketches, values = (
+            each.cpu().numpy() if isinstance(each, torch.Tensor) else each for each in (self.sketches, self.values)
+        )
+        return InputRows(self.rows, sketches.tobytes(), values.shape[1], values.tobytes())
+
+
+def rows_of(batch: torch.Tensor) -> PendingRows:
+    """Take the notes of each item of a batch; nothing is waited for on a device.
+
+    A sketch has the sums of all values of an item, each with a random sign. The mean square difference of two sketches
+    is about the sum of squares by which their items differ. Zeros at the end, as of padded sentences, add nothing.
+    """
+    plain = batch.detach().as_subclass(torch.Tensor)
+    if plain.is_complex():
+        plain = torch.view_as_real(plain)
+    items = plain.reshape(len(plain), -1)
+    count, device, is_whole = items.shape[1], plain.device.type, not plain.is_floating_point()
+    rows = _noted_rows(len(items), 0 if batch.ndim >= 4 else min(count, MAX_VALUES))
+    spots, signs = _sketched(count, device)
+    if device == "cpu" and plain.dtype != torch.bfloat16:
+        array, some = items.numpy(), items.numpy()
+        some = some if spots is None else some.take(spots.numpy(), 1)
+        some = (
+            (some.astype("int16") * HASH).astype("float32") / 2**15 if is_whole else some.astype("float32", copy=False)
+        )
+        values = array if len(rows) == len(array) else array.take(rows, 0)
+        return PendingRows(
+            rows, some.dot(signs.numpy()), values.take(_noted(count, device).numpy(), 1).astype("float32")
+        )
+    some = items if spots is None else items[:, spots]
+    some = (some.short() * int(HASH)).float() / 2**15 if is_whole else some.float()
+    values = (items if len(rows) == len(items) else items[list(rows)])[:, _noted(count, device)]
+    return PendingRows(rows, some @ signs, values.float())
+
+
+def _noted_rows(items: int, width: int) -> tuple[int, ...]:
+    """Choose the items of which so many values are noted; of pictures, which have signatures, none."""
+    count = min(items, MAX_NOTED // width) if width else 0
+    return tuple(range(items) if count == items else sorted(_dice.sample(range(items), count)))
+
+
+@functools.cache
+def _signs() -> torch.Tensor:
+    dice = torch.Generator().manual_seed(8)
+    return torch.randint(2, (MAX_SKETCHED, SKETCH), generator=dice).float() * 2 - 1
+
+
+@functools.lru_cache(maxsize=256)
+def _sketched(count: int, device: str) -> tuple[torch.Tensor | None, torch.Tensor]:
+    """The values of an item that go into its sketch, None for all, and the sign of each in each sum."""
+    if count <= MAX_SKETCHED:
+        return None, _signs()[:count].to(device)
+    dice = torch.Generator().manual_seed(count)
+    return torch.randperm(count, generator=dice)[:MAX_SKETCHED].sort().values.to(device), _signs().to(device)
+
+
+@functools.lru_cache(maxsize=256)
+def _noted(count: int, device: str) -> torch.Tensor:
+    """The values of an item that are noted."""
+    if count <= MAX_VALUES:
+        return torch.arange(count, device=device)
+    pairs = torch.arange(MAX_VALUES // 2) * (count - 1) // (MAX_VALUES // 2)
+    return torch.stack([pairs, pairs + 1], 1).flatten().to(device)
