@@ -154,4 +154,4 @@ def test_the_source_may_be_gone_or_edited(workshop: Run, folder: Path, tmp_path:
     assert "the source of" in workshop("lines", tmp_path / "k.lprof").stderr
     ours = workshop("lines", tmp_path / "script.py.lprof")
     assert "time.sleep(0.004)" in ours.stdout
-    assert ours.stderr == ""
+    assert not [each for each in ours.stderr.splitlines() if not each.startswith("Busy machine: ")]

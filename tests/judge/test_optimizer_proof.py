@@ -1,5 +1,7 @@
 """Optimizers have the settings of the original in each step, those of other models included."""
 
+from dataclasses import replace
+
 import pytest
 
 from workshop.judge.ledger import Ledger
@@ -51,6 +53,17 @@ def test_a_schedule_is_followed_step_by_step_and_one_value_in_every_run(
 ) -> None:
     found = list(check_optimizer(ours, theirs))
     assert [each.startswith(says or "-") for each in found] == [True] * bool(says)
+
+
+@pytest.mark.parametrize(("theirs", "says"), [(0.025, ""), (0.0125, ""), (0.2, "in step 3")])
+def test_a_schedule_may_count_the_steps_of_others_that_the_loop_took(theirs: float, says: str) -> None:
+    """Before its third step, the original's loop took one of the candidate's."""
+    ours = ledger([0.1], [0.05], [theirs if theirs == 0.0125 else 0.025])
+    ours.steps[2] = replace(ours.steps[2], retaken=1)
+    candidate = ledger([0.1], [0.05], [0.025 if theirs != 0.2 else 0.2], [0.0125])
+    found = "".join(check_optimizer(ours, candidate))
+    assert found.startswith(says)
+    assert bool(found) == bool(says)
 
 
 def with_another(steps: int, moved: int = 2, rate: float = 0.1, shape: tuple[int, ...] = (3,)) -> Ledger:

@@ -16,12 +16,6 @@ SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 
 OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
 
 
-@pytest.fixture(autouse=True)
-def no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody looks for busy processes, which takes a while."""
-    monkeypatch.setattr("workshop.judge.race_verdict.advice", lambda: "")
-
-
 def judged(result: RaceResult, solution_ratio: float | None = None) -> Verdict:
     low, high = result.interval
     count = len(result.pairs + result.again)
@@ -34,7 +28,9 @@ def judged(result: RaceResult, solution_ratio: float | None = None) -> Verdict:
         pairs=count,
         solution_ratio=solution_ratio,
     )
-    return race_verdict("new.py", result, speed, f"Speedup {speed.text(speed.ratio)}x over old.py", ())
+    return race_verdict(
+        "new.py", result, speed, f"Speedup {speed.text(speed.ratio)}x over old.py", (), then="", advice=""
+    )
 
 
 def pairs_of(*ratios: float) -> tuple[Pair, ...]:

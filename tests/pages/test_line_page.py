@@ -71,7 +71,7 @@ def test_a_click_leads_to_the_function(browser: Browser, drawn: Path) -> None:
 
 def test_processes_are_told_apart(browser: Browser, drawn: Path) -> None:
     with visited(browser, drawn / "script.html") as page:
-        assert page.locator("label").all_inner_texts() == ["all processes", "main", "worker 0", "worker 1"]
+        assert page.locator("label").all_inner_texts() == ["all processes", "main process", "worker 0", "worker 1"]
         page.get_by_text("worker 1", exact=True).click()
         row = page.locator("section:visible tr", has_text="time.sleep(0.02)")
         assert row.locator("td").first.inner_text() == "2"

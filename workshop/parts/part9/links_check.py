@@ -50,7 +50,8 @@ def wrong_links(original: Ledger, candidate: Ledger, samples: Sequence[Path]) ->
         return  # a script that does not train is reported by the bench
     if theirs[0].device != ours[0].device:
         yield f"the model runs on {theirs[0].device}, the untouched script's on {ours[0].device}"
-    yield from complaints([torch.load(sample, map_location="cpu", weights_only=True)["batch"] for sample in samples])
+    records = [torch.load(sample, map_location="cpu", weights_only=True) for sample in samples]
+    yield from complaints([record["inputs"][0][1][0] for record in records])  # of the first call, the first tensor
     if ours[0].device == "cpu":
         yield from too_few_draws(candidate)
     fields = np.concatenate([values_of(forward.pictures) for forward in theirs])
