@@ -58,7 +58,7 @@ def _run(profile: LineProfile) -> str:
 def _heading(table: LineTable) -> Text:
     function = table.function
     place = f"  {function.file.name}:{function.first_line}" if not table.is_module else ", outside of functions"
-    return Text("\n").append(function.title, "bold").append(f"{place}  {seconds(function.seconds)}")
+    return Text("\n").append(function.title, "bold").append(f"{place}  {seconds(table.seconds)}")
 
 
 Line = tuple[str, list[str]]
@@ -88,9 +88,16 @@ def _print_rows(lines: list[Line]) -> None:
     widths = [max(map(len, column)) for column in zip(*(cells[:-1] for _, cells in lines), strict=True)]
     for style, (*figures, source) in lines:
         beside = [f"{cell:>{width}}" for cell, width in zip(figures, widths, strict=True)]
-        text = Text("  ".join([*beside, " ".join(source.split())]).rstrip(), style)
-        text.truncate(out.width, overflow="ellipsis")
-        out.print(text)
+        row = "  ".join([*beside, " ".join(source.split())]).rstrip()
+        out.print(Text(_cut(row, out.width), style))
+
+
+def _cut(row: str, width: int) -> str:
+    """Return a row that is no wider than this, cut between two words if there is a space in its later half."""
+    if len(row) <= width:
+        return row
+    end = row.rfind(" ", width // 2, width - 1)
+    return f"{row[: end if end > 0 else width - 2].rstrip()} …"
 
 
 def print_change(change: LineChange, everything: bool) -> None:

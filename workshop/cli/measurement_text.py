@@ -42,8 +42,12 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     out.print(_phases(found.table, found.headroom, diagnosis.lines))
     if found.synchronized:
         out.print("\nPhases: with a wait for the GPU after each of them. Without, its work runs beside the CPU's.")
+    if any(each.phase == Phase.BACKWARD and each.share >= MIN_SHARE for each in diagnosis.lines):
+        out.print("\nBackward: with the lines of the forward pass whose gradients take the time.")
     for note in found.notes:
         out.print(Text(f"\n{note}"))
+    if tried := [f"{each.ms_a_step:.1f} ms with num_workers={number}" for number, each in found.with_workers.items()]:
+        out.print(Text(f"\nTried: a step took {', '.join(tried)}."))
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes)}")
     for number, each in enumerate(causes[:MAX_FINDINGS], start=1):

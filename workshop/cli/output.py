@@ -54,7 +54,7 @@ def progress_line(only_in_terminal: bool = False) -> Iterator[Callable[[str], No
     def draw() -> None:
         waited_s = time.monotonic() - since
         seconds = f" ({waited_s:.0f} s)" if waited_s >= 1 else ""
-        shown = text[: shutil.get_terminal_size().columns - 1 - len(seconds)]
+        shown = textwrap.shorten(text, shutil.get_terminal_size().columns - 1 - len(seconds), placeholder=" …")
         print(f"{CLEAR_LINE}{shown}{seconds}", end="", file=sys.stderr, flush=True)
 
     def show(new: str) -> None:

@@ -49,7 +49,7 @@ def _figures(speed: Speed) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(speed.original, f"{speed.rate_before:.1f} samples/s")
     ratio, low, high = map(speed.text, (speed.ratio, speed.low, speed.high))
-    interval = f"95 %: {low} to {high}, {speed.pairs} pairs"
+    interval = f"mean of {speed.pairs} pairs; 95 %: {low} to {high}"
     table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {ratio}x ({interval})")
     if speed.headroom_rate:
         reached = f"you reach {speed.rate_after / speed.headroom_rate:.0%}"

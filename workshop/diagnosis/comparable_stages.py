@@ -36,7 +36,8 @@ def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> s
     """Say why a stage cannot be compared with the steps of the unchanged script; empty if it can."""
     factor = _factor(loading.steps, stage)
     differs_ms = abs(loading.steps.ms_in(*COMPUTING) - stage.ms_in(*COMPUTING))
-    if max(factor, 1 / factor) < BUSIER or differs_ms < MIN_SHARE * loading.steps.ms_a_step:
+    shortest_ms = min(loading.steps.ms_a_step, stage.ms_a_step)
+    if max(factor, 1 / factor) < BUSIER or differs_ms < MIN_SHARE * shortest_ms:
         return ""
     if factor < 1:
         return (

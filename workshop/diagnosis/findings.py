@@ -110,7 +110,7 @@ def finding(
         gain=gain,
         measured=measured,
         words=words,
-        basis="measured" if measured else basis,
+        basis="measured" if measured else f"{basis}; {margin - 1:.0%} added for what follows from it",
         beside=beside or {},
     )
 

@@ -22,6 +22,9 @@ PATIENCE_S = 600.0
 CLOSER_STEPS = 2
 """For this many steps, backward passes are attributed to lines; these steps also warm the script up."""
 
+MIN_STEPS = 10
+"""A script that trains for fewer steps may end before any was measured."""
+
 MAX_WARM_UP = 4.0
 """A number of workers is given up if its warm-up takes more than this many times the measuring time."""
 
@@ -63,7 +66,8 @@ def measure(
 
 def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool) -> Measurement:
     """Lead a script through the stages, and put together what is measured in them."""
-    script.say(f"waiting for the first steps of {name}")
+    all_s = seconds * (2 if headroom else 1)
+    script.say(f"waiting for the first steps of {name}; from then on it takes about {all_s:.0f} s")
     run = StagedRun(script)
     run.take(WARM_UP_STEPS)
     _look_closer(run)
@@ -208,7 +212,7 @@ def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
 def _too_early(run: StagedRun) -> str:
     """Say when a script ended that had no step measured, and what was seen of it."""
     if run.seen:
-        return f"after {run.seen} steps; let it train for more"
+        return f"after {run.seen} steps; let it train for more, {MIN_STEPS} steps at least"
     return f"before a training step was seen: {run.script.seen()}"
 
 

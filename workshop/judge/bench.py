@@ -26,7 +26,7 @@ from workshop.judge.step_proof import not_reproducible
 from workshop.judge.time_plan import OutOfTimeError, TimePlan
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
-from workshop.probe.phases import Phase
+from workshop.probe.phases import COMPUTING, Phase
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say
 
@@ -47,6 +47,9 @@ EPOCHS_AFTER_RACE = 1
 
 SAMPLED = 0.1
 """The share of the raced epochs of which a step is recorded, beside one of the first; the script cannot tell which."""
+
+BUSIER = 1.5
+"""If the same computing takes this many times longer or shorter, two epochs are not comparable."""
 
 MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
 """In `compare`, each script of a pair trains for at least this many seconds, but at most this many epochs."""
@@ -382,7 +385,7 @@ class Bench(ExitStack):
         items = self.original_ledger().items_in(slice(self.steps))
         low, high = result.interval
         rate_after = items / median(map(self._seconds, after))
-        headroom_rate = self._headroom_rate()
+        headroom_rate = self._headroom_rate(before)
         return Speed(
             original=self.contest.original_name.removeprefix("the "),
             candidate=self.contest.candidate.name,
@@ -400,12 +403,21 @@ class Bench(ExitStack):
             items=items,
         )
 
-    def _headroom_rate(self) -> float | None:
-        """Samples per second of the original with batches from memory; None if no earlier run has left a batch."""
+    def _headroom_rate(self, raced: Sequence[TimedEpoch]) -> float | None:
+        """Samples per second of the original with batches from memory.
+
+        None if no earlier run has left a batch, or if the same computing took much longer or shorter than in the race.
+        """
         epoch = self.original.epoch(Proceed(from_memory=True))
-        if not epoch.report.from_memory:
+        usual_s, now_s = median(map(_computing_s, raced)), _computing_s(epoch)
+        if not epoch.report.from_memory or not usual_s / BUSIER < now_s < usual_s * BUSIER:
             return None
         return self.original_ledger().items_in(slice(-self.steps, None)) / epoch.seconds
+
+
+def _computing_s(epoch: TimedEpoch) -> float:
+    """The seconds of an epoch in which the script computed, by its own clock."""
+    return sum(epoch.phases[phase] for phase in COMPUTING)
 
 
 def _without_figures(sentence: str) -> str:

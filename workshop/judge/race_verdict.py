@@ -24,6 +24,8 @@ def race_verdict(
     undecided = ""
     if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
         undecided, asked = f"this machine cannot show it now: {solution}; asked: {speed.target:g}x", says
+        if result.faster is None:
+            asked = f"the speedup may be {speed.text(speed.low)}x to {speed.text(speed.high)}x"
     elif result.faster is None:
         after = f"after {speed.pairs} pairs of epochs" + (", when the time ran out" if speed.pairs < MAX_PAIRS else "")
         if result.again:
