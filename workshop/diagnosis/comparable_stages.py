@@ -10,6 +10,9 @@ from workshop.probe.phases import COMPUTING
 BUSIER = 1.5
 """The machine was busier if the same computing took this many times as long."""
 
+MUCH_BUSIER = 3.0
+"""From this many times on, it counts where computing is a small part of a step, too: from memory, it is all of it."""
+
 MIN_SHARE = 0.1
 """Computing times that differ by a smaller share of a step hardly change a gain."""
 
@@ -36,8 +39,9 @@ def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> s
     """Say why a stage cannot be compared with the steps of the unchanged script; empty if it can."""
     factor = _factor(loading.steps, stage)
     differs_ms = abs(loading.steps.ms_in(*COMPUTING) - stage.ms_in(*COMPUTING))
-    shortest_ms = min(loading.steps.ms_a_step, stage.ms_a_step)
-    if max(factor, 1 / factor) < BUSIER or differs_ms < MIN_SHARE * shortest_ms:
+    times = max(factor, 1 / factor)
+    hardly = differs_ms < MIN_SHARE * (stage if times > MUCH_BUSIER else loading.steps).ms_a_step
+    if times < BUSIER or hardly:
         return ""
     if factor < 1:
         return (

@@ -48,8 +48,9 @@ EPOCHS_AFTER_RACE = 1
 SAMPLED = 0.1
 """The share of the raced epochs of which a step is recorded, beside one of the first; the script cannot tell which."""
 
-BUSIER = 1.5
-"""If the same computing takes this many times longer or shorter, two epochs are not comparable."""
+BUSIER, MATTERS = 1.5, 0.25
+"""Two epochs are not comparable if the same computing takes this many times longer or shorter, and if the difference is
+more than this share of an epoch of the candidate."""
 
 MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
 """In `compare`, each script of a pair trains for at least this many seconds, but at most this many epochs."""
@@ -385,7 +386,7 @@ class Bench(ExitStack):
         items = self.original_ledger().items_in(slice(self.steps))
         low, high = result.interval
         rate_after = items / median(map(self._seconds, after))
-        headroom_rate = self._headroom_rate(before)
+        headroom_rate = self._headroom_rate(before, after)
         return Speed(
             original=self.contest.original_name.removeprefix("the "),
             candidate=self.contest.candidate.name,
@@ -403,14 +404,15 @@ class Bench(ExitStack):
             items=items,
         )
 
-    def _headroom_rate(self, raced: Sequence[TimedEpoch]) -> float | None:
+    def _headroom_rate(self, before: Sequence[TimedEpoch], after: Sequence[TimedEpoch]) -> float | None:
         """Samples per second of the original with batches from memory.
 
         None if no earlier run has left a batch, or if the same computing took much longer or shorter than in the race.
         """
         epoch = self.original.epoch(Proceed(from_memory=True))
-        usual_s, now_s = median(map(_computing_s, raced)), _computing_s(epoch)
-        if not epoch.report.from_memory or not usual_s / BUSIER < now_s < usual_s * BUSIER:
+        usual_s, now_s = median(map(_computing_s, before)), _computing_s(epoch)
+        matters = abs(usual_s - now_s) > MATTERS * median(each.seconds for each in after)
+        if not epoch.report.from_memory or (matters and not usual_s / BUSIER < now_s < usual_s * BUSIER):
             return None
         return self.original_ledger().items_in(slice(-self.steps, None)) / epoch.seconds
 
