@@ -71,7 +71,9 @@ def test_the_verdict_and_its_printed_interval_never_contradict_each_other(capsys
 
         print_verdict(verdict)
         printed = capsys.readouterr().out
-        shown = re.search(r"speedup\s+([\d.]+)x\s+\(mean\s+of\s+\d+\s+pairs;\s+95\s+%:\s+([\d.]+)\s+to\s+([\d.]+)\)", printed)
+        figure = r"([\d.]+)"
+        interval = rf"\(mean\s+of\s+\d+\s+pairs;\s+95\s+%:\s+{figure}\s+to\s+{figure}\)"
+        shown = re.search(rf"speedup\s+{figure}x\s+{interval}", printed)
         assert shown, printed
         ratio, low, high = map(float, shown.groups())
         assert (verdict.outcome is Outcome.DONE) == (low >= result.target), printed

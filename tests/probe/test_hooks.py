@@ -37,6 +37,7 @@ class Stream(IterableDataset):
 
 
 STEP = [
+    "before_batch",
     "on_batch",
     "on_copy",
     "before_forward",
@@ -66,7 +67,7 @@ def test_what_a_training_does_in_its_order(workers: int, hooks: TrainingHooks, t
     """Workers are forked with the hooks, and tell nothing."""
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     train(model, DataLoader(Slow(), 3, num_workers=workers), epochs=2)
-    assert told == ["on_loader_start", *STEP, *STEP] * 2
+    assert told == ["on_loader_start", *STEP, *STEP, "before_batch"] * 2  # the last time, there is none
     hooks.remove()
     del told[:]
     train(model, DataLoader(Slow(), 3))
@@ -146,7 +147,7 @@ def test_another_thread_has_no_phases(hooks: TrainingHooks, told: list[str]) -> 
     loading = threading.Thread(target=lambda: next(iter(DataLoader(Slow(), 3))))
     loading.start()
     loading.join()
-    assert told == ["on_loader_start", "on_batch"]
+    assert told == ["on_loader_start", "before_batch", "on_batch"]
     assert hooks.clock.cut()["data wait"] == 0
 
 
@@ -158,7 +159,7 @@ def test_what_a_listener_does_is_not_told(hooks: TrainingHooks, told: list[str])
 
     hooks.listeners = (*hooks.listeners, Copies())
     next(iter(DataLoader(Slow(), 3)))
-    assert told == ["on_loader_start", "on_batch"]
+    assert told == ["on_loader_start", "before_batch", "on_batch"]
 
 
 def test_batches_are_kept_and_come_again_from_memory(hooks: TrainingHooks) -> None:

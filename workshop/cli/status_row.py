@@ -30,9 +30,11 @@ the cursor; to go down scrolls in the last row, and keeps the column."""
 def status_row(name: str) -> Iterator[None]:
     """Show below the output, once a second, for how long something has run, and in how many processes.
 
-    Without a terminal on stderr, or in a low one, nothing is shown.
+    Without a terminal on stderr, or in a low one, nothing is shown; nor in a cell of a notebook, which only says that
+    it is a terminal.
     """
-    if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+    is_notebook = "JPY_PARENT_PID" in os.environ
+    if is_notebook or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield
         return
     row, over = _StatusRow(name, sys.stderr.fileno()), threading.Event()

@@ -106,7 +106,9 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
         nothing = f"{candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
         if answered and part.question:
             nothing += f"; now {part.question.edit or 'fix it'}, and check again"
-        then = f"workshop {'check' if answered else 'show'} {part.name}"
+        then = f"workshop show {part.name}"
+        if answered:
+            then = f"change {candidate.name}, and type: workshop check {part.name}"
         return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
     known = state.get("calibration", circumstances, part.name)
     bench.solution_ratio = known if isinstance(known, float) else None

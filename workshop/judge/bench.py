@@ -144,7 +144,7 @@ class Bench(ExitStack):
                 self.recomputed_originals.append(self.original.recompute(sample) if sample else NO_LOSS)
             trained = self.ranks.epoch(self.some_step())
             if self.plan:
-                self.plan.candidate_s = trained[0].seconds
+                self.plan.candidate_s = min(self.plan.candidate_s or math.inf, trained[0].seconds)
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
             self.steps_taken.append(trained[0].report.steps)
             samples = [epoch.sample for epoch in trained if epoch.sample]

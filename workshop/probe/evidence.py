@@ -144,6 +144,8 @@ class EvidenceRecorder(Listener):
         self.outputs: dict[int, ref[torch.Tensor]] = {}  # of all modules in this step, by where their memory begins
         self.steps: list[_Step] = []  # of this epoch
         self.step = _Step()  # that is under way
+        self.is_over = False  # whether the last step is over, but for the steps of other models
+        self.carried = _Step()  # the beginning of the first step of the next epoch
         self._pid = os.getpid()
         self.last_values: torch.Tensor | None = None  # of the parameters, after the last step that was written
         self.last_groups: tuple[ParameterGroup, ...] = ()
@@ -165,6 +167,7 @@ class EvidenceRecorder(Listener):
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Note its length, which may be that of an epoch; a validation in the midst of an epoch begins none."""
         self.begin()
+        self.before_batch()
         if not torch.is_grad_enabled() or (self.root is not None and not self.root.training):
             return
         try:
@@ -220,7 +223,7 @@ class EvidenceRecorder(Listener):
 
     def is_sampled(self) -> bool:
         """Return whether the step that is under way is the one that the judge asks for."""
-        return torch.is_grad_enabled() and self.recorder.wants(len(self.steps))
+        return torch.is_grad_enabled() and self.recorder.wants(len(self.steps) - self.is_over)
 
     def state(self) -> TrainingState:
         """Return what a step depends on and changes."""
@@ -255,6 +258,8 @@ class EvidenceRecorder(Listener):
         if not tensors or not tensors[0].ndim:
             return
         batch = tensors[0]
+        if not batch.requires_grad:
+            self.begin_step()
         if self.stepped:  # some parameters are never stepped
             self.end_step()
         if self.loaded is not None and self.loaded.batch is not None and not self.step.forwards:
@@ -307,7 +312,7 @@ class EvidenceRecorder(Listener):
             self.look_for_batch([targets])
             if self.loaded is not None and self.loaded.batch is not None and len(self.step.forwards) == 1:
                 self.loaded.compared(targets.detach(), self.step.forwards[0].noted["shape"][0])
-            if self.recorder.wants(len(self.steps)):
+            if self.recorder.wants(len(self.steps) - self.is_over):
                 self.recorder.on_loss(targets)
 
     def on_backward(self, tensors: Any) -> None:
@@ -317,7 +322,7 @@ class EvidenceRecorder(Listener):
             self.retaking.on_backward(first)
             return
         self.step.backwards += 1
-        if self.recorder.wants(len(self.steps)):
+        if self.recorder.wants(len(self.steps) - self.is_over):
             self.recorder.on_backward(first)
 
     def on_adaptive_schedule(self) -> None:
@@ -357,8 +362,8 @@ class EvidenceRecorder(Listener):
         self.stepped |= self.of_model(optimizer)
         if self.retaking:
             self.retaking.after_optimizer(optimizer)
-            if self.has_retaken(self.retaking):
-                self.obey()
+            if not self.others.known:
+                self.begin_step()
             return
         if self.model is not None and self.is_sampled():
             self.recorder.after_optimizer(optimizer, self.state())
@@ -370,11 +375,12 @@ class EvidenceRecorder(Listener):
         return {parameter for group in optimizer.param_groups for parameter in group["params"]} & set(self.parameters)
 
     def end_step(self) -> None:
-        """Note the step; perhaps the epoch ends with it."""
-        if self.is_sampled():
-            self.recorder.after_step(self.state(), self.batch_use)
+        """Note the step; perhaps the epoch ends with it.
+
+        Where there are other models, they may still be stepped with what this step has computed. Their step belongs to
+        it: it is over when the next batch is asked for.
+        """
         self.last_stepped, self.stepped = self.stepped, set()
-        self.batch_use.next_step()
         self.step.retaken = self.retaken
         self.step.after = self.spots.values(self.optimizers)
         self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
@@ -382,10 +388,31 @@ class EvidenceRecorder(Listener):
         self.step, self.outputs = _Step(), {}
         if self.epoch_steps is None and self.is_enough():
             self.epoch_steps = len(self.steps)
-        if len(self.steps) == self.epoch_steps:
-            self.wait(finished=True)
-        elif self.recorder.wants(len(self.steps)):
-            self.recorder.note_random_states()
+        self.is_over = True
+        if not self.others.known:
+            self.begin_step()
+
+    def begin_step(self) -> None:
+        """Begin another step, if one is over: perhaps the epoch ended with it, and the script waits."""
+        if self.retaking:
+            self.retaking.begin_step()
+            if self.has_retaken(self.retaking):
+                self.obey()
+        elif self.is_over:
+            if self.is_sampled():
+                self.recorder.after_step(self.state(), self.batch_use)
+            self.is_over = False
+            self.batch_use.next_step()
+            if len(self.steps) == self.epoch_steps:
+                self.carried, self.step = self.step, _Step()
+                self.wait(finished=True)
+            elif self.recorder.wants(len(self.steps)):
+                self.recorder.note_random_states()
+
+    def before_batch(self) -> None:
+        """A batch is asked for: the step before is over."""
+        if torch.is_grad_enabled() and self.hooks.clock.is_training_thread():
+            self.begin_step()
 
     def is_enough(self) -> bool:
         """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one.
@@ -416,7 +443,7 @@ class EvidenceRecorder(Listener):
                     self.judge.send(repeat(Path(path)))
             elif self.begins_to_retake(message):
                 return
-        self.steps, self.step = [], _Step()
+        self.steps, self.step, self.carried = [], self.carried, _Step()
         self.recorder.sample_step, self.recorder.seconds = message.sample_step, 0.0
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
         if self.recorder.wants(0):
@@ -448,6 +475,7 @@ class EvidenceRecorder(Listener):
         if self.stepped and os.getpid() == self._pid:
             self.end_step()
         if self.steps and os.getpid() == self._pid:
+            self.is_over = False
             self.report(finished=True, cut_short=True)
 
     def report(self, finished: bool, cut_short: bool = False) -> None:

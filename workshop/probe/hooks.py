@@ -231,6 +231,7 @@ class TrainingHooks:
 
     def _load(self, original: Callable[..., Any], iterator: Any) -> Any:
         """`next(iterator)` waits for a batch, or loads it."""
+        self._tell("before_batch")
         if self.handover and (batch := self._handed_over("batch", iterator)) is not None:
             self._got(batch)
             return batch

@@ -31,6 +31,9 @@ class Listener:
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """`iter(loader)` is about to run."""
 
+    def before_batch(self) -> None:
+        """A DataLoader is asked for a batch."""
+
     def on_batch(self, batch: Any) -> None:
         """A DataLoader, or the batch store, has handed out a batch."""
 

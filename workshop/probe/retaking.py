@@ -90,10 +90,13 @@ class Retaking:
             self._step.before_optimizer(optimizer)
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
-        """End the attempt if this was the last optimizer of the step."""
+        """Note what has been stepped."""
         if self._step is None:
             return
         self._step.after_optimizer(optimizer)
         self._stepped |= {parameter for group in optimizer.param_groups for parameter in group["params"]}
-        if self._stepped >= self._to_step:
+
+    def begin_step(self) -> None:
+        """End the attempt if its step is over: another one begins."""
+        if self._step and self._stepped >= self._to_step:
             self._next()
