@@ -50,6 +50,8 @@ class Screen:
             env=os.environ | {"TERM": "xterm"} | environment,
             encoding="utf-8",
             dimensions=(rows, 80),
+            # A shell starts what it puts in the background deaf to Ctrl-C, and that is inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         self.text, self.max_gap_s, self._changed_s = "", 0.0, time.monotonic()
 

@@ -19,8 +19,8 @@ from workshop.recording import py_spy
 
 def test_this_machine_can_run_the_workshop(workshop: Run, data: Path) -> None:
     checked = workshop("doctor", "--data", data, "--json")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
     rows = {row["name"]: row for row in json.loads(checked.stdout)["rows"]}
-    assert checked.returncode == 0, checked.stdout
     assert torch.__version__ in rows["torch"]["found"]
     assert rows["torchvision"]["status"] == "ok"
     assert rows["stand-in"]["found"].startswith("370 trainval, 370 test")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from workshop.probe.messages import Recomputation
-from workshop.probe.retaken_step import Attempt, Taken
+from workshop.probe.retaken_step import StepToTake, Taken
 from workshop.probe.training_state import TrainingState, some_of
 
 ROUNDING_TRIALS = 3
@@ -21,7 +21,7 @@ MIN_NOISE = 2**-24
 
 Gradients = list[torch.Tensor]
 
-Attempts = Generator[Attempt, Taken, Recomputation]
+Attempts = Generator[StepToTake, Taken, Recomputation]
 """Yields each attempt, gets what came of it, and returns the result."""
 
 
@@ -82,11 +82,11 @@ def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
 
 def _take(
     way: _Way, state: TrainingState, rounding: float = 0.0
-) -> Generator[Attempt, Taken, tuple[list[Taken], Gradients]]:
+) -> Generator[StepToTake, Taken, tuple[list[Taken], Gradients]]:
     """Take a step in one way; return what came of each of its shares, and the gradients of the whole."""
     taken = []
     for record in way.records:
-        taken.append((yield Attempt(record, rounding)))
+        taken.append((yield StepToTake(record, rounding)))
     shares = [_filled(each.gradients, state) for each in taken]
     total = [sum(map(torch.mul, of_shares, way.weights)) for of_shares in zip(*shares, strict=True)]
     return taken, total if len(shares) > 1 else shares[0]

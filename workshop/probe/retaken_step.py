@@ -26,7 +26,7 @@ from workshop.probe.training_state import (
 
 
 @dataclass(frozen=True)
-class Attempt:
+class StepToTake:
     """A step to be taken."""
 
     record: dict[str, Any]
@@ -59,7 +59,7 @@ class RetakenStep:
         is_plain: whether the loop asks for each batch as it needs it, and none ahead.
     """
 
-    def __init__(self, attempt: Attempt, state: TrainingState, last_batch: Any, is_plain: bool) -> None:
+    def __init__(self, attempt: StepToTake, state: TrainingState, last_batch: Any, is_plain: bool) -> None:
         self.record, self.rounding, self.state = attempt.record, attempt.rounding, state
         self.taken = Taken()
         self._last_batch, self._is_plain = last_batch, is_plain
