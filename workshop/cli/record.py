@@ -126,7 +126,7 @@ def record_torch(
     active: Annotated[int, typer.Option(help="Steps that are kept.", min=1)] = 2,
     repeat: Annotated[int, typer.Option(help="Cycles; 0: until the run ends.", min=0)] = 1,
     skip_first: Annotated[int, typer.Option(help="Steps before the first cycle.", min=0)] = 0,
-    prof_dir: Annotated[str, typer.Option(help="The folder for the traces.")] = "prof",
+    prof_dir: Annotated[str, typer.Option("-o", "--output", "--prof-dir", help="The folder for the traces.")] = "prof",
     activities: Annotated[str, typer.Option(help="What to record, separated by commas.")] = "cpu,cuda",
     record_shapes: Annotated[bool, typer.Option("--record-shapes", help="Shapes of operators' inputs.")] = False,
     profile_memory: Annotated[bool, typer.Option("--memory", "--profile-memory", help="Allocations.")] = False,

@@ -65,26 +65,32 @@ def _of_blocks(name: str, compared: int, before: list[float], after: list[float]
 
 
 def _of_lines(before: Values, after: Values, least_ms: float) -> list[MeasuredChange]:
-    """The lines that changed, matched by their text: line numbers shift when lines above them change."""
+    """The lines that changed, matched by their text: line numbers shift, and the changed script may be another file."""
+    files = {_key(line): Path(line["file"]).name for line in (*before["lines"], *after["lines"])}
     both = [_by_text(each["lines"]) for each in (before, after)]
     found = []
     keys = dict.fromkeys([*both[0], *both[1]])
     for key in keys:
         (before_ms, error_before), (after_ms, error_after) = (each.get(key, (0.0, 0.0)) for each in both)
         if abs(after_ms - before_ms) > least_ms:
-            phase, file, function, text = key
-            name = f"{phase}, {file}, {function}: {text}"
+            phase, function, text = key
+            name = f"{phase}, {files[key]}, {function}: {text}"
             error_ms = math.hypot(error_before, error_after)
             is_real = noise.is_real(after_ms - before_ms, error_ms, len(keys))
             found.append(MeasuredChange(name, before_ms, after_ms, error_ms, is_real))
     return sorted(found, key=lambda change: abs(change.after_ms - change.before_ms), reverse=True)
 
 
-def _by_text(lines: list[Values]) -> dict[tuple[str, str, str, str], tuple[float, float]]:
+def _key(line: Values) -> tuple[str, str, str]:
+    """The phase, the function and the text of a line."""
+    return line["phase"], line["function"], line["text"]
+
+
+def _by_text(lines: list[Values]) -> dict[tuple[str, str, str], tuple[float, float]]:
     """The milliseconds of each line with their error, as the number of samples that hit it is random."""
-    found: dict[tuple[str, str, str, str], tuple[float, float]] = {}
+    found: dict[tuple[str, str, str], tuple[float, float]] = {}
     for line in lines:
-        key = line["phase"], Path(line["file"]).name, line["function"], line["text"]
+        key = _key(line)
         ms, error = found.get(key, (0.0, 0.0))
         of_chance = line["ms_a_step"] / math.sqrt(max(line["samples"], 1))
         found[key] = ms + line["ms_a_step"], math.hypot(error, of_chance)

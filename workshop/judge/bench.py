@@ -55,7 +55,7 @@ more than this share of an epoch of the candidate."""
 MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
 """In `compare`, each script of a pair trains for at least this many seconds, but at most this many epochs."""
 
-NO_LOSS = Recomputation(error="no loss function of torch.nn was seen")
+NO_LOSS = Recomputation(error="no step of it was seen whole")
 """The result for a script none of whose steps could be recorded."""
 
 

@@ -69,6 +69,8 @@ class OtherLoad:
     @property
     def advice(self) -> str:
         """A sentence that says what to close before measuring again."""
+        if sum(each.percent for each in self.programs) < 50 * (self.other_cores or 0.0):  # many small ones
+            return "Try again when the machine is quiet."
         names = [f"{each.name} (process {each.pid}, {each.percent:.0f} % of a core)" for each in self.programs]
         return f"Close {', '.join(names)} and try again." if names else "Try again when the machine is quiet."
 

@@ -73,12 +73,12 @@ def as_function(recording: Recording, script: Path) -> Function:
 
 
 def share_below(recording: Recording, script: Path, number: int) -> float:
-    """Return the share of samples, from 0 to 1, in which a line of the script waits for another of its lines."""
+    """Return the share of the samples of a script's functions in which a line waits for another of its lines."""
     below = 0
     for stack in recording.stacks:
         lines = [frame.line for frame in stack.frames if _is_of(frame, script)]
         below += stack.samples * (number in lines[:-1] and lines[-1] != number)
-    return below / (recording.samples or 1)
+    return below / (sum(line.hits for line in as_function(recording, script).lines) or 1)
 
 
 def _waits(frame: Frame, script: Path) -> bool:
