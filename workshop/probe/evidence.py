@@ -128,6 +128,7 @@ class EvidenceRecorder(Listener):
         self.model: nn.Module | None = None  # inside of it
         self.inner_hook: Any = None  # of the model, where that is not the root
         self.parameters: list[nn.Parameter] = []
+        self.known_parameters: set[nn.Parameter] = set()
         self.trained: set[nn.Parameter] = set()
         self.spots = Spots([])
         self.optimizers: list[Optimizer] = []  # of the model's parameters
@@ -201,11 +202,11 @@ class EvidenceRecorder(Listener):
         if self.model is None and is_trained(module):
             self.begin()
             self.follow(module)
-        if self.retaking or self.model is None:
+        if self.model is None:
             return
         if module is self.model:
             self.enter(inputs, options)
-        elif (number := self.number_of(module)) is not None and self.is_sampled():
+        elif not self.retaking and (number := self.number_of(module)) is not None and self.is_sampled():
             self.recorder.enter(number, tensors_in_call(module, inputs, options), self.state())
 
     def number_of(self, module: nn.Module) -> int | None:
@@ -216,7 +217,7 @@ class EvidenceRecorder(Listener):
         if module is self.model:
             return 0
         known = next((number for number, each in enumerate(self.other_models, 1) if each is module), None)
-        if known is None and set(module.parameters()) - set(self.parameters):
+        if known is None and any(each not in self.known_parameters for each in module.parameters()):
             self.other_models.append(module)
             return len(self.other_models)
         return known
@@ -235,6 +236,7 @@ class EvidenceRecorder(Listener):
         """Keep evidence of a model, from the innermost module on that has all of its parameters."""
         self.root, self.model = module, innermost(module)
         self.parameters = list(self.model.parameters())
+        self.known_parameters = set(self.parameters)
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
         if self.model is not module:
@@ -245,14 +247,12 @@ class EvidenceRecorder(Listener):
 
     def enter_inside(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note what enters a model inside the one that the script calls, or replace it."""
-        if self.retaking and self.model is not None:
-            return self.retaking.inputs(self.model, inputs, options)
         self.enter(inputs, options)
-        return None
+        return self.retaking.inputs(self.model, inputs, options) if self.retaking and self.model is not None else None
 
     def enter(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note what enters the model."""
-        if self.retaking or self.model is None or not torch.is_grad_enabled():
+        if self.model is None or not torch.is_grad_enabled():
             return
         tensors = tensors_in_call(self.model, inputs, options)
         if not tensors or not tensors[0].ndim:
@@ -260,6 +260,8 @@ class EvidenceRecorder(Listener):
         batch = tensors[0]
         if not batch.requires_grad:
             self.begin_step()
+        if self.retaking:
+            return
         if self.stepped:  # some parameters are never stepped
             self.end_step()
         if self.loaded is not None and self.loaded.batch is not None and not self.step.forwards:
@@ -372,7 +374,7 @@ class EvidenceRecorder(Listener):
 
     def of_model(self, optimizer: Optimizer) -> set[nn.Parameter]:
         """Return the parameters of the model that an optimizer steps."""
-        return {parameter for group in optimizer.param_groups for parameter in group["params"]} & set(self.parameters)
+        return {parameter for group in optimizer.param_groups for parameter in group["params"]} & self.known_parameters
 
     def end_step(self) -> None:
         """Note the step; perhaps the epoch ends with it.
