@@ -210,7 +210,8 @@ def test_a_script_that_nobody_has_seen(type_in: Type) -> None:
     assert "tiny-operators tide_levels.py:20" in words("workshop measure tide_levels.py --seconds 5")
     assert "the cause is not own-work" in words("workshop check part11 --answer 20:own-work", exit_code=1)
     words("workshop solution part11 --write --yes")
-    said = words("workshop check part11 --answer 20:tiny-operators")
+    check = "workshop check part11 --answer 20:tiny-operators"
+    said = words(f"{check} || {check}")  # a noisy machine may leave it undecided, and says to try again
     assert "x over the untouched script: 20 steps took" in said
     assert "tide_levels.py is finished; 1 script solved, in" in said
     assert "workshop start part11" in said
