@@ -200,7 +200,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(480)
 def test_a_script_that_nobody_has_seen(type_in: Type) -> None:
     def words(*typed: str, exit_code: int = 0) -> str:
         return " ".join(type_in(*typed, exit_code=exit_code).split())
@@ -211,7 +211,7 @@ def test_a_script_that_nobody_has_seen(type_in: Type) -> None:
     assert "the cause is not own-work" in words("workshop check part11 --answer 20:own-work", exit_code=1)
     words("workshop solution part11 --write --yes")
     check = "workshop check part11 --answer 20:tiny-operators"
-    said = words(f"{check} || {check}")  # a noisy machine may leave it undecided, and says to try again
+    said = words(f"{check} || {check} || {check}")  # a noisy machine may leave it undecided, and says to try again
     assert "x over the untouched script: 20 steps took" in said
     assert "tide_levels.py is finished; 1 script solved, in" in said
     assert "workshop start part11" in said
