@@ -71,9 +71,9 @@ def alike(dice: random.Random) -> list[float]:
 
 
 def drift(dice: random.Random) -> list[float]:
-    """Scatter by 3 %, while the ratio goes from 10 % too low to 10 % too high in 15 pairs, or the other way."""
+    """Scatter by 3 %, while the ratio goes from 10 % too low to 10 % too high in 30 pairs, or the other way."""
     sign = dice.choice([-1, 1])
-    return [log + sign * 0.1 * (number / 7 - 1) for number, log in enumerate(scatter(3)(dice))]
+    return [log + sign * 0.1 * (number / 14.5 - 1) for number, log in enumerate(scatter(3)(dice))]
 
 
 NOISES: dict[str, Noise] = {

@@ -243,7 +243,7 @@ def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
     assert done.returncode == 0, done.stderr
     recorded = line_profile.read(folder / "spawns.py.lprof").recorded
     assert recorded
-    assert sorted(recorded.processes) == ["SpawnProcess-1", "SpawnProcess-2", "main"]
+    assert sorted(recorded.processes) == ["SpawnProcess-1", "SpawnProcess-2", "main process"]
     for name in ("SpawnProcess-1", "SpawnProcess-2"):
         assert hits(recorded.processes[name], "train")[-1] > 1, name
     assert left_running() == []

@@ -140,16 +140,11 @@ def _try(
     part: Part, script: Path, name: str, expected: Outcome, data: Path, folder: Path, answer: str = "", says: str = ""
 ) -> Attempt:
     ask = None if part.change and not answer else lambda _: answer
-    for _ in range(2):  # a race that a busy machine leaves undecided is run again, as the verdict says
-        verdict = checks.check(part, script, data, say=lambda _: None, ask=ask, state=State(folder))
-        if expected is not Outcome.DONE or verdict.outcome is not Outcome.UNDECIDED or verdict.speed is None:
-            break
+    verdict = checks.check(part, script, data, say=lambda _: None, ask=ask, state=State(folder))
     found = f"{verdict.outcome.value} ({verdict.reasons[0]})"
     too_noisy = expected is Outcome.NOT_YET and verdict.outcome is Outcome.UNDECIDED and verdict.speed is not None
     passed = (verdict.outcome is expected or too_noisy) and any(says in reason for reason in verdict.reasons)
-    # A race that stays undecided shows that the machine is noisy, and neither that the check is right nor wrong.
-    undecided = expected is Outcome.DONE and verdict.outcome is Outcome.UNDECIDED and verdict.speed is not None
-    return Attempt(f"{_name(part)}, {name}", found, None if undecided else passed)
+    return Attempt(f"{_name(part)}, {name}", found, passed)
 
 
 def _silence(part: Part, script: Path) -> Attempt:

@@ -33,7 +33,7 @@ from workshop.processes.script import Say
 FIRST_EPOCHS = 2
 """A script that was just started warms up for this many epochs, which are watched but not raced."""
 
-BUDGET_S = 50.0
+BUDGET_S = 90.0
 """The time for a part, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
 
 BEATEN = 1.2
@@ -52,8 +52,10 @@ BUSIER, MATTERS = 1.5, 0.25
 """Two epochs are not comparable if the same computing takes this many times longer or shorter, and if the difference is
 more than this share of an epoch of the candidate."""
 
-MIN_PAIR_S, MAX_AT_A_TIME = 2.0, 5
-"""In `compare`, each script of a pair trains for at least this many seconds, but at most this many epochs."""
+LAP_S, MAX_AT_A_TIME = 1.0, 5
+"""Each script of a pair trains for about this many seconds, where it can. In `compare`, that is one epoch, or several
+short ones, but at most this many. In a part where an epoch is only a number of steps, it is some of these steps. Ten
+short pairs tell more than three long ones."""
 
 NO_LOSS = Recomputation(error="no step of it was seen whole")
 """The result for a script none of whose steps could be recorded."""
@@ -128,9 +130,9 @@ class Bench(ExitStack):
         self._say_with_rest(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
 
-    def epoch(self, script: JudgedScript, sample_step: int | None = None) -> TimedEpoch:
+    def epoch(self, script: JudgedScript, sample_step: int | None = None, steps: int | None = None) -> TimedEpoch:
         """Let one of the scripts train; the original keeps some batches, to measure its headroom later."""
-        return script.epoch(Proceed(sample_step, keep_batches=script is self.original))
+        return script.epoch(Proceed(sample_step, steps, keep_batches=script is self.original))
 
     def train(self, epochs: int) -> None:
         """Let the candidate train before the race, and record one step of each epoch.
@@ -168,9 +170,9 @@ class Bench(ExitStack):
         self.ranks.scripts[0] = self.enter_context(again)
         self.candidate.begin(self.some_step())
 
-    def some_step(self) -> int:
-        """Choose a step: the script cannot know which one will be recomputed."""
-        return random.randrange(self.steps)
+    def some_step(self, steps: int | None = None) -> int:
+        """Choose a step of an epoch, or of so many steps: the script cannot know which one will be recomputed."""
+        return random.randrange(steps or self.steps)
 
     def original_ledger(self) -> Ledger:
         """Return what the original has done so far."""
@@ -264,11 +266,11 @@ class Bench(ExitStack):
             for _ in range(at_a_time):
                 begun = len(epochs[self.candidate])
                 is_sampled = script is self.candidate and (begun == first or random.random() < SAMPLED)
-                ran.append(self.epoch(script, self.some_step() if is_sampled else None))
-                epochs[script].append(ran[-1])
+                ran.append(self.epoch(script, self.some_step(steps) if is_sampled else None, steps))
+                epochs[script].append(ran[-1].at_length(self.steps))
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
             self.samples += [[epoch.sample] for epoch in ran if epoch.sample]
-            return sum(map(self._seconds, ran))
+            return sum(self._seconds(epoch.at_length(steps)) for epoch in ran)
 
         def on_pair(pairs: Sequence[Pair]) -> None:
             self.say(how_far(pairs))
@@ -281,6 +283,7 @@ class Bench(ExitStack):
             self.raced_s = begin, time.monotonic()
             return result
 
+        steps = self._steps_at_a_time() if contest.is_part else self.steps
         at_a_time = 1 if contest.is_part else self._epochs_at_a_time()
         epochs_left = MIN_PAIRS * at_a_time + EPOCHS_AFTER_RACE
         if self.plan:
@@ -332,6 +335,14 @@ class Bench(ExitStack):
         """Return the seconds of an epoch that count in the race."""
         return sum(epoch.phases[phase] for phase in self.phases) if self.phases else epoch.seconds
 
+    def _steps_at_a_time(self) -> int:
+        """Return how many steps each script takes in a pair: an epoch's, unless that is but a number of steps."""
+        if self.contest.items:
+            return self.steps
+        seconds = self._seconds(self.epoch(self.original))
+        self.align()
+        return min(self.steps, math.ceil(self.steps * LAP_S / seconds))
+
     def _epochs_at_a_time(self) -> int:
         """Return how many epochs each script trains in a pair: the times of single short epochs vary too much.
 
@@ -339,7 +350,7 @@ class Bench(ExitStack):
         """
         self.align()
         seconds = self._seconds(self.epoch(self.original))
-        count = min(MAX_AT_A_TIME, math.ceil(MIN_PAIR_S / max(seconds, 1e-3)))
+        count = min(MAX_AT_A_TIME, math.ceil(LAP_S / max(seconds, 1e-3)))
         self._train_untimed(count)
         self.align()
         return count

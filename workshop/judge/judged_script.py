@@ -5,7 +5,7 @@ import random
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,18 @@ MAX_REPEATED = 60
 
 @dataclass(frozen=True)
 class TimedEpoch:
-    """One epoch of a script."""
+    """One epoch of a script, or part of one."""
 
     seconds: float
     """By the judge's clock: from the last optimizer step before it, or from the start of the run, to its last step. The
     time that recording a step took is left out."""
     report: EpochReport
+
+    def at_length(self, steps: int) -> "TimedEpoch":
+        """Return what an epoch of so many steps takes if each takes as long as in this one."""
+        times = steps / self.report.steps
+        phases = {phase: seconds * times for phase, seconds in self.phases.items()}
+        return replace(self, seconds=self.seconds * times, report=replace(self.report, phases=phases))
 
     @property
     def phases(self) -> dict[str, float]:

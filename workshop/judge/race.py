@@ -23,10 +23,10 @@ from statistics import fmean, stdev
 from workshop.noise import student_t
 
 MIN_PAIRS = 3
-MAX_PAIRS = 15
+MAX_PAIRS = 30
 
-OUTSIDE = 0.009
-"""The chance that one interval misses the true ratio. That any one of a race does, after 3 to 15 pairs, has a chance of
+OUTSIDE = 0.0062
+"""The chance that one interval misses the true ratio. That any one of a race does, after 3 to 30 pairs, has a chance of
 4.9 %, in four million simulated races."""
 
 

@@ -118,6 +118,7 @@ class EvidenceRecorder(Listener):
         self.judge, self.events = judge, events
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
         self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
+        self.steps_to_go: int | None = None  # until the script waits; None for an epoch
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.random_states, self.max_epoch_s = config.judged.random_states, config.judged.max_epoch_s
         self.has_begun = False
@@ -405,7 +406,7 @@ class EvidenceRecorder(Listener):
                 self.recorder.after_step(self.state(), self.batch_use)
             self.is_over = False
             self.batch_use.next_step()
-            if len(self.steps) == self.epoch_steps:
+            if len(self.steps) == (self.steps_to_go or self.epoch_steps):
                 self.carried, self.step = self.step, _Step()
                 self.wait(finished=True)
             elif self.recorder.wants(len(self.steps)):
@@ -446,6 +447,7 @@ class EvidenceRecorder(Listener):
             elif self.begins_to_retake(message):
                 return
         self.steps, self.step, self.carried = [], self.carried, _Step()
+        self.steps_to_go = message.steps
         self.recorder.sample_step, self.recorder.seconds = message.sample_step, 0.0
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
         if self.recorder.wants(0):

@@ -20,10 +20,12 @@ class ProbeFault:
 
 @dataclass(frozen=True)
 class Proceed:
-    """Train for another epoch."""
+    """Train for another epoch, or for part of one."""
 
     sample_step: int | None = None
     """The step that is recorded to be recomputed, counted from 0."""
+    steps: int | None = None
+    """The number of optimizer steps; None for an epoch."""
     keep_batches: bool = False
     """Keep some batches for an epoch from memory."""
     from_memory: bool = False
