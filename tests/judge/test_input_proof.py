@@ -8,11 +8,11 @@ import pytest
 from judge.recorded_evidence import Recorded
 from judge.recorded_inputs import CHEATS, HONEST, INPUTS, ORIGINALS, original_of
 
-from workshop.judge.input_proof import TOO_RARE, check_inputs, known_items
+from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import items_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
-from workshop.judge.two_samples import Strata, chance_of_distances, chance_of_figures, chance_of_repetitions
+from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_distances, chance_of_figures, chance_of_repetitions
 
 NOT_OF_ANY = "inputs are not what the original makes of any item"
 OF_ANOTHER = "inputs come with the target of another item"

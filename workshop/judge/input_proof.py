@@ -16,6 +16,7 @@ from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, drawn_items, f
 from workshop.judge.ledger import Ledger, epochs
 from workshop.judge.two_samples import (
     RARE,
+    TOO_RARE,
     Array,
     Strata,
     chance_of_distances,
@@ -53,9 +54,6 @@ MAX_ITEMS = 400
 
 MIN_ITEMS = 24
 """With fewer items, no samples are compared."""
-
-TOO_RARE = 1e-6
-"""Samples that differ so much by chance are not of the same source."""
 
 
 def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:

@@ -156,9 +156,13 @@ class Ledger:
         return Histories(self.transforms, self.reads)
 
     @cached_property
-    def blank(self) -> int:
-        """The number of pictures of a single colour that entered the model."""
-        return sum(int((values_of(forward.pictures).std(axis=1) <= BLANK).sum()) for forward in self.forwards)
+    def blank(self) -> list[tuple[Any, bool]]:
+        """The target of each picture that entered the model, if it is known, and whether it is of a single colour."""
+        return [
+            ((forward.targets or ())[row : row + 1], bool(is_blank))
+            for forward in self.forwards
+            for row, is_blank in enumerate(values_of(forward.pictures).std(axis=1) <= BLANK)
+        ]
 
     @cached_property
     def pictures(self) -> list[PictureHistory]:

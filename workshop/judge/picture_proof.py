@@ -12,6 +12,7 @@ import numpy as np
 
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
+from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_figures
 from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import PhotoRead, SimpleTransform, StepTaken, is_random
 from workshop.probe.messages import Repetition
@@ -22,6 +23,9 @@ interpolation gives 0.6, greyscale 1.1, JPEG quality 5 0.8, a JPEG draft 0.09, b
 
 FEW = 0.05
 """The share of steps, pictures or draws that may differ by chance."""
+
+FEW_BLANK = 1e-4
+"""More blank pictures than come about with this chance are too many."""
 
 SCALE_TOLERANCE = 0.05
 """The largest difference in slope or offset in `check_scale`, relative to the slope; rounding to bytes gives 0.01."""
@@ -173,18 +177,56 @@ def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield UnseenWork(f"{len(errors)} of {count} random transforms could not be applied again: {errors[0]}")
 
 
+def check_effects(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that each random transform changes the pictures as much as chance makes it do in the original."""
+    ours, theirs = map(_effects, (original, candidate))
+    for name in sorted(ours.keys() & theirs.keys()):
+        usual, now = np.array(ours[name]), np.array(theirs[name])
+        count = len(usual) + len(now)
+        strata = Strata(len(usual), np.zeros(count), np.arange(count))
+        if chance_of_figures(np.concatenate([usual, now]), strata) < TOO_RARE:
+            still, usual_still = (float((each < SAME_PICTURE).mean()) for each in (now, usual))
+            yield (
+                f"{name} does not change the pictures as in the original: {still:.0%} of them stay as they are, there "
+                f"{usual_still:.0%}, and the mean change is {now.mean():.2f}, there {usual.mean():.2f}"
+            )
+
+
+def _effects(ledger: Ledger) -> dict[str, list[float]]:
+    """Return by how much each random transform has changed each picture."""
+    found: dict[str, list[float]] = defaultdict(list)
+    links = (link for picture in ledger.known_pictures for hop in picture.way for link in hop.links)
+    for transform, before, after in links:
+        if transform and is_random(transform.name) and before.shape == after.shape:
+            found[transform.name].append(float(distance(unit(before[None]), unit(after[None])[0])[0]))
+    return found
+
+
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that no more pictures are of a single colour than in the original: these cannot be followed."""
-    usual, now = original.blank, candidate.blank
-    usual_pictures, pictures = (
-        sum(forward.pictures.shape[0] for forward in ledger.forwards) for ledger in (original, candidate)
-    )
-    deviation = math.sqrt((usual + 1) / usual_pictures / pictures)  # of the candidate's share, if it is the original's
-    if now / pictures > usual / usual_pictures + max(2 * FEW, 5 * deviation):
+    ours, theirs = ([blank for _, blank in ledger.blank] for ledger in (original, candidate))
+    if _chance_of_blank(original, candidate) < FEW_BLANK:
         yield (
-            f"{now} of {pictures} pictures that enter the model show nothing, in the original {usual} of "
-            f"{usual_pictures}"
+            f"{sum(theirs)} of {len(theirs)} pictures that enter the model show nothing, in the original {sum(ours)} "
+            f"of {len(ours)}"
         )
+
+
+def _chance_of_blank(original: Ledger, candidate: Ledger) -> float:
+    """Return the chance that so many of the blank pictures are the candidate's, with the targets as they are.
+
+    Among the pictures with one target, their number is hypergeometric; the chance is that of the sum over all targets.
+    """
+    of_target: defaultdict[Any, list[list[bool]]] = defaultdict(lambda: [[], []])
+    for script, ledger in enumerate((original, candidate)):
+        for target, blank in ledger.blank:
+            of_target[target][script].append(blank)
+    sums, seen = np.ones(1), 0
+    for ours, theirs in of_target.values():
+        count, others, own = sum(ours) + sum(theirs), len(ours), len(theirs)
+        ways = [math.comb(own, n) * math.comb(others, count - n) for n in range(count + 1)]
+        sums, seen = np.convolve(sums, np.array(ways) / math.comb(own + others, count)), seen + sum(theirs)
+    return float(sums[seen:].sum())
 
 
 def check_draws(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -311,6 +353,7 @@ PICTURE_CHECKS = (
     check_transforms,
     check_draws,
     check_repeated,
+    check_effects,
     check_blank,
     check_scale,
     check_targets,
@@ -319,11 +362,18 @@ PICTURE_CHECKS = (
 
 
 def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float]) -> Iterator[str]:
-    """Check that the pictures used in the race were made during it, but for at most an epoch of prefetching."""
-    items = targets_in(epochs(original)[0]).total()
-    begin, end = raced_s
+    """Check that pictures were made as they were used, but for at most an epoch of prefetching.
 
-    def missing(ledger: Ledger) -> dict[str, int]:
+    This holds for the race, and for each run of the script from its first step on.
+    """
+    items = targets_in(epochs(original)[0]).total()
+    runs: dict[int, list[float]] = defaultdict(list)
+    for step in candidate.steps:
+        runs[step.run_index] += [forward.t for forward in step.forwards]
+    stages = [("the race", "it began", *raced_s)]
+    stages += [("a run", "its first step", min(times), max(times)) for times in runs.values() if times]
+
+    def missing(ledger: Ledger, begin: float, end: float) -> dict[str, int]:
         used = sum(forward.shape[0] for forward in ledger.forwards if begin < forward.t < end)
         made: Counter[str] = Counter()
         for call in ledger.transforms:
@@ -331,14 +381,15 @@ def check_stock(original: Ledger, candidate: Ledger, raced_s: tuple[float, float
             made.update(dict.fromkeys(names, call.after.shape[0] * (begin < call.t < end)))
         return {name: used - count for name, count in made.items()}
 
-    ours, theirs = missing(original), missing(candidate)
-    for name in sorted(ours.keys() & theirs.keys()):
-        if ours[name] <= items < theirs[name]:
-            yield (
-                f"{theirs[name]} of the pictures in the race had gone through {name} before it began: work that is "
-                "done in advance is left out of the race"
-            )
-            return
+    for stage, first, begin, end in stages:
+        ours, theirs = missing(original, begin, end), missing(candidate, begin, end)
+        for name in sorted(ours.keys() & theirs.keys()):
+            if ours[name] <= items < theirs[name]:
+                yield (
+                    f"{theirs[name]} of the pictures in {stage} had gone through {name} before {first}: work that is "
+                    "done in advance is left out of the race"
+                )
+                return
 
 
 def dimensions(shape: Sequence[int]) -> str:

@@ -13,13 +13,13 @@ from statistics import mean
 
 import numpy as np
 
-from workshop.judge.input_proof import TOO_RARE, check_inputs
+from workshop.judge.input_proof import check_inputs
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
 from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions
 from workshop.judge.step_proof import check_recomputed
-from workshop.judge.two_samples import RARE, Strata, chance_of_figures
+from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_figures
 from workshop.judge.verdict import UnseenWork
 
 MIN_SIZE = 0.9

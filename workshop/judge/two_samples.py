@@ -20,6 +20,9 @@ NEIGHBOURS = 3
 """The number of nearest items that are looked at."""
 
 
+TOO_RARE = 1e-6
+"""Samples that differ so much by chance are not of the same source."""
+
 RARE = 0.005
 """The original's own epochs that differ by a smaller chance are not of one source; a candidate's then need not be."""
 
