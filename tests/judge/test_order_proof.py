@@ -43,13 +43,13 @@ def from_a_buffer(dice: random.Random, _: int) -> list[int]:
     return [*order, *dice.sample(buffer, len(buffer))]
 
 
-def ledger(order: Order, seed: int, epochs: int = EPOCHS, classes: int = ITEMS) -> Ledger:
+def ledger(order: Order, seed: int, epochs: int = EPOCHS, classes: int = ITEMS, batch: int = BATCH) -> Ledger:
     dice, found = random.Random(seed), Ledger()
     for epoch in range(epochs):
         items = order(dice, epoch)
         found.loader_starts.append(float(len(found.steps)))
-        for begin in range(0, ITEMS, BATCH):
-            targets = tuple(item % classes for item in items[begin : begin + BATCH])
+        for begin in range(0, len(items), batch):
+            targets = tuple(item % classes for item in items[begin : begin + batch])
             t = len(found.steps) + 0.5
             forward = ForwardPass(t, (len(targets), 3, 8, 8), "float32", "cpu", False, Signatures((0, 0), b""), targets)
             found.steps.append(StepTaken(t, 1, 1, (forward,), 1, (0.0,)))
@@ -84,3 +84,12 @@ def test_what_is_shuffled_is_never_taken_for_something_else(classes: int) -> Non
 def test_an_original_that_does_not_shuffle_asks_for_nothing() -> None:
     original = ledger(lambda *_: list(range(ITEMS)), 0)
     assert list(check_order(original, ledger(rotated, 0))) == []
+
+
+def test_ten_items_in_two_batches_are_together_again_by_chance() -> None:
+    """In 1 of 126 pairs of epochs; in four epochs, twice in 1 of 1000 runs."""
+    runs = [ledger(lambda dice, _: dice.sample(range(10), 10), seed, epochs=4, batch=5) for seed in range(1, 301)]
+    original = ledger(lambda dice, _: dice.sample(range(10), 10), 0, epochs=4, batch=5)
+    assert sum(any(check_order(original, run)) for run in runs) <= 2
+    halves = ledger(lambda dice, _: [*dice.sample(range(5), 5), *dice.sample(range(5, 10), 5)], 0, epochs=4, batch=5)
+    assert any("share a batch" in each for each in check_order(original, halves))

@@ -29,9 +29,9 @@ def noisy(target: float, scatter: float, dice: random.Random) -> list[float]:
         ([2, 2, 2], True, 3),  # the target itself is reached
         ([1, 1, 1], False, 3),
         ([2.5, 2.6, 2.45], True, 3),
-        ([1.6, 1.55, 1.65], False, 3),
-        ([2.5, 3.0, 2.2, 2.6, 2.7, 2.4, 2.8, 2.5], True, 5),
-        ([1, 3] * 10, None, MAX_PAIRS),
+        ([1.6, 1.57, 1.63], False, 3),
+        ([2.5, 3.0, 2.2, 2.6, 2.7, 2.4, 2.8, 2.5], True, 6),
+        ([1, 3] * 15, None, MAX_PAIRS),
     ],
 )
 def test_it_ends_when_the_target_is_outside_of_the_interval(
@@ -51,8 +51,8 @@ def test_three_wins_that_differ_widely_decide_nothing() -> None:
 
 def test_epochs_that_differ_by_themselves_show_no_gain() -> None:
     """The first three pairs are won, and none of them says whether the next one is."""
-    result = run([1.13, 1.5, 1.12, 0.9, 1.0, 0.8, 1.2] + [1.0] * 8, target=1.1)
-    assert result.faster is None
+    result = run([1.13, 1.5, 1.12, 0.9, 1.0, 0.8, 1.2] + [1.0] * 23, target=1.1)
+    assert not result.faster
 
 
 def test_they_take_turns_in_going_first() -> None:
@@ -70,8 +70,8 @@ def test_without_time_it_ends_undecided_but_not_before_three_pairs() -> None:
 def test_the_figures_of_a_result() -> None:
     result = RaceResult(1.5, pairs_of(2.0, 4.0, 8.0))
     assert result.ratio == pytest.approx(4)
-    # Logs of mean ln 4 and standard deviation ln 2; with 2 degrees of freedom, 0.9 % of Student's t are beyond 10.4697.
-    half = 10.4697 * math.log(2) / math.sqrt(3)
+    # Logs of mean ln 4 and standard deviation ln 2; with 2 degrees of freedom, 0.62 % of Student's t are beyond 12.6409.
+    half = 12.6409 * math.log(2) / math.sqrt(3)
     assert result.interval == pytest.approx((4 / math.exp(half), 4 * math.exp(half)), rel=1e-4)
     assert RaceResult(1.5, pairs_of(2.0, 2.0)).interval == (0.0, math.inf)
 
@@ -91,9 +91,9 @@ def test_a_script_at_the_target_is_seldom_called_faster_or_slower() -> None:
     """However much the pairs scatter: each of the two ends is wrong, and has a chance of 2.5 % at most."""
     dice = random.Random(0)
     for scatter in (0.01, 0.1, 1.0):
-        ends = [run(noisy(2.0, scatter, dice)).faster for _ in range(3_000)]
-        assert 0 < ends.count(True) / len(ends) < 0.032, "2.5 %, and three standard errors"
-        assert 0 < ends.count(False) / len(ends) < 0.032
+        ends = [run(noisy(2.0, scatter, dice)).faster for _ in range(1_500)]
+        assert 0 < ends.count(True) / len(ends) < 0.037, "2.5 %, and three standard errors"
+        assert 0 < ends.count(False) / len(ends) < 0.037
 
 
 def test_on_a_quiet_machine_four_pairs_are_enough() -> None:
