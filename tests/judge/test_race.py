@@ -70,7 +70,7 @@ def test_without_time_it_ends_undecided_but_not_before_three_pairs() -> None:
 def test_the_figures_of_a_result() -> None:
     result = RaceResult(1.5, pairs_of(2.0, 4.0, 8.0))
     assert result.ratio == pytest.approx(4)
-    # Logs of mean ln 4 and standard deviation ln 2; with 2 degrees of freedom, 0.62 % of Student's t are beyond 12.6409.
+    # Logs of mean ln 4 and deviation ln 2; with 2 degrees of freedom, 0.62 % of Student's t are beyond 12.6409.
     half = 12.6409 * math.log(2) / math.sqrt(3)
     assert result.interval == pytest.approx((4 / math.exp(half), 4 * math.exp(half)), rel=1e-4)
     assert RaceResult(1.5, pairs_of(2.0, 2.0)).interval == (0.0, math.inf)

@@ -77,8 +77,8 @@ def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
 def _company(likenesses: list[_Likeness]) -> float:
     """Return the largest share of items that are together again.
 
-    If there are few items, it is the second largest: of ten items in two batches, the halves are the same ones by chance
-    in 1 of 126 pairs of epochs.
+    If there are few items, it is the second largest: ten items in two batches are divided in the same way by chance, in
+    1 of 126 pairs of epochs.
     """
     are_few = likenesses[0].items < MANY and len(likenesses) > 1
     return sorted(each.company for each in likenesses)[-2 if are_few else -1]
