@@ -93,11 +93,13 @@ def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Pat
     item = f"CustomSlowDataset.__getitem__ (train.py:{slept})"
     recorded.write_text(f'process 7:"python train.py";main (train.py:{loop});{item} 90\n')
 
+    told: list[str] = []
+
     def says(number: int) -> Verdict:
-        given_answer = given(str(number))
-        return checks.check(find_part("part7"), tmp_path / "train.py", data, say=lambda _: None, ask=given_answer)
+        return checks.check(find_part("part7"), tmp_path / "train.py", data, say=told.append, ask=given(str(number)))
 
     assert says(slept).outcome is Outcome.DONE
+    assert told == ["reading the recordings of train.py"], "a large one takes seconds"
     [reason] = says(loop).reasons
     assert reason == (
         f"line {loop} waits 100.0% of the time for a line that it calls: answer with the innermost line of train.py"

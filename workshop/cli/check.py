@@ -58,7 +58,6 @@ def check(
     5 the script crashed. With --all, the exit code is the highest of all parts'.
     """
     from workshop.cli.result_text import print_verdict
-    from workshop.course import checks
 
     if answer is not None and answer_word is not None:
         raise typer.BadParameter("is given twice", param_hint="--answer")
@@ -81,6 +80,9 @@ def check(
     for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
         with progress_line() as show:
+            show("loading the check")
+            from workshop.course import checks
+
             verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording))
         if not as_json:
             print_verdict(verdicts[-1])
@@ -107,7 +109,6 @@ def watch(
     Example: workshop watch part3
     """
     from workshop.cli.result_text import print_verdict
-    from workshop.course import checks
 
     state = state_beside(script)
     found = named_or_next(part, state)
@@ -118,6 +119,9 @@ def watch(
         say(f"{found.name}: {found.title}")
         try:
             with progress_line() as show:
+                show("loading the check")
+                from workshop.course import checks
+
                 verdict = checks.check(found, script, data, device=device, say=show, ask=asker, state=state)
         except WorkshopError as error:  # a file that is being edited may be broken for a while
             say(str(error))

@@ -61,6 +61,7 @@ def check(
     state = state or State(script.parent)
     source = script.read_bytes()
     if part.ranks > 1 and device is None:
+        say("looking for GPUs")  # torch takes seconds to load
         import torch
 
         device = "cpu" if torch.cuda.device_count() < part.ranks else None  # a GPU takes one rank

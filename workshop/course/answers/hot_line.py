@@ -16,6 +16,7 @@ from workshop.recording.py_spy import FOLDER
 def judge_profiled(check: AnswerCheck) -> Verdict:
     """Ask for the line in which the part's function spends its time."""
     script, name = check.script, check.question.profiled
+    check.say(f"reading the line profile of {script.name}")
     path = newest_profile(script)
     of_all = f"workshop record lines -- {check.command}"
     run_again = of_all if check.question.recorded else f"kernprof -lv {check.command}"
@@ -80,6 +81,7 @@ def judge_untouched(check: AnswerCheck) -> Verdict:
 
 def _recordings(check: AnswerCheck) -> Iterator[tuple[Path, Recording]]:
     """Yield the recordings of the script where they were said to be, or else in the usual folders; the newest first."""
+    check.say(f"reading the recordings of {check.script.name}")
     folders = [check.recording] if check.recording else [Path.cwd() / FOLDER, check.script.parent / FOLDER]
     return sampled_lines.recordings_of(folders, check.script)
 

@@ -18,6 +18,7 @@ def judge_phase(check: AnswerCheck) -> Verdict:
     """Ask which phase takes most of a step, and look into the newest trace of the script."""
     script = check.script
     record = f"workshop record torch --stop -- {check.command}"
+    check.say(f"reading the traces of {script.name}")
     trace = next((trace for trace in map(read, _newest_first(check)) if trace.script == script.name), None)
     if trace is None:
         return check.not_yet(f"there is no trace of {script.name} in {_where(check)}", record)
@@ -39,6 +40,7 @@ def judge_phase(check: AnswerCheck) -> Verdict:
 def judge_slow_rank(check: AnswerCheck) -> Verdict:
     """Ask which rank is slower than the others, and look into the newest traces of several ranks."""
     part, script = check.part, check.script
+    check.say(f"reading the traces of {script.name}")
     missing = f"there is no trace of {script.name} on {part.ranks} ranks in {_where(check)}"
     for folder in dict.fromkeys(path.parent for path in _newest_first(check)):
         traces = load([folder])
