@@ -65,7 +65,9 @@ def test_an_answer_that_is_no_line(answer: Answer, profile: Callable[..., None],
     profile(RAN)
     with pytest.raises(WorkshopError, match="'four' is no answer to this; it takes the number of a line"):
         answer("four")
-    assert answer("5").reasons == ("line 5 did not run in main",)
+    wrong = answer("5")
+    assert wrong.reasons == ("line 5 did not run in main",)
+    assert wrong.next == "workshop lines train.py.lprof\nworkshop check part2 --answer ANSWER"
     (tmp_path / "train.py.lprof").write_bytes(b"no profile")
     os.utime(tmp_path / "train.py.lprof")
     with pytest.raises(WorkshopError, match=r"train\.py\.lprof is not a line profile"):
@@ -100,7 +102,10 @@ def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Pat
 
     assert says(slept).outcome is Outcome.DONE
     assert told == ["reading the recordings of train.py"], "a large one takes seconds"
-    [reason] = says(loop).reasons
+    wrong = says(loop)
+    look = "workshop py-spy-report --user-code --file py-spy-outputs/profile.raw"
+    assert wrong.next == f"{look}\nworkshop check part7 --answer ANSWER"
+    [reason] = wrong.reasons
     assert reason == (
         f"line {loop} waits 100.0% of the time for a line that it calls: answer with the innermost line of train.py"
     )

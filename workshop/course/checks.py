@@ -74,7 +74,7 @@ def check(
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
-    return verdict
+    return _with_command(verdict, script)
 
 
 def _judge(
@@ -180,3 +180,13 @@ def _with_open_question(verdict: Verdict, part: Part, question: Question) -> Ver
     if verdict.outcome is not Outcome.DONE and not nothing_changed:
         return verdict
     return replace(verdict, outcome=Outcome.NOT_YET, next=f"workshop check {part.name} --answer ANSWER")
+
+
+def _with_command(verdict: Verdict, script: Path) -> Verdict:
+    """Return a verdict that names a command to type next, unless the part is done."""
+    if verdict.outcome is Outcome.DONE or "workshop " in verdict.next or verdict.next.startswith("kernprof "):
+        return verdict
+    again = f"workshop check {verdict.subject}"
+    correct = "" if verdict.outcome is Outcome.UNDECIDED else f"correct this in {script.name}"
+    then = verdict.next.rstrip(".") or correct
+    return replace(verdict, next=f"{then}. To check again, type: {again}" if then else again)

@@ -1,5 +1,6 @@
 """The check of an answer: a part's question about a script is put to the participant, and judged."""
 
+import os
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -73,3 +74,12 @@ class AnswerCheck:
     def not_yet(self, reason: str, next: str = "") -> Verdict:
         """Return the verdict on something that is missing, with what to do next."""
         return self.verdict(Outcome.NOT_YET, reason, next=next)
+
+    def wrong(self, reason: str, look: str) -> Verdict:
+        """Return the verdict on a wrong answer; `look` is the command that shows where the right one can be seen."""
+        return self.not_yet(reason, f"{look}\nworkshop check {self.part.name} --answer ANSWER")
+
+
+def typed(path: Path) -> str:
+    """Return a path as a person would type it here."""
+    return min(str(path), os.path.relpath(path), key=len)

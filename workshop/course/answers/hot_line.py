@@ -5,7 +5,7 @@ from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, sampled_lines
 from workshop.profiles.line_profile import Function
@@ -34,7 +34,7 @@ def judge_profiled(check: AnswerCheck) -> Verdict:
     if function.hottest is None:
         never = f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it"
         return check.not_yet(never, of_all)
-    return _judge_line(check, function, "did not run in")
+    return _judge_line(check, function, "did not run in", f"workshop lines {typed(path)}")
 
 
 def newest_profile(script: Path) -> Path | None:
@@ -94,12 +94,17 @@ def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, s
         check,
         replace(function, name=name),
         "is not one of",
+        f"workshop py-spy-report --user-code --file {typed(path)}",
         lambda number: sampled_lines.share_below(recording, script, number),
     )
 
 
 def _judge_line(
-    check: AnswerCheck, function: Function, absent: str, share_below: Callable[[int], float] = lambda _: 0.0
+    check: AnswerCheck,
+    function: Function,
+    absent: str,
+    look: str,
+    share_below: Callable[[int], float] = lambda _: 0.0,
 ) -> Verdict:
     """Ask for the number of the hottest line of a function, and judge it.
 
@@ -107,18 +112,19 @@ def _judge_line(
         check: the question.
         function: the function, or what was sampled of a script.
         absent: what is said of a line of a different function.
+        look: the command that shows the lines.
         share_below: returns the share of the time in which a line waits for others of the script that it calls.
     """
     number, hottest = int(check.answer()), function.hottest
     assert hottest
     if (below := share_below(number)) > function.share(number):
         waits = f"line {number} waits {below:.1%} of the time for a line that it calls"
-        return check.not_yet(f"{waits}: answer with the innermost line of {function.file.name}")
+        return check.wrong(f"{waits}: answer with the innermost line of {function.file.name}", look)
     if number not in {line.number for line in function.lines}:
-        return check.not_yet(f"line {number} {absent} {function.name}")
+        return check.wrong(f"line {number} {absent} {function.name}", look)
     share = function.share(number)
     source = getline(str(function.file), number).strip()
     says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
     if share >= MIN_OF_HOTTEST * function.share(hottest.number):
         return check.verdict(Outcome.DONE, says)
-    return check.not_yet(f"{says}; another line takes more")
+    return check.wrong(f"{says}; another line takes more", look)

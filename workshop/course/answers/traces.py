@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import TRACED
 from workshop.recording.output_paths import TRACES
@@ -34,7 +34,7 @@ def judge_phase(check: AnswerCheck) -> Verdict:
     says = f"{phase} takes {shares[phase]:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
     if shares[phase] >= MIN_OF_HOTTEST * max(shares.values()):
         return replace(check.verdict(Outcome.DONE, says), shares=shares)
-    return check.not_yet(f"{says}; another phase takes more")
+    return check.wrong(f"{says}; another phase takes more", f"workshop trace {typed(path.parent)}")
 
 
 def judge_slow_rank(check: AnswerCheck) -> Verdict:
@@ -60,7 +60,8 @@ def judge_slow_rank(check: AnswerCheck) -> Verdict:
         says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
         if row is table[0]:
             return check.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
-        return check.not_yet(f"{says}; another one works more, and this one waits for it")
+        look = f"workshop trace {typed(folder)} --tables stragglers"
+        return check.wrong(f"{says}; another one works more, and this one waits for it", look)
     return check.not_yet(missing, f"workshop show {part.name}")
 
 
