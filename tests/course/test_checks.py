@@ -67,7 +67,9 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
     assert verdict.next == ("workshop check part99 --answer ANSWER" if outcome is Outcome.DONE else correct)
     State(tmp_path).put("4", "parts", "part99", "answer")
     verdict = replace(check(lines, QUESTION), machine=None)
-    assert verdict == Verdict("part99", outcome, ("so it is",), next="" if outcome is Outcome.DONE else correct)
+    is_done = outcome is Outcome.DONE
+    assert verdict == Verdict("part99", outcome, ("so it is",), next="" if is_done else correct, answered=True)
+    assert verdict.headline == ("done" if is_done else "half done: the answer is right; the change: not the same work")
     assert State(tmp_path).get("parts", "part99", "last") == outcome.value
 
 

@@ -20,8 +20,7 @@ _STYLES = {
 def print_verdict(verdict: Verdict) -> None:
     """Print the outcome, why, the figures, and what to look at next."""
     out = console()
-    says = "crashed" if verdict.outcome is Outcome.BROKEN else verdict.outcome.value
-    out.print(Text(f"\n{verdict.subject}: {says}", _STYLES[verdict.outcome]))
+    out.print(Text(f"\n{verdict.subject}: {verdict.headline}", _STYLES[verdict.outcome]))
     for reason in verdict.reasons:
         out.print(Text(f"- {reason}"))
     if verdict.machine and verdict.machine.busy and (verdict.speed or verdict.outcome is Outcome.UNDECIDED):

@@ -93,11 +93,14 @@ def _judge(
             return verdict
         answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
     with Bench(contest, say) as bench:
-        verdict = _judge_change(part, bench, state, circumstances, answered)
+        try:
+            verdict = _judge_change(part, bench, state, circumstances, answered)
+        except ScriptError as error:
+            verdict = broken(part.name, error)
         verdict = replace(verdict, machine=bench.load.end())
     if part.question and state.get("parts", part.name, "answer") is None:
         return _with_open_question(verdict, part, part.question)
-    return verdict
+    return replace(verdict, answered=part.question is not None)
 
 
 def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[str, ...]) -> Verdict:
