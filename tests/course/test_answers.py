@@ -14,6 +14,8 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
+from workshop.processes import load_beside
+from workshop.processes.other_load import OtherLoad
 
 Answer = Callable[..., Verdict]
 
@@ -102,6 +104,9 @@ def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Pat
 
     assert says(slept).outcome is Outcome.DONE
     assert told == ["reading the recordings of train.py"], "a large one takes seconds"
+    load_beside.keep(OtherLoad(2, 1.5), recorded)
+    assert says(slept).reasons[-1].startswith("Busy machine: other programs used 1.5 of 2 cores meanwhile.")
+    load_beside.keep(OtherLoad(2, 0.0), recorded)
     wrong = says(loop)
     look = "workshop py-spy-report --user-code --file py-spy-outputs/profile.raw"
     assert wrong.next == f"{look}\nworkshop check part7 --answer ANSWER"

@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, Question
+from workshop.processes.load_beside import busy_note
 from workshop.processes.script import Say
 
 MIN_OF_HOTTEST = 0.9
@@ -83,3 +84,9 @@ class AnswerCheck:
 def typed(path: Path) -> str:
     """Return a path as a person would type it here."""
     return min(str(path), os.path.relpath(path), key=len)
+
+
+def with_note(verdict: Verdict, recording: Path) -> Verdict:
+    """Return a verdict that rests on a recording, and says if the machine was busy as that was made."""
+    note = busy_note(recording)
+    return replace(verdict, reasons=(*verdict.reasons, note)) if note else verdict

@@ -5,7 +5,7 @@ from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, sampled_lines
 from workshop.profiles.line_profile import Function
@@ -90,13 +90,14 @@ def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, s
     function = sampled_lines.as_function(recording, script)
     # A sampling profiler may miss a line that ran.
     name = f"the lines of {script.name} that {path.name} has"
-    return _judge_line(
+    verdict = _judge_line(
         check,
         replace(function, name=name),
         "is not one of",
         f"workshop py-spy-report --user-code --file {typed(path)}",
         lambda number: sampled_lines.share_below(recording, script, number),
     )
+    return with_note(verdict, path)
 
 
 def _judge_line(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import TRACED
 from workshop.recording.output_paths import TRACES
@@ -33,8 +33,8 @@ def judge_phase(check: AnswerCheck) -> Verdict:
     shares = {str(phase): sum(step.phases[phase] for step in steps) / whole for phase in TRACED}
     says = f"{phase} takes {shares[phase]:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
     if shares[phase] >= MIN_OF_HOTTEST * max(shares.values()):
-        return replace(check.verdict(Outcome.DONE, says), shares=shares)
-    return check.wrong(f"{says}; another phase takes more", f"workshop trace {typed(path.parent)}")
+        return with_note(replace(check.verdict(Outcome.DONE, says), shares=shares), path)
+    return with_note(check.wrong(f"{says}; another phase takes more", f"workshop trace {typed(path.parent)}"), path)
 
 
 def judge_slow_rank(check: AnswerCheck) -> Verdict:
