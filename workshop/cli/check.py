@@ -1,5 +1,6 @@
 """The commands that judge a part: `workshop check`, `workshop watch` and `workshop dev selftest`."""
 
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -79,10 +80,10 @@ def check(
     verdicts = []
     for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
-        with progress_line() as show:
-            show("loading the check")
-            from workshop.course import checks
+        _load_checks()
+        from workshop.course import checks
 
+        with progress_line() as show:
             verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording))
         if not as_json:
             print_verdict(verdicts[-1])
@@ -118,10 +119,10 @@ def watch(
     for _ in changes([script, Path(f"{script.name}.lprof")] if found.question else [script]):
         say(f"{found.name}: {found.title}")
         try:
-            with progress_line() as show:
-                show("loading the check")
-                from workshop.course import checks
+            _load_checks()
+            from workshop.course import checks
 
+            with progress_line() as show:
                 verdict = checks.check(found, script, data, device=device, say=show, ask=asker, state=state)
         except WorkshopError as error:  # a file that is being edited may be broken for a while
             say(str(error))
@@ -159,6 +160,13 @@ def selftest(
             print_above(f"{marks[result.passed]}  {result.tried}: {result.found}")
             show(f"{number} tried; trying the next")
     raise typer.Exit(int(failed))
+
+
+def _load_checks() -> None:
+    """Import what judges, which may take seconds, and say so in a terminal."""
+    with progress_line(only_in_terminal=True) as show:
+        show("loading the check")
+        importlib.import_module("workshop.course.checks")
 
 
 def _print_end(part: Part, following: Part | None, state: State) -> None:
