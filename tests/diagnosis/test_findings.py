@@ -23,6 +23,12 @@ def test_the_figures_beside_a_potential_speedup_lead_to_it() -> None:
     )
     assert slow().gain == pytest.approx(1 + 1.25 * 1.5)
     assert slow().fixed_step_ms == pytest.approx(100 / 2.875)
+    values = {"gain": 2.0, "ms_a_step": 50.0, "share": 0.5, "measured": True}
+    assert finding("few-workers", "", **values).basis == "measured"
+    assert finding("few-workers", "", **values, margin=1.05).basis == (
+        "measured: 100.0 ms without 50.0 ms are 50.0 ms, 2.00x; 5% more gain for what follows from it, 2.05x"
+    )
+    assert finding("few-workers", "", gain=1.0, ms_a_step=0.0, share=0.0, measured=True).gain == 1.0
     assert slow(max_gain=2.0).basis.endswith("2.88x; limited to 2.00x, the most that can be gained there")
 
 
