@@ -58,10 +58,12 @@ def judge_slow_rank(check: AnswerCheck) -> Verdict:
         answer = check.answer(*sorted(str(row["rank"]) for row in table))
         row = next(row for row in table if str(row["rank"]) == answer)
         says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
+        recorded = next(iter(traces.values())).path
         if row is table[0]:
-            return check.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
+            right = check.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
+            return with_note(right, recorded)
         look = f"workshop trace {typed(folder)} --tables stragglers"
-        return check.wrong(f"{says}; another one works more, and this one waits for it", look)
+        return with_note(check.wrong(f"{says}; another one works more, and this one waits for it", look), recorded)
     return check.not_yet(missing, f"workshop show {part.name}")
 
 
