@@ -9,6 +9,7 @@ Key = tuple[str, str | None]
 """An operator; or a kernel and the operator that launched it."""
 
 MAIN, BACKWARD = 7, 8
+DATA_WAIT = "enumerate(DataLoader)#_Iter.__next__"
 OPERATORS = ("aten::mm", "aten::add", "aten::conv2d", "aten::copy_", "aten::relu")
 
 
@@ -88,7 +89,7 @@ class SimulatedStep:
         if thread == BACKWARD and not around:
             name = "autograd::engine::evaluate_function: MmBackward0" if self.streams else "gloo:all_reduce"
         elif not around and chance.random() < 0.1:
-            name, cat = "enumerate(DataLoader)#_Iter.__next__", "user_annotation"
+            name, cat = DATA_WAIT, "user_annotation"
         event = Event(name, cat, thread)
         self.begin(event, around, after_thread=after_thread)
         for _ in range(chance.choice([0, 0, 1, 2, 3])):
@@ -96,13 +97,13 @@ class SimulatedStep:
                 self.call(thread, (*around, name))
             elif len(around) < 3:
                 self.operator(thread, (*around, name))
-        self.finish(event, name)
+        self.finish(event, (*around, name))
 
     def begin(self, event: Event, around: tuple[str, ...], **more: Any) -> None:
-        self.program.append(Moment(event, False, self.chance.randint(1, 40), around[-1] if around else None, **more))
+        self.program.append(Moment(event, False, self.chance.randint(1, 40), _owner(around), **more))
 
-    def finish(self, event: Event, operator: str, **more: Any) -> None:
-        self.program.append(Moment(event, True, self.chance.randint(1, 60), operator, **more))
+    def finish(self, event: Event, around: tuple[str, ...], **more: Any) -> None:
+        self.program.append(Moment(event, True, self.chance.randint(1, 60), _owner(around), **more))
 
     def call(self, thread: int, around: tuple[str, ...]) -> None:
         """A kernel, a blocking copy, a synchronisation, or a stream that waits for another one."""
@@ -120,7 +121,7 @@ class SimulatedStep:
                 chance.choice(self.streams),
             )
             self.begin(record, around)
-            self.finish(record, around[-1])
+            self.finish(record, around)
             recorded = [self.last[source]] if source in self.last else []
             self.correlation += 1
             event.correlation = self.correlation
@@ -141,7 +142,7 @@ class SimulatedStep:
         if kind == "cudaStreamWaitEvent":
             self.pending[stream] += recorded
             recorded = []
-        self.finish(event, around[-1], awaits=recorded)
+        self.finish(event, around, awaits=recorded)
 
     def launch(self, event: Event, around: tuple[str, ...], stream: int) -> None:
         chance, copies = self.chance, event.name == "cudaMemcpyAsync"
@@ -151,7 +152,7 @@ class SimulatedStep:
         self.last[stream] = run
         self.runs.append(run)
         self.begin(event, around, launches=run)
-        self.finish(event, around[-1], awaits=[run] * copies)
+        self.finish(event, around, awaits=[run] * copies)
 
     def simulate(self, without: Key | None = None) -> tuple[int, int]:
         """Give every event its times, and return the end of the training thread's step, and the end of everything.
@@ -199,6 +200,11 @@ class SimulatedStep:
             found.append(_event("cuda_sync", note["name"], event.thread, event.start, event.end, **args))
         self.chance.shuffle(found)
         return found
+
+
+def _owner(around: tuple[str, ...]) -> str | None:
+    """The operator whose time it is inside of some, the innermost last; what runs in a data wait is a part of it."""
+    return around[0 if around[0] == DATA_WAIT else -1] if around else None
 
 
 KERNELS = ("gemm", "relu", "ncclDevKernel_AllReduce")

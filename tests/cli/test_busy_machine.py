@@ -62,8 +62,13 @@ def test_a_measurement_says_it_first(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_other_recorders_and_verdicts_say_it(run: Run, tmp_path: Path) -> None:
-    for recorder in (("py-spy", "--", sys.executable), ("torch", "--")):
-        assert SENTENCE.search(run("-m", "workshop", "record", *recorder, "trains.py").stderr)
+    for recorder, look in (
+        (("py-spy", "--", sys.executable), ("flamegraph", "--output", "page.html")),
+        (("torch", "--"), ("trace", "--html", "page.html")),
+    ):
+        (said,) = SENTENCE.findall(run("-m", "workshop", "record", *recorder, "trains.py").stderr)
+        assert said in run("-m", "workshop", *look).stderr
+        assert said in (tmp_path / "page.html").read_text(), "the recording remembers it"
     (tmp_path / "endless.py").write_text(TRAINS.replace("4\n", "4000\n"))
     done = run("-m", "workshop", "compare", "--json", "endless.py", "endless.py")
     assert json.loads(done.stdout)["machine"]["busy"]

@@ -66,7 +66,7 @@ def test_the_budget_is_kept(workshop: Run, tmp_path: Path) -> None:
     for each in tmp_path.glob("*.py"):
         each.write_text(each.read_text().replace("return 12", "return 240"))
     done = workshop("compare", "--budget", "24", "old.py", "new.py", "--rate", "1e-3")
-    told = re.search(r"an epoch of old.py \((\d+) steps\) takes \d\.\d s: about (\d+) s in all, more for", done.stderr)
+    told = re.search(r"old.py, cut to (\d+) of its 48 steps, takes \d\.\d s: about (\d+) s in all", done.stderr)
     assert told, done.stderr
     assert (3 <= int(told[1]) < 24, int(told[2]) <= 24) == (True, True), "of 48 batches of 0.1 s"
     assert "watching what new.py does, for 2 epochs; about" in done.stderr

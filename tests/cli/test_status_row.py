@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -33,6 +34,21 @@ while True:
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
     time.sleep(0.05)
+"""
+
+COMPARED = """
+import time, torch
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(12, 2), torch.randn(12, 1))
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+while True:
+    for inputs, targets in DataLoader(data, 4, shuffle=True):
+        time.sleep({sleep_s})
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
 """
 
 SEQUENCES = re.compile("\x1b7.*?\x1b8|\x1bD|\x1b\\[1A", re.DOTALL)
@@ -116,6 +132,26 @@ def test_a_measurement_shows_that_it_runs(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text(TRAINS)
     screen = Screen(tmp_path, "measure", "--seconds", "1", "--no-headroom", "trains.py").read()
     assert "steps of" in screen.text
+    assert screen.max_gap_s <= MAX_GAP_S
+
+
+@pytest.mark.slow
+def test_a_comparison_shows_that_it_runs(tmp_path: Path) -> None:
+    for name, sleep_s in (("old.py", 0.2), ("new.py", 0.05)):
+        (tmp_path / name).write_text(COMPARED.format(sleep_s=sleep_s))
+    screen = Screen(tmp_path, "compare", "old.py", "new.py").read(timeout_s=150.0)
+    assert "racing, epoch by epoch" in screen.text
+    assert "new.py: done" in screen.text
+    assert screen.max_gap_s <= MAX_GAP_S
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "answer"), [("part1", ["none"]), ("part3", []), ("part6", [])])
+def test_a_check_shows_that_it_runs(part: str, answer: list[str], project: Path, data: Path, tmp_path: Path) -> None:
+    shutil.copy(project / "solutions" / f"{part}.py", tmp_path / "train.py")
+    options = [part, *answer, "--data", str(data), "--device", "cpu"]
+    screen = Screen(tmp_path, "check", *options).read(timeout_s=240.0)
+    assert f"{part}: done" in re.sub(r"\x1b\[[\d;]*m", "", screen.text)
     assert screen.max_gap_s <= MAX_GAP_S
 
 

@@ -14,6 +14,8 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
+from workshop.processes import load_beside
+from workshop.processes.other_load import OtherLoad
 
 Answer = Callable[..., Verdict]
 
@@ -65,7 +67,9 @@ def test_an_answer_that_is_no_line(answer: Answer, profile: Callable[..., None],
     profile(RAN)
     with pytest.raises(WorkshopError, match="'four' is no answer to this; it takes the number of a line"):
         answer("four")
-    assert answer("5").reasons == ("line 5 did not run in main",)
+    wrong = answer("5")
+    assert wrong.reasons == ("line 5 did not run in main",)
+    assert wrong.next == "workshop lines train.py.lprof\nworkshop check part2 --answer ANSWER"
     (tmp_path / "train.py.lprof").write_bytes(b"no profile")
     os.utime(tmp_path / "train.py.lprof")
     with pytest.raises(WorkshopError, match=r"train\.py\.lprof is not a line profile"):
@@ -93,12 +97,20 @@ def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Pat
     item = f"CustomSlowDataset.__getitem__ (train.py:{slept})"
     recorded.write_text(f'process 7:"python train.py";main (train.py:{loop});{item} 90\n')
 
+    told: list[str] = []
+
     def says(number: int) -> Verdict:
-        given_answer = given(str(number))
-        return checks.check(find_part("part7"), tmp_path / "train.py", data, say=lambda _: None, ask=given_answer)
+        return checks.check(find_part("part7"), tmp_path / "train.py", data, say=told.append, ask=given(str(number)))
 
     assert says(slept).outcome is Outcome.DONE
-    [reason] = says(loop).reasons
+    assert told == ["reading the recordings of train.py"], "a large one takes seconds"
+    load_beside.keep(OtherLoad(2, 1.5), recorded)
+    assert says(slept).reasons[-1].startswith("Busy machine: other programs used 1.5 of 2 cores meanwhile.")
+    load_beside.keep(OtherLoad(2, 0.0), recorded)
+    wrong = says(loop)
+    look = "workshop py-spy-report --user-code --file py-spy-outputs/profile.raw"
+    assert wrong.next == f"{look}\nworkshop check part7 --answer ANSWER"
+    [reason] = wrong.reasons
     assert reason == (
         f"line {loop} waits 100.0% of the time for a line that it calls: answer with the innermost line of train.py"
     )

@@ -63,9 +63,13 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
     verdict = check(lines, QUESTION)
     assert verdict.outcome is (Outcome.NOT_YET if outcome is Outcome.DONE else outcome)
     assert verdict.reasons == ("so it is", "a question is open: Which line?")
-    assert verdict.next == ("workshop check part99 --answer ANSWER" if outcome is Outcome.DONE else "")
+    correct = "correct this in own.py. To check again, type: workshop check part99"
+    assert verdict.next == ("workshop check part99 --answer ANSWER" if outcome is Outcome.DONE else correct)
     State(tmp_path).put("4", "parts", "part99", "answer")
-    assert replace(check(lines, QUESTION), machine=None) == Verdict("part99", outcome, ("so it is",))
+    verdict = replace(check(lines, QUESTION), machine=None)
+    is_done = outcome is Outcome.DONE
+    assert verdict == Verdict("part99", outcome, ("so it is",), next="" if is_done else correct, answered=True)
+    assert verdict.headline == ("done" if is_done else "half done: the answer is right; the change: not the same work")
     assert State(tmp_path).get("parts", "part99", "last") == outcome.value
 
 
@@ -80,6 +84,19 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
 def test_a_script_that_breaks(exit_code: int | None, outcome: Outcome, says: str, check: Check) -> None:
     verdict = check(f"raise ScriptError('it ended', {exit_code}, 'ValueError: a bug', 'own.py')")
     assert (verdict.outcome, verdict.reasons, verdict.output) == (outcome, (says,), "ValueError: a bug")
+
+
+@pytest.mark.parametrize(
+    ("then", "outcome", "says"),
+    [
+        ("Copy the next batch.", Outcome.NOT_YET, "Copy the next batch. To check again, type: workshop check part99"),
+        ("", Outcome.UNDECIDED, "workshop check part99"),
+        ("workshop show part99", Outcome.NOT_YET, "workshop show part99"),
+        ("Close vi.", Outcome.DONE, "Close vi."),
+    ],
+)
+def test_a_verdict_says_what_to_type_next(then: str, outcome: Outcome, says: str, check: Check) -> None:
+    assert check(f"return Verdict(bench.subject, Outcome.{outcome.name}, ('so it is',), next='{then}')").next == says
 
 
 def test_the_speed_of_the_solution_is_remembered_for_this_machine(check: Check) -> None:

@@ -82,6 +82,7 @@ def test_the_answer_is_a_line_and_a_cause(tmp_path: Path, data: Path) -> None:
     def says(answer: str) -> str:
         verdict = check(case, script, data, say=lambda _: None, ask=lambda _: answer)
         assert verdict.outcome is Outcome.NOT_YET, "nothing has been changed"
+        assert "workshop check part11" in verdict.next
         return "; ".join(verdict.reasons)
 
     assert says(f"{line}:own-work") == f"line {line} is the one, but the cause is not own-work"
@@ -116,7 +117,10 @@ def test_the_commands(workshop: Run, tmp_path: Path) -> None:
     assert "41 is no answer to this; give the number of a line and a cause, such as 41:slow-item" in said(
         "check", "part11", "41", code=2
     ).replace("'", "")
-    assert "not there yet" in said("check", "part11", "1:slow-item", code=1)
+    assert "part11: not there yet" in said("check", "part11", "1:slow-item", code=1)
+    right = f"{min(case.right_lines(script))}:{case.cause}"
+    half = "part11: half done: the answer is right; the change: not there yet\n- your answer is right: line "
+    assert half in said("check", "part11", right, code=1)
     assert "try it first" in said("solution", "part11", code=2)
     script.write_text("mine")
     assert said("diff", "part11", "--yes").startswith("--- tide_levels.py\n+++ tide_levels.py fixed\n")

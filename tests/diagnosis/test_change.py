@@ -23,18 +23,31 @@ def measured(data_wait: float, *lines: tuple[str, float]) -> Values:
         {"phase": "data wait", "file": "/a/t.py", "function": "load", "text": text, "ms_a_step": ms, "samples": 400}
         for text, ms in lines
     ]
-    return {"steps": {"blocks_ms": blocks}, "lines": of_lines}
+    phases_s = {phase: sum(block[phase] for block in blocks) / 1e3 for phase in blocks[0]}
+    steps = {"blocks_ms": blocks, "count": 10, "wall_s": sum(phases_s.values()), "phases_s": phases_s}
+    return {"steps": steps, "synchronized": None, "lines": of_lines}
 
 
 def test_the_step_its_phases_and_its_lines() -> None:
     before, after = measured(20.0, ("sleep()", 15.0), ("decode()", 5.0)), measured(5.0, ("decode()", 5.2))
     found = changes(before, after)
-    assert [(each.name, each.before_ms, each.after_ms, each.more_than_noise) for each in found] == [
+    assert [(each.name, round(each.before_ms, 6), round(each.after_ms, 6), each.more_than_noise) for each in found] == [
         ("a step", 30.0, 15.0, True),
         ("data wait", 20.0, 5.0, True),
         ("forward", 10.0, 10.0, False),
         ("data wait, t.py, load: sleep()", 15.0, 0.0, True),
     ]
+
+
+def test_the_figures_are_those_that_measure_has_printed() -> None:
+    """A block may have more steps than another: the mean of the blocks is then not the mean of the steps."""
+    before, after = measured(20.0), measured(5.0)
+    before["steps"] |= {"count": 12, "wall_s": 0.312, "phases_s": before["steps"]["phases_s"] | {"data wait": 0.192}}
+    step, data_wait, _ = changes(before, after)
+    assert (step.before_ms, data_wait.before_ms) == (pytest.approx(26.0), pytest.approx(16.0))
+    after["synchronized"] = after["steps"] | {"count": 20}
+    step, data_wait, _ = changes(before, after)
+    assert (step.after_ms, data_wait.after_ms) == (pytest.approx(15.0), pytest.approx(2.5)), "as its table has them"
 
 
 def test_what_scatters_is_noise() -> None:

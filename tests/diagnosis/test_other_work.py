@@ -100,6 +100,19 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     assert "in every step, in the validation that main calls in line 1: do it less often" in validates.words
 
 
+def test_where_the_steps_are_too_few_to_see_a_line_grow_that_is_said(found: Found) -> None:
+    (early,) = found("total = sum(seen)", [STEP_S] * 8)
+    assert early.words.endswith(
+        " In 8 steps it cannot be seen whether it takes longer and longer: measure more steps, with a larger "
+        "--seconds, to tell whether the cause is growing-steps."
+    )
+    (slightly,) = found("total = sum(seen)", [0.1] * 20 + [0.12] * 20, only_line_grows=True)
+    assert slightly.cause == "own-work"
+    assert " It took 50.0 ms in the first half of the steps and 70.0 ms in the second: measure more" in slightly.words
+    (steady,) = found("total = sum(seen)", [STEP_S] * 40)
+    assert "growing-steps" not in steady.words
+
+
 def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:
     """All lines of a step take longer then."""
     growing = [0.01 * number for number in range(10, 50)]

@@ -172,6 +172,16 @@ def test_a_validation_in_each_step_begins_no_epoch(start: Start) -> None:
     assert (len(ledger.steps), len(ledger.loader_starts), ledger.drops_items) == (6, 2, False)
 
 
+def test_an_epoch_that_is_cut_says_how_long_the_whole_one_is(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EvidenceRecorder, "is_enough", lambda recorder: len(recorder.steps) == 2)
+    judge, _, _ = start(epochs=2)
+    assert [judge.receive() for _ in range(3)][-1].whole_steps == 3
+    judge.send(Proceed())
+    assert [judge.receive() for _ in range(2)][-1].whole_steps is None, "it is of two epochs"
+    judge.send(Proceed())
+    assert [judge.receive() for _ in range(2)][-1].steps == 2
+
+
 def test_a_loader_that_drops_some_items() -> None:
     data = TensorDataset(torch.arange(10))
     drops = [

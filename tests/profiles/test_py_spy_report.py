@@ -93,8 +93,12 @@ def test_own_code_answers_for_what_it_calls() -> None:
         ]
     )
     table = py_spy_report.leaves(read, "train.py", is_user_code=CodeOrigins(read).is_user_code)
-    found = [(row.as_dict()["path"], row.as_dict()["line"], row.samples) for row in table.rows]
-    assert found == [("models/net.py", 7, 6), ("train.py", 6, 3), ("Not Found", -1, 1)]
+    found = [(row.as_dict()["name"], row.as_dict()["path"], row.as_dict()["line"], row.samples) for row in table.rows]
+    assert found == [
+        ("f", "models/net.py", 7, 6),
+        ("main", "train.py", 6, 3),
+        ("no line of yours on the stack", "", -1, 1),
+    ]
 
 
 def test_what_changed() -> None:

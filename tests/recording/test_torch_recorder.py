@@ -130,6 +130,37 @@ def test_ctrl_c_keeps_what_was_recorded(active: int, kept: list[int] | None, tmp
     assert found == kept if kept else found[:3] == [1, 2, 3]
 
 
+WRITES_SLOWLY = """
+import time, torch
+export = torch.profiler.profile.export_chrome_trace
+
+def export_slowly(profiler, path):
+    print("writing", flush=True)
+    time.sleep(1.5)
+    export(profiler, path)
+
+torch.profiler.profile.export_chrome_trace = export_slowly
+"""
+
+
+@pytest.mark.parametrize(
+    ("schedule", "steps"),
+    [(("--stop",), "1000000"), pytest.param(("--active", "1000"), "19", marks=pytest.mark.slow)],
+    ids=["in a step", "as the script ends"],
+)
+def test_ctrl_c_waits_until_the_last_trace_is_written(schedule: tuple[str, ...], steps: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(WRITES_SLOWLY + TRAINING.replace("step == 20", "False"))
+    command = ("-m", "workshop", "record", "torch", *schedule, "--", "mine.py", steps)
+    with started(tmp_path, *command, ready="writing") as process:
+        press_ctrl_c(process)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert "1 trace in prof" in said
+    [path] = tmp_path.glob("prof/*.json.gz")
+    assert traced_steps(read(path))
+
+
 @pytest.mark.parametrize("stop", [pytest.param([], marks=pytest.mark.slow), ["--stop"]])
 def test_the_training_goes_on_or_ends_once_the_traces_are_written(
     stop: list[str], record: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -123,6 +123,20 @@ def test_a_wait_that_the_trace_does_not_explain_is_called_unknown(trace: Any) ->
     assert not any("bound by" in str(each) for each in findings({0: found}))
 
 
+def test_the_time_of_the_wait_for_data_is_named_once(trace: Any) -> None:
+    found = trace(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 45),
+        event("cpu_op", "aten::stack", 5, 35),
+        event("cpu_op", "aten::mm", 45, 30),
+        event("cpu_op", "aten::relu", 75, 25),
+    )
+    waits, bound = (str(each) for each in findings({0: found}) if each.topic in ("data wait", "critical path"))
+    assert "waits for data for 45% of its steps (45 µs); without this, step 1 would take 55 µs" in waits
+    assert "step 1 is bound by CPU operators for 55% of its time. On its critical path, aten::mm counts most" in bound
+    assert "without it, this would take 70 µs" in bound
+
+
 def test_the_path_of_an_annotation(tmp_path: Path) -> None:
     marks = [event("user_annotation", "## forward ##", start, 30) for start in (5, 105)]
     runs = [event("cpu_op", name, start, dur) for name, start, dur in (("aten::mm", 100, 20), ("aten::add", 125, 30))]

@@ -1,5 +1,6 @@
 """The commands that judge a part: `workshop check`, `workshop watch` and `workshop dev selftest`."""
 
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,6 @@ def check(
     5 the script crashed. With --all, the exit code is the highest of all parts'.
     """
     from workshop.cli.result_text import print_verdict
-    from workshop.course import checks
 
     if answer is not None and answer_word is not None:
         raise typer.BadParameter("is given twice", param_hint="--answer")
@@ -80,6 +80,9 @@ def check(
     verdicts = []
     for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
+        _load_checks()
+        from workshop.course import checks
+
         with progress_line() as show:
             verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording))
         if not as_json:
@@ -107,7 +110,6 @@ def watch(
     Example: workshop watch part3
     """
     from workshop.cli.result_text import print_verdict
-    from workshop.course import checks
 
     state = state_beside(script)
     found = named_or_next(part, state)
@@ -117,6 +119,9 @@ def watch(
     for _ in changes([script, Path(f"{script.name}.lprof")] if found.question else [script]):
         say(f"{found.name}: {found.title}")
         try:
+            _load_checks()
+            from workshop.course import checks
+
             with progress_line() as show:
                 verdict = checks.check(found, script, data, device=device, say=show, ask=asker, state=state)
         except WorkshopError as error:  # a file that is being edited may be broken for a while
@@ -155,6 +160,13 @@ def selftest(
             print_above(f"{marks[result.passed]}  {result.tried}: {result.found}")
             show(f"{number} tried; trying the next")
     raise typer.Exit(int(failed))
+
+
+def _load_checks() -> None:
+    """Import what judges, which may take seconds, and say so in a terminal."""
+    with progress_line(only_in_terminal=True) as show:
+        show("loading the check")
+        importlib.import_module("workshop.course.checks")
 
 
 def _print_end(part: Part, following: Part | None, state: State) -> None:

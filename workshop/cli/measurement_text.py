@@ -16,6 +16,7 @@ from workshop.diagnosis.findings import OF_WORKERS, Finding
 from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.probe.phases import COMPUTING, TRACED, Phase
+from workshop.processes.other_load import about
 
 MAX_FINDINGS = 4
 LINES_OF_A_PHASE = 2
@@ -32,7 +33,7 @@ WORTH_IT = 1.1
 def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     """Print where a step's time goes, line by line, the bottlenecks, and the potential speedup of each fix."""
     out, found, causes = console(), diagnosis.measurement, diagnosis.findings
-    steps = found.steps
+    steps, rough = found.steps, about(found.machine is not None and found.machine.busy)
     count = f"{steps.count} step{'s' * (steps.count > 1)}"
     out.print(Text(f"\n{name}: {count} of {steps.ms_a_step:.1f} ms, {steps.samples_per_s:.1f} samples/s\n"))
     if found.ranks:
@@ -49,9 +50,9 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     if tried := [f"{each.ms_a_step:.1f} ms with num_workers={number}" for number, each in found.with_workers.items()]:
         out.print(Text(f"\nTried: a step took {', '.join(tried)}."))
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
-        out.print(f"\n{_gain(steps, diagnosis.headroom, causes)}")
+        out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")
     for number, each in enumerate(causes[:MAX_FINDINGS], start=1):
-        out.print(_finding(number, each))
+        out.print(_finding(number, each, rough))
     if not causes:
         out.print(f"\n{_as_it_should_be(found.table)}")
 
@@ -91,8 +92,8 @@ def _phases(steps: MeasuredSteps, headroom: MeasuredSteps | None, lines: list[Li
     return table
 
 
-def _finding(number: int, finding: Finding) -> Text:
-    """A finding: its cause and place, the line itself, what it costs and what to do."""
+def _finding(number: int, finding: Finding, rough: str) -> Text:
+    """A finding: its cause and place, the line itself, what it costs and what to do; `rough` is of `about`."""
     text = Text(f"\n{number}. {finding.cause}", "bold")
     if finding.file:
         where = f"{_shortest(finding.file)}:{finding.line}, in {finding.function}"
@@ -103,8 +104,8 @@ def _finding(number: int, finding: Finding) -> Text:
     if finding.beside:
         others = ", ".join(f"line {number}: {share:.0%}" for number, share in finding.beside.items())
         cost += f" In the same function, {others}; together {finding.together:.0%}."
-    durations = f"a step of {finding.step_ms:.1f} ms would take {finding.fixed_step_ms:.1f} ms"
-    gain = f"Potential speedup: up to {finding.gain:.1f}x, {durations} ({finding.basis})."
+    durations = f"a step of {finding.step_ms:.1f} ms would take {rough}{finding.fixed_step_ms:.1f} ms"
+    gain = f"Potential speedup: up to {rough}{finding.gain:.1f}x, {durations} ({finding.basis})."
     text.append(f"\n{filled(f'{cost} {gain} {finding.words}', indent='   ')}", "not bold")
     return text
 
@@ -117,9 +118,10 @@ def _shortest(path: str) -> str:
     return min(path, os.path.relpath(path), key=len)
 
 
-def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding]) -> str:
+def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], rough: str) -> str:
     ratio = steps.ms_a_step / headroom.ms_a_step
-    says = f"Headroom: {headroom.samples_per_s:.1f} samples/s with batches from memory, a speedup of {ratio:.2f}x."
+    rate = f"{rough}{headroom.samples_per_s:.1f} samples/s with batches from memory"
+    says = f"Headroom: {rate}, a speedup of {rough}{ratio:.2f}x."
     if any(each.cause in OF_WORKERS and each.gain > ratio for each in causes):
         return f"{says}\nThe present workers take time from the training: a trial with others gained more (see below)."
     return says if ratio < WORTH_IT else f"{says}\nNo data pipeline can gain more than that."

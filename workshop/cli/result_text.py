@@ -6,6 +6,7 @@ from rich.text import Text
 from workshop.cli.output import commands, console
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
+from workshop.processes.other_load import about
 
 _BAR_WIDTH = 20
 _STYLES = {
@@ -20,8 +21,7 @@ _STYLES = {
 def print_verdict(verdict: Verdict) -> None:
     """Print the outcome, why, the figures, and what to look at next."""
     out = console()
-    says = "crashed" if verdict.outcome is Outcome.BROKEN else verdict.outcome.value
-    out.print(Text(f"\n{verdict.subject}: {says}", _STYLES[verdict.outcome]))
+    out.print(Text(f"\n{verdict.subject}: {verdict.headline}", _STYLES[verdict.outcome]))
     for reason in verdict.reasons:
         out.print(Text(f"- {reason}"))
     if verdict.machine and verdict.machine.busy and (verdict.speed or verdict.outcome is Outcome.UNDECIDED):
@@ -29,7 +29,8 @@ def print_verdict(verdict: Verdict) -> None:
     if verdict.output:
         out.print(Text(f"\n{verdict.output}", "dim"))
     if verdict.speed:
-        out.print("", _figures(verdict.speed), "", _race_phases(verdict.speed), sep="\n")
+        rough = about(verdict.machine is not None and verdict.machine.busy)
+        out.print("", _figures(verdict.speed, rough), "", _race_phases(verdict.speed), sep="\n")
     if verdict.shares:
         out.print("", _shares(verdict.shares), sep="\n")
     if verdict.next.startswith(("workshop ", "kernprof ")):
@@ -45,15 +46,15 @@ def _shares(shares: dict[str, float]) -> Table:
     return table
 
 
-def _figures(speed: Speed) -> Table:
+def _figures(speed: Speed, rough: str) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(speed.original, f"{speed.rate_before:.1f} samples/s")
     ratio, low, high = map(speed.text, (speed.ratio, speed.low, speed.high))
     interval = f"mean of {speed.pairs} pairs; 95 %: {low} to {high}"
     table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {ratio}x ({interval})")
     if speed.headroom_rate:
-        reached = f"you reach {speed.rate_after / speed.headroom_rate:.0%}"
-        table.add_row("headroom", f"{speed.headroom_rate:.1f} samples/s with batches in memory: {reached}")
+        reached = f"you reach {rough}{speed.rate_after / speed.headroom_rate:.0%}"
+        table.add_row("headroom", f"{rough}{speed.headroom_rate:.1f} samples/s with batches in memory: {reached}")
     return table
 
 

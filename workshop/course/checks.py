@@ -61,6 +61,7 @@ def check(
     state = state or State(script.parent)
     source = script.read_bytes()
     if part.ranks > 1 and device is None:
+        say("looking for GPUs")  # torch takes seconds to load
         import torch
 
         device = "cpu" if torch.cuda.device_count() < part.ranks else None  # a GPU takes one rank
@@ -73,7 +74,7 @@ def check(
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
-    return verdict
+    return _with_command(verdict, script)
 
 
 def _judge(
@@ -92,11 +93,14 @@ def _judge(
             return verdict
         answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
     with Bench(contest, say) as bench:
-        verdict = _judge_change(part, bench, state, circumstances, answered)
+        try:
+            verdict = _judge_change(part, bench, state, circumstances, answered)
+        except ScriptError as error:
+            verdict = broken(part.name, error)
         verdict = replace(verdict, machine=bench.load.end())
     if part.question and state.get("parts", part.name, "answer") is None:
         return _with_open_question(verdict, part, part.question)
-    return verdict
+    return replace(verdict, answered=part.question is not None)
 
 
 def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[str, ...]) -> Verdict:
@@ -179,3 +183,13 @@ def _with_open_question(verdict: Verdict, part: Part, question: Question) -> Ver
     if verdict.outcome is not Outcome.DONE and not nothing_changed:
         return verdict
     return replace(verdict, outcome=Outcome.NOT_YET, next=f"workshop check {part.name} --answer ANSWER")
+
+
+def _with_command(verdict: Verdict, script: Path) -> Verdict:
+    """Return a verdict that names a command to type next, unless the part is done."""
+    if verdict.outcome is Outcome.DONE or "workshop " in verdict.next or verdict.next.startswith("kernprof "):
+        return verdict
+    again = f"workshop check {verdict.subject}"
+    correct = "" if verdict.outcome is Outcome.UNDECIDED else f"correct this in {script.name}"
+    then = verdict.next.rstrip(".") or correct
+    return replace(verdict, next=f"{then}. To check again, type: {again}" if then else again)

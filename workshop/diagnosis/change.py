@@ -5,8 +5,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from workshop import noise
 from workshop.errors import WorkshopError
@@ -47,21 +48,37 @@ def read_saved(path: Path) -> Values:
 
 def changes(before: Values, after: Values) -> list[MeasuredChange]:
     """Return the changes of the step, then of its phases, then of the lines that changed."""
-    both = [each["steps"]["blocks_ms"] for each in (before, after)]
-    step = _of_blocks("a step", 1, *([sum(block.values()) for block in blocks] for blocks in both))
+    step = _change("a step", 1, *(_step(each["steps"]) for each in (before, after)))
+    tables = [each.get("synchronized") or each["steps"] for each in (before, after)]
     phases = [
-        _of_blocks(phase, len(Phase), *([block[phase] for block in blocks] for blocks in both))
+        _change(phase, len(Phase), *(_in_phase(table, phase) for table in tables))
         for phase in Phase
-        if any(block[phase] for blocks in both for block in blocks)
+        if any(table["phases_s"][phase] for table in tables)
     ]
     return [step, *phases, *_of_lines(before, after, MIN_SHARE * step.before_ms)]
 
 
-def _of_blocks(name: str, compared: int, before: list[float], after: list[float]) -> MeasuredChange:
-    """Return the change in the mean of blocks; `compared` is the number of changes that are tested."""
-    found = noise.change(before, after)
+def _step(steps: Values) -> tuple[float, list[float]]:
+    """Return the milliseconds of a step as `measure` prints them, and those of each block of steps."""
+    return steps["wall_s"] / steps["count"] * 1e3, [sum(block.values()) for block in steps["blocks_ms"]]
+
+
+def _in_phase(steps: Values, phase: Phase) -> tuple[float, list[float]]:
+    """Return the same for a phase of a step."""
+    return steps["phases_s"][phase] / steps["count"] * 1e3, [block[phase] for block in steps["blocks_ms"]]
+
+
+def _change(
+    name: str, compared: int, before: tuple[float, list[float]], after: tuple[float, list[float]]
+) -> MeasuredChange:
+    """Return a change, whose noise is that of the blocks; `compared` is the number of changes that are tested.
+
+    The means of the blocks are not shown: a block may have more steps than others.
+    """
+    (before_ms, before_blocks), (after_ms, after_blocks) = before, after
+    found = noise.change(before_blocks, after_blocks)._replace(mean=np.asarray(after_ms - before_ms))
     error = None if math.isnan(found.error) else float(found.error)
-    return MeasuredChange(name, fmean(before), fmean(after), error, bool(found.is_real(compared)))
+    return MeasuredChange(name, before_ms, after_ms, error, bool(found.is_real(compared)))
 
 
 def _of_lines(before: Values, after: Values, least_ms: float) -> list[MeasuredChange]:

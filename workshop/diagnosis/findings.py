@@ -48,7 +48,7 @@ class Finding:
     words: str
     """What to do about it, in a sentence or two."""
     basis: str
-    """How `fixed_step_ms` is known: "measured", or what it was estimated from."""
+    """How `fixed_step_ms` is known: "measured" or what it was estimated from, and the figures that lead to it."""
     beside: dict[int, float] = field(default_factory=dict)
     """Other lines of the same function that take time: the share of a step, by the number of the line."""
 
@@ -97,7 +97,16 @@ def finding(
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
     function = functions[-1] if functions else frame.name
     margin = margin or (1.0 if measured else COST_MARGIN)
-    gain = min(1.0 + margin * (gain - 1.0), max_gain, MAX_GAIN)
+    seen, max_gain = gain, min(max_gain, MAX_GAIN)
+    gain = min(1.0 + margin * (seen - 1.0), max_gain)
+    step_ms = ms_a_step / min(share, 1.0) if share else 0.0  # of what saves nothing, which is not reported
+    left_ms = step_ms / seen
+    figures = (
+        f"{step_ms:.1f} ms without {step_ms - left_ms:.1f} ms are {left_ms:.1f} ms, {seen:.2f}x; "
+        f"{margin - 1:.0%} more gain for what follows from it, {1 + margin * (seen - 1):.2f}x"
+    )
+    if gain == max_gain:
+        figures += f"; limited to {max_gain:.2f}x, the most that can be gained there"
     return Finding(
         cause=cause,
         phase=phase,
@@ -110,7 +119,7 @@ def finding(
         gain=gain,
         measured=measured,
         words=words,
-        basis="measured" if measured else f"{basis}; {margin - 1:.0%} added for what follows from it",
+        basis="measured" if measured and margin == 1.0 else f"{'measured' if measured else basis}: {figures}",
         beside=beside or {},
     )
 

@@ -124,7 +124,7 @@ class Bench(ExitStack):
             raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
         if self.plan:
             self.plan.original_s = first.seconds
-            self.tell(self.plan.estimate(name, self.steps))
+            self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))
         for script in self.ranks.scripts:
             script.epoch_steps = self.original.epoch_steps
         self._say_with_rest(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")

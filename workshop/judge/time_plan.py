@@ -39,14 +39,19 @@ class TimePlan:
         end_s = self._begin_s + min(self._needed_s, self.budget_s)
         return f"about {max(end_s - time.monotonic(), 1.0):.0f} s left"
 
-    def estimate(self, original: str, steps: int) -> str:
+    def estimate(self, original: str, steps: int, whole_steps: int | None = None) -> str:
         """Say how long the comparison will take, after the first epoch of the original.
+
+        That has so many `steps`; `whole_steps` is what it would have had if it was cut, as far as that is known.
 
         Raises:
             OutOfTimeError: it would take longer than it may, even if the candidate took no time at all.
         """
         passed_s = self.budget_s - self.left_s
-        epoch = f"an epoch of {original} ({steps} step{'s' * (steps > 1)}) takes {self.original_s:.1f} s"
+        length = f" ({steps} step{'s' * (steps > 1)})"
+        if whole_steps:
+            length = f", cut to {steps} of its {whole_steps} steps,"
+        epoch = f"an epoch of {original}{length} takes {self.original_s:.1f} s"
         at_least_s = passed_s + (ORIGINAL_EPOCHS - 1) * self.original_s
         self._needed_s = at_least_s + CANDIDATE_EPOCHS * self.original_s
         if at_least_s > self.budget_s:

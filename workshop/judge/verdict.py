@@ -74,6 +74,16 @@ class Verdict:
     """How busy each resource was, from 0 to 1."""
     machine: OtherLoad | None = None
     """What other programs used of the cores meanwhile; None if nothing was run."""
+    answered: bool = False
+    """Whether the part's question has been answered, rightly, and the verdict is on the change that it asks for."""
+
+    @property
+    def headline(self) -> str:
+        """How the check ended, in a few words."""
+        says = "crashed" if self.outcome is Outcome.BROKEN else self.outcome.value
+        if self.answered and self.outcome is not Outcome.DONE:
+            return f"half done: the answer is right; the change: {says}"
+        return says
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with the `exit_code`."""

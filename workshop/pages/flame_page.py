@@ -1,5 +1,7 @@
 """Draws a flame graph in the format that the name of its file asks for: as a page, a picture, or for speedscope."""
 
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 from workshop.errors import WorkshopError
@@ -41,16 +43,19 @@ def draw(output: Path, recording: Recording, before: Recording | None = None, li
     title = " compared with ".join(
         " and ".join(sorted({Path(source).name for source in each.sources})) for each in (recording, before) if each
     )
-    if drawer := {".html": page, ".svg": svg}.get(output.suffix):
-        return drawer(build(recording, before, library), title, before is not None)
+    if output.suffix == ".html":
+        notes = [note for each in (before, recording) if each for note in each.notes]
+        return page(build(recording, before, library), title, before is not None, notes)
+    if output.suffix == ".svg":
+        return svg(build(recording, before, library), title, before is not None)
     if output.suffix == ".json" and before is None:
         return speedscope(recording, title)
     formats = ".html or .svg" if before is not None else ".html, .svg or .speedscope.json"
     raise WorkshopError(f"cannot draw {output}: its name must end in {formats}")
 
 
-def page(root: Node, title: str, compared: bool = False) -> str:
-    """Return the page of a tree, whose nodes may compare two recordings.
+def page(root: Node, title: str, compared: bool = False, notes: Sequence[str] = ()) -> str:
+    """Return the page of a tree, whose nodes may compare two recordings, with notes on top.
 
     The page gets the nodes in depth-first order, as the numbers of each: depth, label, samples, and samples before.
     """
@@ -73,4 +78,5 @@ def page(root: Node, title: str, compared: bool = False) -> str:
         "waits": [number for label, number in labels.items() if label.text == WAITING_THREADS],
         "nodes": numbers,
     }
-    return template.fill(title, BODY, "flame_graph.js", data)
+    on_top = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
+    return template.fill(title, on_top + BODY, "flame_graph.js", data)

@@ -8,6 +8,7 @@ from typing import Any
 
 from workshop.pages.template import bar, bar_parts, fill, section, table
 from workshop.probe.phases import Phase
+from workshop.processes.other_load import about
 
 MAX_STEPS = 2000
 """With more steps, each point shows the longest of several in a row."""
@@ -37,7 +38,8 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     """
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
-    findings = "".join(_finding(each, sources) for each in found["findings"])
+    rough = about(bool(found["machine"] and found["machine"]["busy"]))
+    findings = "".join(_finding(each, sources, rough) for each in found["findings"])
     summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
     ranks = _ranks(found["ranks"]) if found["ranks"] else ""
     body = [
@@ -51,7 +53,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>')
 
 
-def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
+def _finding(finding: Values, sources: Mapping[str, list[str]], rough: str) -> str:
     """What, where, the line itself, and what to do."""
     where = code = ""
     if finding["file"]:
@@ -59,9 +61,11 @@ def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
         where = f"{Path(finding['file']).name}:{finding['line']}, in {finding['function']}{process}"
         lines = sources.get(finding["file"], [])
         code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
-    cost = f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {finding['words']}"
+    cost = f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it."
+    durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed_step_ms']:.1f} ms"
+    cost = f"{cost} {durations} ({finding['basis']}). {finding['words']}"
     return (
-        f'<li><span class="gain">up to {finding["gain"]:.1f}x</span><b>{escape(finding["cause"])}</b>'
+        f'<li><span class="gain">up to {rough}{finding["gain"]:.1f}x</span><b>{escape(finding["cause"])}</b>'
         f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
     )
 

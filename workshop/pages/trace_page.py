@@ -49,9 +49,10 @@ def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFindi
     shares = ["" if finding.share is None else f"<b>{finding.share:.0%}</b> " for finding in findings]
     costs = "".join(f"<li>{share}{escape(str(each))}</li>" for share, each in zip(shares, findings, strict=True))
     costs = section("What it costs, of the whole time", f'<ol id="findings">{costs or NOTHING}</ol>')
+    notes = "".join(f"<p>{escape(note)}</p>" for note in traces.notes)
     begins = {rank: int(trace.events.ts.min()) if len(trace.events) else 0 for rank, trace in traces.items()}
     rows = [(row, begins[rank]) for rank, trace in traces.items() for row in lanes(rank, trace)]
-    return with_timeline(title, "".join([costs, *_charts(tables)]), rows)
+    return with_timeline(title, "".join([notes, costs, *_charts(tables)]), rows)
 
 
 def with_timeline(title: str, body: str, rows: list[tuple[Lanes, int]]) -> str:

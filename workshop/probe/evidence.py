@@ -3,6 +3,7 @@
 After the last optimizer step of an epoch the process waits until the judge lets it go on: see `EvidenceRecorder.wait`.
 """
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -125,6 +126,7 @@ class EvidenceRecorder(Listener):
         self.began_s = monotonic()
         self.loaded: LoadedBatch | None = None
         self.batches: int | None = None  # of the DataLoader that began last
+        self.loaders_begun = self.batches_taken = 0  # since the run began
         self.root: nn.Module | None = None  # that the script calls
         self.model: nn.Module | None = None  # inside of it
         self.inner_hook: Any = None  # of the model, where that is not the root
@@ -176,6 +178,7 @@ class EvidenceRecorder(Listener):
             self.batches = len(loader)
         except TypeError:  # of an iterable dataset
             self.batches = None
+        self.loaders_begun += 1
         if self.loaded is None or self.loaded.loader is not loader:
             self.loaded = LoadedBatch(loader, None)
         kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
@@ -186,6 +189,7 @@ class EvidenceRecorder(Listener):
         if self.retaking or not torch.is_grad_enabled():
             return
         in_training_thread = self.hooks.clock.is_training_thread()
+        self.batches_taken += self.root is None or self.root.training
         self.batch_use.load(batch, in_training_thread)
         if in_training_thread and self.recorder.wants(len(self.steps)):
             self.recorder.note_random_states()
@@ -430,6 +434,12 @@ class EvidenceRecorder(Listener):
             return bool(cut) or len(self.steps) == self.batches
         return len(self.steps) >= (MIN_STEPS if is_long else MAX_STEPS)
 
+    def whole_steps(self) -> int | None:
+        """Return how many steps the DataLoader's epoch would have had, if the run's first epoch ends before it does."""
+        if self.loaders_begun != 1 or not self.batches or not 0 < self.batches_taken < self.batches:
+            return None
+        return math.ceil(self.batches * len(self.steps) / self.batches_taken)
+
     def wait(self, finished: bool) -> None:
         """Stop at the end of an epoch, hand over what was noted, and do what the judge asks for until it says go on."""
         self.report(finished)
@@ -504,6 +514,7 @@ class EvidenceRecorder(Listener):
                 copy_trace=copies,
                 recording_s=self.recorder.seconds,
                 cut_short=cut_short,
+                whole_steps=self.whole_steps(),
             )
         )
 

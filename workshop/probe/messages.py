@@ -127,6 +127,8 @@ class EpochReport:
     """The seconds that recording a step took: they are no part of any phase."""
     cut_short: bool = False
     """True if the script ended in the middle of the epoch, and nobody waits."""
+    whole_steps: int | None = None
+    """The number of steps in the DataLoader's whole epoch, if this one was cut; None if it was not, or not known."""
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ import gzip
 import json
 import os
 import resource
+import signal
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -85,7 +86,11 @@ class Recorder:
         rank = rank_here()
         while (path := self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz").exists():
             self.cycles += 1
-        type(profiler).export_chrome_trace(profiler, str(path))
+        try:
+            type(profiler).export_chrome_trace(profiler, str(path))
+        except BaseException:  # half a trace is none
+            path.unlink(missing_ok=True)
+            raise
         # torch writes a trace once; handlers that write it, too, get a copy.
         profiler.export_chrome_trace = functools.partial(_copy, path)
         name = OPERATORS if rank == 0 else OPERATORS.replace(".", f".rank{rank}.")
@@ -166,9 +171,10 @@ class ScriptRecording(Listener):
         """Tell the profiler of a step that has ended since it was told last."""
         if self.recorder and self.stepped:
             self.stepped = False
-            self.recorder.profiler.step()
-            if self.options.stop and 0 < self.options.repeat <= self.recorder.cycles:
-                self.stop()
+            with ctrl_c_held_back():
+                self.recorder.profiler.step()
+                if self.options.stop and 0 < self.options.repeat <= self.recorder.cycles:
+                    self.stop()
 
     def stop(self) -> None:
         """End the script, as if it had come to its end: what it does as it exits is done."""
@@ -181,10 +187,34 @@ class ScriptRecording(Listener):
         if self.recorder is None or os.getpid() != self._pid:
             return
         self.step()
-        self.recorder.profiler.stop()
+        with suppress(KeyboardInterrupt), ctrl_c_held_back():  # the script has ended already
+            self.recorder.profiler.stop()
         report = ProfilerReport(rank_here(), self.steps, self.recorder.cycles)
         with open(os.path.join(self.options.folder, REPORTS), "a", encoding="utf-8") as file:
             file.write(wire.encode(report) + "\n")
+
+
+@contextmanager
+def ctrl_c_held_back() -> Iterator[None]:
+    """Raise the first Ctrl-C only at the end, when a trace is written; pressed again, it counts at once."""
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or usual is not signal.default_int_handler:
+        yield
+        return
+    pressed = False
+
+    def hold_back(*_: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, usual)
+
+    signal.signal(signal.SIGINT, hold_back)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _copy(trace: Path, path: str, **_how: Any) -> None:

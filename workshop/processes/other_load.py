@@ -85,6 +85,14 @@ class OtherLoad:
         return cls(values["usable_cores"], values["other_cores"], programs)
 
 
+def about(busy: bool) -> str:
+    """Return what stands before a figure that is derived from times, such as a potential speedup, if they are unsure.
+
+    That is the rule for all of them: where the machine was busy, they are said to be rough.
+    """
+    return "about " if busy else ""
+
+
 class LoadMeter:
     """Watches the cores from its creation to `end`; this process and all that descends from it are not "others".
 

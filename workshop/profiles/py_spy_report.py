@@ -16,6 +16,8 @@ from workshop.profiles.stacks import Frame, Recording
 _LIBRARY_COLUMNS = ("library_function_name", "library_function_path", "library_function_line")
 COLUMNS = ("name", "path", "line", *_LIBRARY_COLUMNS, "proportion (n)")
 NOT_FOUND = "Not Found"
+NO_USER_CODE = "no line of yours on the stack"
+"""The name of the row that counts the samples of Python's and of libraries' own threads; it has no path."""
 BUILT_IN = "built-in"
 NO_LINE = -1
 
@@ -163,7 +165,7 @@ def _without_import_lines(frame: Frame | None) -> Frame | None:
 
 def _columns(frame: Frame | None) -> tuple[str, str, int]:
     if frame is None:
-        return NOT_FOUND, NOT_FOUND, NO_LINE
+        return NO_USER_CODE, "", NO_LINE
     path = _path(frame)
     return frame.name, path, NO_LINE if frame.line is None or path == BUILT_IN else frame.line
 

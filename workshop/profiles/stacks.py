@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from workshop.errors import WorkshopError
+from workshop.processes.load_beside import busy_note
 
 RECORD_AGAIN = "record one with workshop record py-spy -- python SCRIPT"
 
@@ -82,7 +83,7 @@ class Recording:
 
     stacks: list[Stack]
     notes: list[str] = field(default_factory=list)
-    """One sentence for each part of the files that could not be read, or was left out."""
+    """One sentence for each part of the files that could not be read, or was left out, and for each busy machine."""
 
     @cached_property
     def samples(self) -> int:
@@ -102,7 +103,8 @@ def read(path: Path | str) -> Recording:
         WorkshopError: the file does not exist or is not a recording.
     """
     parser = _Parser()
-    return Recording(parser.parse_file(Path(path)), parser.notes)
+    found, busy = parser.parse_file(Path(path)), busy_note(Path(path))
+    return Recording(found, [*parser.notes, *[f"{Path(path).name}: {busy}"] * bool(busy)])
 
 
 def parse(lines: Iterable[str], source: str = "") -> Recording:

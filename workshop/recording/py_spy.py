@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from workshop.errors import WorkshopError, first_line
+from workshop.processes import load_beside
 from workshop.processes.machine import find_executable
 from workshop.processes.other_load import OtherLoad
 from workshop.processes.process_tree import ProcessTree, command_of
@@ -109,6 +110,7 @@ def record(
         partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)
+    load_beside.keep(run.load.end(), path)
     samples = sum(stack.samples for stack in described)
     processes = Counter[int]()
     for stack in described:

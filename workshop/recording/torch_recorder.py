@@ -12,6 +12,7 @@ from pathlib import Path
 from workshop.errors import WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
+from workshop.processes import load_beside
 from workshop.processes.activity_text import describe_activities
 from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import Say, probe_environment
@@ -70,6 +71,7 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
             folder.rmdir()
         if not run.stopped:
             raise WorkshopError(_why_nothing(command, options, processes, run.exit_code, seen))
+    load_beside.keep(run.load.end(), *traces)
     return RecordedTraces(folder, traces, run.exit_code, run.stopped, run.load.end())
 
 

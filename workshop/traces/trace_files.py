@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from workshop.processes.load_beside import busy_note
 from workshop.traces import nsys_report
 from workshop.traces.decoding import TraceError
 from workshop.traces.trace import Trace, read
@@ -31,8 +32,9 @@ class Traces(dict[Rank, Trace]):
 
     def __init__(self, traces: Iterable[Trace], skipped: Iterable[str] = ()) -> None:
         super().__init__(_named(list(traces)))
-        self.notes = [*skipped, *(note for trace in self.values() for note in trace.damage)]
-        """One sentence for each thing that could not be read."""
+        busy = dict.fromkeys(filter(None, (busy_note(trace.path) for trace in self.values())))
+        self.notes = [*busy, *skipped, *(note for trace in self.values() for note in trace.damage)]
+        """A sentence if the machine was busy, and one for each thing that could not be read."""
 
 
 def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) -> Traces:

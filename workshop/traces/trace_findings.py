@@ -130,9 +130,10 @@ def _cpu(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
 
 def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
     path = critical_path.of_typical_step(trace)
-    if path is None or not path.operators:
+    operators = [each for each in path.operators if not re.match(DATA_WAIT, each.name)] if path else []
+    if path is None or not operators:
         return []
-    most = min(path.operators, key=lambda each: each.without)
+    most = min(operators, key=lambda each: each.without)  # the wait for data is another finding's
     kind, time = max(path.times().items(), key=lambda each: each[1])
     if kind in (KINDS[UNKNOWN], KINDS[DATA]):  # of what nobody knows, or what another finding says
         return []

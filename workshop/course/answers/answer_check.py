@@ -1,15 +1,17 @@
 """The check of an answer: a part's question about a script is put to the participant, and judged."""
 
+import os
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, Question
+from workshop.processes.load_beside import busy_note
 from workshop.processes.script import Say
 
 MIN_OF_HOTTEST = 0.9
@@ -73,3 +75,18 @@ class AnswerCheck:
     def not_yet(self, reason: str, next: str = "") -> Verdict:
         """Return the verdict on something that is missing, with what to do next."""
         return self.verdict(Outcome.NOT_YET, reason, next=next)
+
+    def wrong(self, reason: str, look: str) -> Verdict:
+        """Return the verdict on a wrong answer; `look` is the command that shows where the right one can be seen."""
+        return self.not_yet(reason, f"{look}\nworkshop check {self.part.name} --answer ANSWER")
+
+
+def typed(path: Path) -> str:
+    """Return a path as a person would type it here."""
+    return min(str(path), os.path.relpath(path), key=len)
+
+
+def with_note(verdict: Verdict, recording: Path) -> Verdict:
+    """Return a verdict that rests on a recording, and says if the machine was busy as that was made."""
+    note = busy_note(recording)
+    return replace(verdict, reasons=(*verdict.reasons, note)) if note else verdict

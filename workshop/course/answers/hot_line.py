@@ -5,7 +5,7 @@ from dataclasses import replace
 from linecache import getline
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.profiles import line_profile, sampled_lines
 from workshop.profiles.line_profile import Function
@@ -16,6 +16,7 @@ from workshop.recording.py_spy import FOLDER
 def judge_profiled(check: AnswerCheck) -> Verdict:
     """Ask for the line in which the part's function spends its time."""
     script, name = check.script, check.question.profiled
+    check.say(f"reading the line profile of {script.name}")
     path = newest_profile(script)
     of_all = f"workshop record lines -- {check.command}"
     run_again = of_all if check.question.recorded else f"kernprof -lv {check.command}"
@@ -33,7 +34,7 @@ def judge_profiled(check: AnswerCheck) -> Verdict:
     if function.hottest is None:
         never = f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it"
         return check.not_yet(never, of_all)
-    return _judge_line(check, function, "did not run in")
+    return _judge_line(check, function, "did not run in", f"workshop lines {typed(path)}")
 
 
 def newest_profile(script: Path) -> Path | None:
@@ -80,6 +81,7 @@ def judge_untouched(check: AnswerCheck) -> Verdict:
 
 def _recordings(check: AnswerCheck) -> Iterator[tuple[Path, Recording]]:
     """Yield the recordings of the script where they were said to be, or else in the usual folders; the newest first."""
+    check.say(f"reading the recordings of {check.script.name}")
     folders = [check.recording] if check.recording else [Path.cwd() / FOLDER, check.script.parent / FOLDER]
     return sampled_lines.recordings_of(folders, check.script)
 
@@ -88,16 +90,22 @@ def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, s
     function = sampled_lines.as_function(recording, script)
     # A sampling profiler may miss a line that ran.
     name = f"the lines of {script.name} that {path.name} has"
-    return _judge_line(
+    verdict = _judge_line(
         check,
         replace(function, name=name),
         "is not one of",
+        f"workshop py-spy-report --user-code --file {typed(path)}",
         lambda number: sampled_lines.share_below(recording, script, number),
     )
+    return with_note(verdict, path)
 
 
 def _judge_line(
-    check: AnswerCheck, function: Function, absent: str, share_below: Callable[[int], float] = lambda _: 0.0
+    check: AnswerCheck,
+    function: Function,
+    absent: str,
+    look: str,
+    share_below: Callable[[int], float] = lambda _: 0.0,
 ) -> Verdict:
     """Ask for the number of the hottest line of a function, and judge it.
 
@@ -105,18 +113,19 @@ def _judge_line(
         check: the question.
         function: the function, or what was sampled of a script.
         absent: what is said of a line of a different function.
+        look: the command that shows the lines.
         share_below: returns the share of the time in which a line waits for others of the script that it calls.
     """
     number, hottest = int(check.answer()), function.hottest
     assert hottest
     if (below := share_below(number)) > function.share(number):
         waits = f"line {number} waits {below:.1%} of the time for a line that it calls"
-        return check.not_yet(f"{waits}: answer with the innermost line of {function.file.name}")
+        return check.wrong(f"{waits}: answer with the innermost line of {function.file.name}", look)
     if number not in {line.number for line in function.lines}:
-        return check.not_yet(f"line {number} {absent} {function.name}")
+        return check.wrong(f"line {number} {absent} {function.name}", look)
     share = function.share(number)
     source = getline(str(function.file), number).strip()
     says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
     if share >= MIN_OF_HOTTEST * function.share(hottest.number):
         return check.verdict(Outcome.DONE, says)
-    return check.not_yet(f"{says}; another line takes more")
+    return check.wrong(f"{says}; another line takes more", look)

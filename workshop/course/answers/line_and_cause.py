@@ -15,8 +15,9 @@ def judge_line_and_cause(check: AnswerCheck) -> Verdict:
     right_line = line in case.right_lines(case.untouched) | case.right_lines(check.script)
     if right_line and cause == case.cause:
         return check.verdict(Outcome.DONE, f"line {line} is the one, and the cause is {cause}")
+    look = f"workshop measure {check.command}"
     if right_line:
-        return check.not_yet(f"line {line} is the one, but the cause is not {cause}")
+        return check.wrong(f"line {line} is the one, but the cause is not {cause}", look)
     if cause == case.cause:
-        return check.not_yet(f"{cause} is the cause, but line {line} is not the one")
-    return check.not_yet(f"line {line} is not the one, and the cause is not {cause}")
+        return check.wrong(f"{cause} is the cause, but line {line} is not the one", look)
+    return check.wrong(f"line {line} is not the one, and the cause is not {cause}", look)

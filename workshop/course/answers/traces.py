@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck
+from workshop.course.answers.answer_check import MIN_OF_HOTTEST, AnswerCheck, typed, with_note
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import TRACED
 from workshop.recording.output_paths import TRACES
@@ -18,6 +18,7 @@ def judge_phase(check: AnswerCheck) -> Verdict:
     """Ask which phase takes most of a step, and look into the newest trace of the script."""
     script = check.script
     record = f"workshop record torch --stop -- {check.command}"
+    check.say(f"reading the traces of {script.name}")
     trace = next((trace for trace in map(read, _newest_first(check)) if trace.script == script.name), None)
     if trace is None:
         return check.not_yet(f"there is no trace of {script.name} in {_where(check)}", record)
@@ -32,13 +33,14 @@ def judge_phase(check: AnswerCheck) -> Verdict:
     shares = {str(phase): sum(step.phases[phase] for step in steps) / whole for phase in TRACED}
     says = f"{phase} takes {shares[phase]:.0%} of the {len(steps)} steps in {path.parent.name}/{path.name}"
     if shares[phase] >= MIN_OF_HOTTEST * max(shares.values()):
-        return replace(check.verdict(Outcome.DONE, says), shares=shares)
-    return check.not_yet(f"{says}; another phase takes more")
+        return with_note(replace(check.verdict(Outcome.DONE, says), shares=shares), path)
+    return with_note(check.wrong(f"{says}; another phase takes more", f"workshop trace {typed(path.parent)}"), path)
 
 
 def judge_slow_rank(check: AnswerCheck) -> Verdict:
     """Ask which rank is slower than the others, and look into the newest traces of several ranks."""
     part, script = check.part, check.script
+    check.say(f"reading the traces of {script.name}")
     missing = f"there is no trace of {script.name} on {part.ranks} ranks in {_where(check)}"
     for folder in dict.fromkeys(path.parent for path in _newest_first(check)):
         traces = load([folder])
@@ -56,9 +58,12 @@ def judge_slow_rank(check: AnswerCheck) -> Verdict:
         answer = check.answer(*sorted(str(row["rank"]) for row in table))
         row = next(row for row in table if str(row["rank"]) == answer)
         says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
+        recorded = next(iter(traces.values())).path
         if row is table[0]:
-            return check.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
-        return check.not_yet(f"{says}; another one works more, and this one waits for it")
+            right = check.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
+            return with_note(right, recorded)
+        look = f"workshop trace {typed(folder)} --tables stragglers"
+        return with_note(check.wrong(f"{says}; another one works more, and this one waits for it", look), recorded)
     return check.not_yet(missing, f"workshop show {part.name}")
 
 

@@ -37,7 +37,8 @@ def judge_busiest(check: AnswerCheck) -> Verdict:
     if answer in right:
         verdict = check.verdict(Outcome.DONE, says, waits)
     else:
-        verdict = check.verdict(Outcome.NOT_YET, f"{answer!r} is not what was measured: {says}", waits)
+        verdict = check.wrong(f"{answer!r} is not what was measured: {says}", f"workshop show {check.part.name}")
+        verdict = replace(verdict, reasons=(*verdict.reasons, waits))
     return replace(verdict, shares=shares)
 
 

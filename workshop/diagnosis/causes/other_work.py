@@ -204,6 +204,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
             "The training waits while this line runs: do it cheaper, leave it to another process or, unless the model "
             "learns from it, do it less often."
         )
+        words += _may_grow(timeline, line, samples)
     return finding(
         cause,
         words,
@@ -214,6 +215,21 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         ms_a_step=line.weight / steps.count * 1e3,
         share=share,
     )
+
+
+def _may_grow(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> str:
+    """Return a sentence if it may be that a line takes more and more time, and the steps were too few to tell."""
+    count = timeline.steps.count
+    longer = "measure more steps, with a larger --seconds, to tell whether the cause is growing-steps."
+    if count < MIN_STEPS_TO_GROW:
+        return f" In {count} steps it cannot be seen whether it takes longer and longer: {longer}"
+    halves_s = [0.0, 0.0]
+    for each in samples:
+        halves_s[each.step >= count / 2] += each.weight_s / timeline.work[each.step]
+    early_ms, late_ms = (2e3 * seconds / count for seconds in halves_s)
+    if late_ms < GROWS * early_ms or _grows_all(timeline, line):
+        return ""
+    return f" It took {early_ms:.1f} ms in the first half of the steps and {late_ms:.1f} ms in the second: {longer}"
 
 
 def _acts(stack: Path, frames: Path) -> bool:

@@ -116,9 +116,11 @@ def _host_columns(trace: Trace, window: Window, host: HostEvents) -> Ints:
     kinds = np.full(len(host.row) + 1, OPERATOR)
     kinds[:-1][is_communication(trace)[host.row]] = COMMUNICATION
     kinds[:-1][trace.named(waits.BLOCKING)[host.row]] = SYNCHRONISATION
-    kinds[:-1][_under(host, waits_for_data(trace, window)[host.row])] = DATA
+    data_waits = waits_for_data(trace, window)[host.row]
+    waiting = _under(host, data_waits)
+    kinds[:-1][waiting] = DATA
     kinds[-1] = PYTHON
-    runs = _runs(trace, host)
+    runs = _runs(trace, host, waiting & ~data_waits)
     time = np.where(is_end, host.end[number], host.start[number])
     order = np.where(is_end & lasting[number], 1, 2)
     of_owner = (np.append(each, -1)[owner] for each in (host.row, _operators(trace, runs), runs))
@@ -145,11 +147,14 @@ def _under(host: HostEvents, chosen: Mask) -> Mask:
     return found[:-1]
 
 
-def _runs(trace: Trace, host: HostEvents) -> Ints:
-    """Return the row in `Trace.events` of each event on the CPU; of a call, that of the operator around it."""
-    calls = trace.of(*LAUNCH)[host.row]
+def _runs(trace: Trace, host: HostEvents, in_data_wait: Mask | bool = False) -> Ints:
+    """Return the row in `Trace.events` of each event on the CPU; of a call, that of the operator around it.
+
+    What runs `in_data_wait`, such as the operators of a transform, counts as a part of that wait.
+    """
+    is_part = trace.of(*LAUNCH)[host.row] | in_data_wait
     owner = np.arange(len(host.row))
-    while len(inner := np.flatnonzero(calls[owner] & (host.parent[owner] >= 0))):
+    while len(inner := np.flatnonzero(is_part[owner] & (host.parent[owner] >= 0))):
         owner[inner] = host.parent[owner[inner]]
     return host.row[owner]
 
