@@ -13,6 +13,7 @@ from torch.nn import functional
 from torch.optim import SGD, AdamW
 
 from workshop.judge.step_proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
+from workshop.probe import recorded_step
 from workshop.probe.batch_use import BatchUse
 from workshop.probe.messages import Recomputation
 from workshop.probe.recomputation import recompute
@@ -21,6 +22,12 @@ from workshop.probe.retaken_step import RetakenStep, Taken
 from workshop.probe.training_state import TrainingState
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests may have compiled something in this process."""
+    monkeypatch.setattr(recorded_step, "has_compiled", lambda: False)
 
 
 class Loop:
@@ -80,7 +87,9 @@ class Loop:
         try:
             attempt = next(attempts)
             while True:
-                attempt = attempts.send(self.take(RetakenStep(attempt, self.state, self.last, is_plain), **how))
+                attempt = attempts.send(
+                    self.take(RetakenStep(attempt, self.state, self.last, is_plain, varies=False), **how)
+                )
         except StopIteration as end:
             found: Recomputation = end.value
             return found

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from workshop.errors import WorkshopError
 from workshop.judge.contest import Contest
@@ -19,10 +20,10 @@ from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.picture_proof import check_stock
-from workshop.judge.proof import differences
+from workshop.judge.proof import check_without_gradients, differences
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, how_far, race_verdict, what_is_left
-from workshop.judge.step_proof import not_reproducible
+from workshop.judge.step_proof import differs, not_reproducible
 from workshop.judge.time_plan import OutOfTimeError, TimePlan
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict, other_work
 from workshop.probe.messages import Proceed, Recomputation, Repetition
@@ -57,6 +58,19 @@ LAP_S, MAX_AT_A_TIME = 1.0, 5
 short ones, but at most this many. In a part where an epoch is only a number of steps, it is some of these steps. Ten
 short pairs tell more than three long ones."""
 
+
+class Sample(NamedTuple):
+    """A step that was recorded."""
+
+    files: list[Path]
+    """One for each rank."""
+    number: int
+    """Its number in the run of the script."""
+
+
+NO_TIME = "no time was left to have it take this step as its own step of the same number"
+"""Why a difference proves nothing."""
+
 NO_LOSS = Recomputation(error="no step of it was seen whole")
 """The result for a script none of whose steps could be recorded."""
 
@@ -86,7 +100,8 @@ class Bench(ExitStack):
         self.phases: Sequence[Phase] | None = None
         self.also: Callable[[Ledger, Ledger, Sequence[Path]], Iterable[str]] = lambda *_: ()
         self.solution_ratio: float | None = None
-        self.samples: list[list[Path]] = []  # for each recorded step of the candidate, one file per rank
+        self.samples: list[Sample] = []  # the recorded steps of the candidate
+        self.samples_of_original: list[Sample] = []
         self.recomputed: list[Recomputation] = []  # the results for the samples checked so far
         self.recomputed_originals: list[Recomputation] = []  # steps of the original
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
@@ -140,17 +155,18 @@ class Bench(ExitStack):
         The original does so too, unless its steps are known to be reproducible.
         """
         for _ in range(epochs):
+            step = self.some_step()
             if self.plan:
-                epoch = self.epoch(self.original, self.some_step())
-                sample, self.plan.original_s = epoch.sample, epoch.seconds
-                self.recomputed_originals.append(self.original.recompute(sample) if sample else NO_LOSS)
-            trained = self.ranks.epoch(self.some_step())
+                epoch = self.epoch(self.original, step)
+                self.plan.original_s = epoch.seconds
+                self.samples_of_original += _sample([epoch], step)
+                self.recomputed_originals.append(self.original.recompute(epoch.sample) if epoch.sample else NO_LOSS)
+            trained = self.ranks.epoch(step)
             if self.plan:
                 self.plan.candidate_s = min(self.plan.candidate_s or math.inf, trained[0].seconds)
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
             self.steps_taken.append(trained[0].report.steps)
-            samples = [epoch.sample for epoch in trained if epoch.sample]
-            self.samples += [samples] if len(samples) == len(trained) else []
+            self.samples += _sample(trained, step)
 
     def align(self) -> None:
         """Let the script that is behind train until both have trained for the same number of epochs.
@@ -190,7 +206,7 @@ class Bench(ExitStack):
         original, candidate = self.original_ledger(), self.ledger()
         self._compute_again(original, candidate)
         self.ledgers = original, candidate
-        samples = [sample for of_ranks in self.samples for sample in of_ranks]
+        samples = [file for sample in self.samples for file in sample.files]
         complaints = [*self.also(original, candidate, samples), *self._differences(original, candidate)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
             complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
@@ -201,20 +217,45 @@ class Bench(ExitStack):
         return other_work(self.subject, complaints)
 
     def _differences(self, original: Ledger, candidate: Ledger) -> list[str]:
-        return differences(original, candidate, self.contest.wasted_time_s, self.contest.items)
+        found = differences(original, candidate, self.contest.wasted_time_s, self.contest.items)
+        return found if self.contest.is_part else [*found, *check_without_gradients(original, candidate)]
 
     def _compute_again(self, original: Ledger, candidate: Ledger) -> None:
         """Have the original recompute what it has not recomputed yet, and enter all of it into the ledgers."""
         original.recomputed = self.recomputed_originals
         if not any(each.error for each in original.recomputed):
             left = self.samples[len(self.recomputed) :]
-            self.recomputed += [self.original.recompute(*samples) for samples in left]
+            self.recomputed += [self.original.recompute(*sample.files) for sample in left]
+            if self.plan and any(map(differs, [*self.recomputed_originals, *self.recomputed])):
+                self._take_at_same_number(self.recomputed_originals, self.samples_of_original)
+                self._take_at_same_number(self.recomputed, self.samples)
             candidate.recomputed = self.recomputed or [NO_LOSS]
         candidate.replaced_clocks = sorted(self.replaced_clocks)
         for ledger, scripts in (original, [self.original]), (candidate, self.ranks.scripts):
             for script in scripts:
                 self.repeated |= self.original.repeat(set(script.recorded_transforms()) - self.repeated.keys())
                 ledger.repeated += [each for path, each in self.repeated.items() if path.parent == script.folder]
+
+    def _take_at_same_number(self, results: list[Recomputation], samples: Sequence[Sample]) -> None:
+        """Where the original comes to something else, have it take the step as its own step of the same number.
+
+        What its loop counts, as for a schedule of the loss, is then the same. This takes another run, from the start.
+        """
+        assert self.plan
+        wrong = [place for place, result in enumerate(results) if differs(result)]
+        if not wrong or len(results) > len(samples):
+            return
+        self.say(f"running {self.contest.original_name} again, to take steps at the same number")
+        with self.contest.script(self.contest.original) as again:
+            for place in sorted(wrong, key=lambda place: samples[place].number):
+                ahead = samples[place].number - again.steps_in_run
+                if ahead * self.plan.original_s / self.steps > self.plan.left_s:
+                    results[place] = replace(results[place], doubt=NO_TIME)
+                    continue
+                if ahead > 0 or not again.epochs_in_run:
+                    again.epoch_steps = again.epoch_steps or max(ahead, 1)
+                    again.epoch(Proceed(steps=max(ahead, 1)))
+                results[place] = again.recompute(*samples[place].files)
 
     def _of_candidate_alone(self, complaints: Sequence[str], original: Ledger, epochs: int) -> list[str]:
         """Run the original again, and mark each complaint that it draws as well: such a complaint proves nothing."""
@@ -266,10 +307,11 @@ class Bench(ExitStack):
             for _ in range(at_a_time):
                 begun = len(epochs[self.candidate])
                 is_sampled = script is self.candidate and (begun == first or random.random() < SAMPLED)
-                ran.append(self.epoch(script, self.some_step(steps) if is_sampled else None, steps))
+                step = self.some_step(steps)
+                ran.append(self.epoch(script, step if is_sampled else None, steps))
+                self.samples += _sample(ran[-1:], step)
                 epochs[script].append(ran[-1].at_length(self.steps))
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
-            self.samples += [[epoch.sample] for epoch in ran if epoch.sample]
             return sum(self._seconds(epoch.at_length(steps)) for epoch in ran)
 
         def on_pair(pairs: Sequence[Pair]) -> None:
@@ -426,6 +468,12 @@ class Bench(ExitStack):
         if not epoch.report.from_memory or (matters and not usual_s / BUSIER < now_s < usual_s * BUSIER):
             return None
         return self.original_ledger().items_in(slice(-self.steps, None)) / epoch.seconds
+
+
+def _sample(epochs: Sequence[TimedEpoch], step: int) -> list[Sample]:
+    """Return the recorded step of an epoch, given its number in it; nothing if it was not recorded on all ranks."""
+    files = [epoch.sample for epoch in epochs if epoch.sample]
+    return [Sample(files, epochs[0].first_step + step)] if len(files) == len(epochs) else []
 
 
 def _computing_s(epoch: TimedEpoch) -> float:

@@ -38,6 +38,8 @@ class TimedEpoch:
     """By the judge's clock: from the last optimizer step before it, or from the start of the run, to its last step. The
     time that recording a step took is left out."""
     report: EpochReport
+    first_step: int = 0
+    """The number of its first step in the run of the script."""
 
     def at_length(self, steps: int) -> "TimedEpoch":
         """Return what an epoch of so many steps takes if each takes as long as in this one."""
@@ -87,12 +89,12 @@ class JudgedScript(Script):
         self.photos = f"{(self.work_folder / photos).resolve()}{os.sep}" if photos else None
         self.epoch_steps = epoch_steps
         self.random_states, self.max_epoch_s = random_states, max_epoch_s
-        self.epochs_in_run = 0
+        self.epochs_in_run = self.steps_in_run = 0
 
     def begin(self, sample_step: int | None = None) -> None:
         """Start the script and its first epoch, and record the step `sample_step` of it, counted from 0."""
         self.start(JudgedRun(self.photos, self.epoch_steps, sample_step, self.random_states, self.max_epoch_s))
-        self.epochs_in_run = 0
+        self.epochs_in_run = self.steps_in_run = 0
 
     def epoch(self, proceed: Proceed | None = None, pause: bool = True) -> TimedEpoch:
         """Let the script train for one epoch, then stop it and every process that it started (`pause`).
@@ -121,9 +123,12 @@ class JudgedScript(Script):
         """
         for _ in range(2):
             try:
-                return self._ask(Recompute(list(map(str, samples))), answers=1)[0]
+                [result] = self._ask(Recompute(list(map(str, samples))), answers=1)
             except ScriptError as error:
                 fault = error
+            else:
+                self.steps_in_run += result.attempts
+                return result
         return Recomputation(error=f"{self.name} broke: {fault}")
 
     def recorded_transforms(self) -> list[Path]:
@@ -179,8 +184,9 @@ class JudgedScript(Script):
         report = self.receive()
         if report.cut_short and (self.epochs_in_run or self.exit_code() != 0):
             raise ClosedError("the script has ended")  # after the last full epoch: the rest is not an epoch
+        first_step, self.steps_in_run = self.steps_in_run, self.steps_in_run + report.steps
         self.epochs_in_run += 1
-        return TimedEpoch(seconds - report.recording_s, report)
+        return TimedEpoch(seconds - report.recording_s, report, first_step)
 
     def _epoch_of_another_run(self, proceed: Proceed) -> TimedEpoch:
         """Restart a script that has ended by itself, and train for an epoch."""

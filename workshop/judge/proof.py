@@ -103,6 +103,18 @@ def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
         )
 
 
+def check_without_gradients(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that models are called without gradients on as many items, as for a validation, in the same steps."""
+    ours, theirs = ([each for each in ledger.steps if not each.run_index] for ledger in (original, candidate))
+    count = min(len(ours), len(theirs))
+    usual, now = (sum(step.without_gradients for step in steps[:count]) for steps in (ours, theirs))
+    if now < MIN_ITEMS * usual:
+        yield UnseenWork(
+            f"in {count} steps its models are called without gradients on {now} items, the original's on {usual}: "
+            "is a validation left out, or seldom done?"
+        )
+
+
 def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that every input of the model has the same shape and dtype; if sizes vary, that they vary alike."""
     ours, theirs = original.largest_batch, candidate.largest_batch

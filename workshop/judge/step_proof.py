@@ -48,6 +48,11 @@ def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield from _check_precision(whole)
 
 
+def differs(result: Recomputation) -> bool:
+    """Return whether the original comes to something else in a step that it could take."""
+    return result.error is None and not result.doubt and any(_wrong(result))
+
+
 def not_reproducible(recomputed: Sequence[Recomputation]) -> list[str]:
     """Return what differs when the original takes its own steps again: "loss", "gradients", ..."""
     if any(each.error is not None for each in recomputed):

@@ -22,13 +22,15 @@ class BatchUse:
         of_step: the batches that the present step was seen to use, as they were handed out.
         loaded: the number of batches handed out in this step to the thread that trains.
         is_plain: whether a step was seen to use the batch that was handed out last: the loop loads nothing ahead.
+        varies: whether the items of one batch had another shape than those of the one before, as padded sentences do.
     """
 
     def __init__(self) -> None:
         self.last: Any = None
         self.of_step: list[Any] = []
         self.loaded = 0
-        self.is_plain = False
+        self.is_plain = self.varies = False
+        self._shapes: dict[str, torch.Size] = {}  # of the items of the last batch
         self._recent: deque[list[tuple[str, Any]]] = deque(maxlen=MAX_RECENT)
 
     def load(self, batch: Any, in_training_thread: bool) -> None:
@@ -36,8 +38,11 @@ class BatchUse:
         self.last = batch
         self.loaded += in_training_thread
         leaves: list[tuple[str, Any]] = []
-        tree_map_with_names(lambda name, leaf: leaves.append((name, _weak(leaf))), batch)
-        self._recent.append(leaves)
+        tree_map_with_names(lambda name, leaf: leaves.append((name, leaf)), batch)
+        shapes = {name: leaf.shape[1:] for name, leaf in leaves if isinstance(leaf, torch.Tensor)}
+        self.varies |= bool(self._shapes) and shapes != self._shapes
+        self._shapes = shapes
+        self._recent.append([(name, _weak(leaf)) for name, leaf in leaves])
 
     def use(self, tensor: torch.Tensor) -> None:
         """Note the batch that this tensor, or one with the same values, comes from."""

@@ -212,6 +212,8 @@ class StepTaken(Event):
 
     forwards: tuple[ForwardPass, ...] = ()
     backwards: int = 0
+    without_gradients: int = 0
+    """The number of items that entered any model without gradients since the last step, as in a validation."""
     parameter: tuple[float, ...] | None = None
     """The first values of the model's smallest parameter, after the step."""
     still: frozenset[int] = frozenset()

@@ -6,7 +6,7 @@ After the last optimizer step of an epoch the process waits until the judge lets
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -32,7 +32,7 @@ from workshop.probe.events import (
     TrainedModel,
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
-from workshop.probe.internals import is_compiled
+from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.listener import Listener
 from workshop.probe.messages import (
@@ -104,6 +104,7 @@ class _Step:
 
     forwards: list[_Pass] = field(default_factory=list)
     backwards: int = 0
+    without_gradients: int = 0  # items that entered any model so
     parameter: torch.Tensor | None = None
     before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
     after: torch.Tensor | None = None
@@ -142,6 +143,7 @@ class EvidenceRecorder(Listener):
         self.stepped: set[nn.Parameter] = set()  # in the step that is under way
         self.other_models: list[nn.Module] = []  # that the script calls, in the order of their first calls
         self.batch_use = BatchUse()
+        self.in_validation = False  # whether the last batch was loaded without gradients
         self.last_stepped: set[nn.Parameter] = set()  # in the last step
         self.retaking: Retaking | None = None  # of a recorded step
         self.retaken = 0  # so often the loop has taken a recorded step
@@ -186,7 +188,8 @@ class EvidenceRecorder(Listener):
 
     def on_batch(self, batch: Any) -> None:
         """Remember the batch, and the random states as it comes; in the first steps, see what becomes of it."""
-        if self.retaking or not torch.is_grad_enabled():
+        self.in_validation = not torch.is_grad_enabled()
+        if self.retaking or self.in_validation:
             return
         in_training_thread = self.hooks.clock.is_training_thread()
         self.batches_taken += self.root is None or self.root.training
@@ -208,7 +211,10 @@ class EvidenceRecorder(Listener):
             self.begin()
             self.follow(module)
         if self.model is None:
+            self.number_of(module)  # such as a teacher that is called first
             return
+        if not torch.is_grad_enabled() and not self.retaking:
+            self.step.without_gradients += items_of(inputs, options)
         if module is self.model:
             self.enter(inputs, options)
         elif not self.retaking and (number := self.number_of(module)) is not None and self.is_sampled():
@@ -217,12 +223,17 @@ class EvidenceRecorder(Listener):
     def number_of(self, module: nn.Module) -> int | None:
         """Return the number of a model: 0 for the one that is followed, 1 for the first of the others.
 
-        None for what is around the followed one, or a part of it, and for a module without parameters.
+        None for what is around the followed one, or a part of it, for a module without parameters, and for one that is
+        called for the first time in a validation, such as an averaged copy.
         """
         if module is self.model:
             return 0
         known = next((number for number, each in enumerate(self.other_models, 1) if each is module), None)
-        if known is None and any(each not in self.known_parameters for each in module.parameters()):
+        if (
+            known is None
+            and not self.in_validation
+            and any(each not in self.known_parameters for each in module.parameters())
+        ):
             self.other_models.append(module)
             return len(self.other_models)
         return known
@@ -242,6 +253,9 @@ class EvidenceRecorder(Listener):
         self.root, self.model = module, innermost(module)
         self.parameters = list(self.model.parameters())
         self.known_parameters = set(self.parameters)
+        self.other_models = [
+            each for each in self.other_models if not self.known_parameters.issuperset(each.parameters())
+        ]
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
         if self.model is not module:
@@ -479,7 +493,7 @@ class EvidenceRecorder(Listener):
         """Return whether a recorded step has been taken as often as needed; then send what came of it."""
         if retaking.result is None:
             return False
-        self.judge.send(retaking.result)
+        self.judge.send(replace(retaking.result, attempts=retaking.attempts))
         self.retaken += retaking.attempts
         self.retaking, self.stepped = None, set()
         return True
@@ -537,6 +551,7 @@ class EvidenceRecorder(Listener):
                     StepTaken,
                     forwards=tuple(each.fetch() for each in step.forwards),
                     backwards=step.backwards,
+                    without_gradients=step.without_gradients,
                     parameter=some,
                     still=frozenset(self.spots.still(step.before, step.after)),
                     touched=frozenset(moved(self.last_values, step.before)),
@@ -545,6 +560,12 @@ class EvidenceRecorder(Listener):
                     retaken=step.retaken,
                 )
                 self.last_values, self.last_groups = step.after, step.groups
+
+
+def items_of(inputs: tuple[Any, ...], options: dict[str, Any]) -> int:
+    """Return the number of items that a model is called with: the length of its first tensor."""
+    tensors = (each for each in tree_leaves((inputs, options)) if isinstance(each, torch.Tensor) and each.ndim)
+    return len(next(tensors, ()))
 
 
 def innermost(module: nn.Module) -> nn.Module:

@@ -214,6 +214,8 @@ class TrainingHooks:
     def _start_loader(self, original: Callable[..., Any], loader: Any) -> Any:
         """`iter(loader)` starts the workers, if there are any."""
         self._tell("on_loader_start", loader)
+        if not torch.is_grad_enabled():
+            self._learn()  # another model may be validated than the one that is trained, such as its averaged copy
         if self._is_replaced(loader):
             length = None
             with self._guarded():

@@ -43,6 +43,7 @@ INTERNALS = (
     Internal("torch.nn", "Module._forward_hooks", "copies of a model keep the hooks; TorchScript compiles them"),
     Internal("torch.nn", "Module._forward_pre_hooks", "copies of a model keep the hooks; TorchScript compiles them"),
     Internal("torch._dynamo", "OptimizedModule", "compiled models are taken for others"),
+    Internal("torch._dynamo.utils", "counters", "that compiled code draws other random numbers is not known"),
     Internal("torch._subclasses.functional_tensor", "FunctionalTensor", "backward passes that are only traced count"),
     Internal("torch.utils._pytree", "tree_map", "batches are not copied"),
     Internal("torch.utils._pytree", "tree_leaves", "batches are not counted"),
@@ -86,6 +87,12 @@ def is_compiled(module: Any) -> bool:
     """Return whether torch.compile, or `module.compile()`, has made a module."""
     dynamo: Any = sys.modules.get("torch._dynamo")
     return compiled_call(module) is not None or bool(dynamo and isinstance(module, dynamo.OptimizedModule))
+
+
+def has_compiled() -> bool:
+    """Return whether torch.compile has compiled anything in this process."""
+    module = sys.modules.get("torch._dynamo.utils")
+    return bool(module and module.counters["frames"].get("ok"))
 
 
 def forward_hooks(module: Any) -> tuple[dict[int, Any], dict[int, Any]]:

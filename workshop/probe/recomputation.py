@@ -112,7 +112,7 @@ def _joined(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     return records[0] | {
         "inputs": [
-            (calls[0][0], list(map(together, zip(*(tensors for _, tensors in calls), strict=True))))
+            (calls[0][0], list(map(together, zip(*(tensors for _, tensors, _ in calls), strict=True))), calls[0][2])
             for calls in of_each("inputs")
         ],
         "targets": list(map(together, of_each("targets"))),
@@ -125,7 +125,7 @@ def _joined(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _items(record: Mapping[str, Any]) -> int:
     """The number of items that enter the models in a step."""
-    return sum(len(tensors[0]) for _, tensors in record["inputs"] if tensors and tensors[0] is not None) or 1
+    return sum(len(tensors[0]) for _, tensors, _ in record["inputs"] if tensors and tensors[0] is not None) or 1
 
 
 def _apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.batch_use import BatchUse
-from workshop.probe.internals import tree_map_with_names
+from workshop.probe.internals import has_compiled, tree_map_with_names
 from workshop.probe.training_state import TrainingState, clones, random_states, settings_of
 
 
@@ -63,7 +63,7 @@ class StepRecorder:
 
     @_timed
     def enter(self, which: int, tensors: list[torch.Tensor], state: TrainingState) -> None:
-        """Copy what enters a model, given its number; at the first call, what the step begins with."""
+        """Copy what enters a model, given its number, and the random states; at first, what the step begins with."""
         if "before" not in self.record:
             device = next(iter(tensors), torch.empty(0)).device.type
             autocast = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
@@ -71,7 +71,7 @@ class StepRecorder:
             self.record |= {"before": state.copy(), "autocast": (device, *autocast)}
             self.record |= {"inputs": [], "targets": [], "losses": [], "settings": {}, "gradients": {}}
         inputs = [None if each.requires_grad else each.detach().clone() for each in tensors]
-        self.record["inputs"].append((which, inputs))
+        self.record["inputs"].append((which, inputs, random_states()))
 
     @_timed
     def on_loss(self, targets: torch.Tensor) -> None:
@@ -105,7 +105,7 @@ class StepRecorder:
         """
         if "before" in self.record and len(self.record["before"]["parameters"]) == len(state.parameters):
             after = {"after": state.some_values(), "buffers_after": clones(state.buffers)}
-            self.record |= {"batches": batches.leaves(), **after}
+            self.record |= {"batches": batches.leaves(), "is_compiled": has_compiled(), **after}
 
     def save(self) -> str | None:
         """Write the record, if there is a whole one, and return its file's name."""

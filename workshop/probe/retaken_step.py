@@ -2,7 +2,8 @@
 
 It begins with the recorded parameters, optimizer state and random states. The DataLoader hands out the recorded batch.
 What enters a model or a loss function nevertheless different, as where the other script normalises its pictures
-elsewhere, is replaced there. At the end of the step, everything is put back.
+elsewhere, is replaced there. Each call of a model begins with the random states of the recorded call, whatever the
+other script has drawn before. At the end of the step, everything is put back.
 """
 
 from dataclasses import dataclass, field
@@ -57,13 +58,17 @@ class RetakenStep:
         state: the models and optimizers of this script.
         last_batch: the batch that the DataLoader handed out last.
         is_plain: whether the loop asks for each batch as it needs it, and none ahead.
+        varies: whether the items of one batch have another shape than those of another, as padded sentences do.
     """
 
-    def __init__(self, attempt: StepToTake, state: TrainingState, last_batch: Any, is_plain: bool) -> None:
+    def __init__(
+        self, attempt: StepToTake, state: TrainingState, last_batch: Any, is_plain: bool, varies: bool
+    ) -> None:
         self.record, self.rounding, self.state = attempt.record, attempt.rounding, state
         self.taken = Taken()
-        self._last_batch, self._is_plain = last_batch, is_plain
+        self._last_batch, self._is_plain, self._varies = last_batch, is_plain, varies
         self._random = random_states()
+        self._random_at_first: dict[str, Any] = {}  # as the first model is called
         self._own: dict[str, Any] = {}
         self._own_state: list[Any] = []
         self._own_settings: dict[int, dict[str, Any]] = {}
@@ -90,7 +95,7 @@ class RetakenStep:
             theirs = recorded.get(name)
             if not isinstance(leaf, torch.Tensor):
                 return theirs if type(theirs) is type(leaf) else leaf
-            if isinstance(theirs, torch.Tensor) and _alike(theirs, leaf):
+            if isinstance(theirs, torch.Tensor) and self._alike(theirs, leaf):
                 return theirs.clone()
             self._missing += 1
             return leaf.clone()
@@ -104,14 +109,16 @@ class RetakenStep:
         self._begin()
         place = self._entered.get(which, 0)
         self._entered[which] = place + 1
-        calls = [tensors for number, tensors in self.record["inputs"] if number == which]
+        calls = [(tensors, states) for number, tensors, states in self.record["inputs"] if number == which]
         ours = tensors_in_call(model, inputs, options)
-        theirs = calls[place] if place < len(calls) else []
+        theirs, states = calls[place] if place < len(calls) else ([], {})
         if not ours or len(ours) != len(theirs):
             self.taken.doubt = "what enters a model could not be handed over"
             return None
+        set_random_states(states)
+        self._random_at_first = self._random_at_first or states
         others = {id(one): other for one, other in zip(ours, theirs, strict=True) if self._differs(one, other)}
-        if not all(_alike(one, others[id(one)]) for one in ours if id(one) in others):
+        if not all(self._alike(one, others[id(one)]) for one in ours if id(one) in others):
             self.taken.doubt = "what enters a model has another shape"
             return None
         self._replaced += len(others)
@@ -132,7 +139,7 @@ class RetakenStep:
         number, self._losses = self._losses, self._losses + 1
         recorded = self.record["targets"]
         theirs = recorded[number] if number < len(recorded) else None
-        return ours if theirs is None or ours.requires_grad or not _alike(theirs, ours) else theirs.clone()
+        return ours if theirs is None or ours.requires_grad or not self._alike(theirs, ours) else theirs.clone()
 
     def on_backward(self, loss: Any) -> None:
         """Note the loss."""
@@ -164,10 +171,17 @@ class RetakenStep:
         is_whole = self._is_plain and self._handed and self._missing <= self._replaced
         if not (self._losses or is_whole or self.taken.doubt):
             self.taken.doubt = "the targets of its loss could not be handed over"
+        if self.record["is_compiled"] and self._has_drawn() and not self.taken.doubt:
+            self.taken.doubt = "compiled code draws other random numbers"
         self.state.put_back(self._own_state)
         self.state.load(self._own)
         set_random_states(self._random)
         return self.taken
+
+    def _has_drawn(self) -> bool:
+        """Return whether random numbers were drawn after the first model was called, as for a dropout."""
+        now = random_states()
+        return any(not torch.equal(now[name], self._random_at_first[name]) for name in ("cpu", "cuda") if name in now)
 
     def _begin(self) -> None:
         """Take over the recorded state, at the first sign of the step."""
@@ -180,17 +194,17 @@ class RetakenStep:
         state.load(before | {"parameters": [self._rounded(each) for each in before["parameters"]]})
         state.load_state(before["state"])
 
+    def _alike(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+        """Return whether two tensors are alike but for the number of items, and for their shape if it varies."""
+        is_shaped = one.shape[1:] == other.shape[1:] or self._varies
+        return is_shaped and one.ndim == other.ndim and one.dtype == other.dtype
+
     def _rounded(self, values: torch.Tensor) -> torch.Tensor:
         """Return values, each moved by up to `rounding` times itself, without the script's random generators."""
         if not self.rounding or not values.is_floating_point():
             return values
         dice = self._dice.setdefault(values.device, torch.Generator(values.device))
         return values * (1 + self.rounding * (2 * torch.rand(values.shape, generator=dice, device=values.device) - 1))
-
-
-def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors are alike but for the number of items."""
-    return one.shape[1:] == other.shape[1:] and one.ndim == other.ndim and one.dtype == other.dtype
 
 
 def _clone(leaf: Any) -> Any:

@@ -24,7 +24,7 @@ class Retaking:
         hooks: hand over batches, inputs and targets meanwhile.
         state: returns the models and optimizers of this script.
         number_of: returns the number of a model, 0 for the one that is followed; None for one of no interest.
-        batches: the batch that was handed out last, and whether the loop loads ahead.
+        batches: the batch that was handed out last, whether the loop loads ahead, and whether shapes vary.
         stepped: the parameters that a step moves: when all have been stepped, it is over.
     """
 
@@ -60,7 +60,9 @@ class Retaking:
         else:
             self.attempts += 1
             self._stepped = set()
-            self._step = RetakenStep(attempt, self._state(), self._batches.last, self._batches.is_plain)
+            self._step = RetakenStep(
+                attempt, self._state(), self._batches.last, self._batches.is_plain, self._batches.varies
+            )
         self._hooks.handover = None if self.result else self
 
     def batch(self, iterator: Any) -> Any:
