@@ -35,6 +35,16 @@ class InputRows:
 
 
 @dataclass(frozen=True)
+class WholeItem:
+    """One item of a batch of complex numbers, whole."""
+
+    row: int
+    """Its place in the batch, the same one in all steps of a run, chosen by chance."""
+    values: bytes
+    """All of its values as complex64."""
+
+
+@dataclass(frozen=True)
 class Event:
     """Something that a process of a watched script did."""
 
@@ -186,6 +196,8 @@ class ForwardPass:
     """`torch.get_rng_state()`, if it was asked for."""
     random_seed: int | None = None
     """The number that this generator began with, `torch.initial_seed()`; noted with the state."""
+    item: WholeItem | None = None
+    """One item of a batch of complex numbers; noted with the state."""
     inputs: InputRows | None = None
     """More of each item; None in evidence that was recorded before there was such a thing."""
     is_output: bool = False

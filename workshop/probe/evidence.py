@@ -45,7 +45,7 @@ from workshop.probe.messages import (
     Recompute,
     Repeat,
 )
-from workshop.probe.noted_inputs import PendingRows, rows_of
+from workshop.probe.noted_inputs import PendingItem, PendingRows, item_of, rows_of
 from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.process_end import at_process_end
@@ -81,12 +81,13 @@ class _Pass:
     pictures: torch.Tensor
     inputs: PendingRows
     targets: torch.Tensor | None = None
+    item: PendingItem | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
         targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
-        inputs = self.inputs.fetch()
-        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs)
+        inputs, item = self.inputs.fetch(), self.item.fetch() if self.item else None
+        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs, item=item)
 
 
 def _drops_items(loader: DataLoader[Any]) -> bool:
@@ -278,7 +279,8 @@ class EvidenceRecorder(Listener):
         if self.random_states:
             noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
         noted["is_output"] = batch.requires_grad or self.is_output(batch)
-        self.step.forwards.append(_Pass(noted, signature(batch), rows_of(batch)))
+        item = item_of(batch) if self.random_states and batch.is_complex() else None
+        self.step.forwards.append(_Pass(noted, signature(batch), rows_of(batch), item=item))
         if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.is_sampled():
