@@ -78,6 +78,8 @@ NAMED = {
         "weights_changed_after_the_step": "something else has changed the model's parameters",
     },
     "part10": {
+        "buffers_of_one_rank": "other values in the model's buffers",
+        "buffers_reset": "other values in the model's buffers",
         "batches_not_shared": "batches have 8 items, the original's 4",
         "every_rank_sees_all": "an epoch trains on 22 items, the original on 11",
         "gradients_not_averaged": "the ranks have different parameters",

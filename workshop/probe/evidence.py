@@ -54,6 +54,7 @@ from workshop.probe.recorded_step import StepRecorder, tensors_in_call
 from workshop.probe.recorded_transform import repeat
 from workshop.probe.retaking import Retaking
 from workshop.probe.settings import ProbeConfig
+from workshop.probe.sharding import inner_optimizer
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, moved
 from workshop.probe.training_state import TrainingState
@@ -351,7 +352,7 @@ class EvidenceRecorder(Listener):
                 self.recorder.before_optimizer(optimizer, self.state())
             return
         self.step.groups += tuple(
-            ParameterGroup(type(optimizer).__name__, len(group["params"]), plain_settings(group))
+            ParameterGroup(type(inner_optimizer(optimizer)).__name__, len(group["params"]), plain_settings(group))
             for group in optimizer.param_groups
         )
         if not any(optimizer is known for known in self.optimizers):
@@ -412,7 +413,13 @@ class EvidenceRecorder(Listener):
                 self.carried, self.step = self.step, _Step()
                 self.wait(finished=True)
             elif self.recorder.wants(len(self.steps)):
-                self.recorder.note_random_states()
+                self.begin_record()
+
+    def begin_record(self) -> None:
+        """Record what there is between the last step and the one that the judge asks for."""
+        self.recorder.note_random_states()
+        if self.model is not None:
+            self.recorder.note_buffers(self.state())
 
     def before_batch(self) -> None:
         """A batch is asked for: the step before is over."""
@@ -453,7 +460,7 @@ class EvidenceRecorder(Listener):
         self.recorder.sample_step, self.recorder.seconds = message.sample_step, 0.0
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
         if self.recorder.wants(0):
-            self.recorder.note_random_states()
+            self.begin_record()
         self.copy_trace = start_copy_trace() if message.trace_copies else None
         self.hooks.clock.restart()
 

@@ -62,6 +62,11 @@ class StepRecorder:
             self.record["random"] = random_states()
 
     @_timed
+    def note_buffers(self, state: TrainingState) -> None:
+        """Note the buffers as the step before has left them."""
+        self.record["left"] = clones(state.buffers)
+
+    @_timed
     def enter(self, which: int, tensors: list[torch.Tensor], state: TrainingState) -> None:
         """Copy what enters a model, given its number; at the first call, what the step begins with."""
         if "before" not in self.record:

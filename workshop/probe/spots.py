@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.sharding import inner_optimizer
+
 VALUES = 4
 """The number of values that are looked at in each tensor."""
 
@@ -36,7 +38,7 @@ class Spots:
         """The tensors of the optimizers' state for each parameter."""
         for number, parameter in enumerate(self.parameters):
             for which, optimizer in enumerate(optimizers):
-                for name, tensor in optimizer.state.get(parameter, {}).items():
+                for name, tensor in inner_optimizer(optimizer).state.get(parameter, {}).items():
                     if isinstance(tensor, torch.Tensor) and tensor.numel():
                         yield (number, which, name), tensor
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.internals import tree_map
+from workshop.probe.sharding import inner_optimizer
 
 HOW_COMPUTED = ("params", "foreach", "fused", "capturable", "differentiable")
 """The settings of a parameter group that say how a step is computed, not what; they stay as they are."""
@@ -77,7 +78,7 @@ class TrainingState:
     def state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
         """Return the state that an optimizer has for a parameter; empty if there is none."""
         owner = self.owners.get(parameter)
-        return owner.state.get(parameter, {}) if owner else {}
+        return inner_optimizer(owner).state.get(parameter, {}) if owner else {}
 
     def some_values(self) -> list[dict[str, torch.Tensor]]:
         """Return some values of each parameter, and of each tensor in the optimizers' state for it."""
