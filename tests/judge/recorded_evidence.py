@@ -54,7 +54,12 @@ SCRIPTS = {
         *sorted((TESTS / "unseen").glob("*.py")),
         *cheats("part3"),
     ],
-    "part10": [SOLUTIONS / "part10.py", *_scripts(TESTS / "honest" / "part10"), *cheats("part10")],
+    "part10": [
+        SOLUTIONS / "part10.py",
+        *_scripts(TESTS / "honest" / "part10"),
+        *_scripts(TESTS / "unseen" / "part10"),
+        *cheats("part10"),
+    ],
 }
 """The scripts whose evidence is kept, by the part that judges them."""
 

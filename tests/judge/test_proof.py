@@ -92,6 +92,7 @@ NAMED = {
 
 UNSEEN = {
     "asyncio_sleep": "reads of a photo waited cannot be seen: wait for the slow storage with time.sleep",
+    "fully_sharded": "FullyShardedDataParallel joins the parameters into one",
     "own_crop": "RandomResizedCrop was seen to be applied to 0 of",
     "own_loss": "the targets cannot be seen: take the loss from a loss function of torch.nn",
 }

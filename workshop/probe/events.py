@@ -161,6 +161,8 @@ class TrainedModel(Event):
     """The number of processes in torch.distributed's group; 1 without one."""
     adaptive: bool = False
     """Whether the learning rate depends on how the training goes, as with ReduceLROnPlateau."""
+    is_flat: bool = False
+    """Whether `FullyShardedDataParallel` has joined its parameters, so that none is seen as it is."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ from workshop.probe.recorded_step import StepRecorder, tensors_in_call
 from workshop.probe.recorded_transform import repeat
 from workshop.probe.retaking import Retaking
 from workshop.probe.settings import ProbeConfig
-from workshop.probe.sharding import inner_optimizer
+from workshop.probe.sharding import inner_optimizer, is_flat, whole
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, moved
 from workshop.probe.training_state import TrainingState
@@ -233,20 +233,24 @@ class EvidenceRecorder(Listener):
         """Return what a step depends on and changes."""
         assert self.model is not None
         others = [each.optimizer for each in self.others.known]
-        return TrainingState([self.model, *self.other_models], [*self.optimizers, *others])
+        return TrainingState([self.model, *self.other_models], [*self.optimizers, *others], self.parameters)
 
     def follow(self, module: nn.Module) -> None:
         """Keep evidence of a model, from the innermost module on that has all of its parameters."""
         self.root, self.model = module, innermost(module)
-        self.parameters = list(self.model.parameters())
-        self.known_parameters = set(self.parameters)
-        self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
-        self.spots = Spots(self.parameters)
+        self.follow_parameters(self.model)
         if self.model is not module:
             enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter_inside(*call)))
             self.inner_hook = self.model.register_forward_pre_hook(enter, with_kwargs=True)
         if self.early:  # the model is called in a closure, for the first time
             self.before_optimizer(self.early)
+
+    def follow_parameters(self, model: nn.Module) -> None:
+        """Follow those that the model has now: one that is sharded has others while it is called than at its step."""
+        self.parameters = list(model.parameters())
+        self.known_parameters = set(self.parameters)
+        self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
+        self.spots = Spots(self.parameters)
 
     def enter_inside(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note what enters a model inside the one that the script calls, or replace it."""
@@ -346,6 +350,8 @@ class EvidenceRecorder(Listener):
             if self.unseen_steps > MAX_STEPS:
                 self.wait(finished=False)
             return
+        if not self.optimizers:
+            self.follow_parameters(self.model)
         if not self.of_model(optimizer):
             self.others.before_step(optimizer)
             if self.is_sampled():
@@ -389,7 +395,7 @@ class EvidenceRecorder(Listener):
         self.last_stepped, self.stepped = self.stepped, set()
         self.step.retaken = self.retaken
         self.step.after = self.spots.values(self.optimizers)
-        self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
+        self.step.parameter = whole(min(self.parameters, key=torch.numel).detach()).clone()
         self.steps.append(self.step)
         self.step, self.outputs = _Step(), {}
         if self.epoch_steps is None and self.is_enough():
@@ -518,13 +524,14 @@ class EvidenceRecorder(Listener):
 
     def write_events(self) -> None:
         """Write the model and each step of the epoch. Only now are figures fetched from the device."""
-        if not self.optimizers or self.model is None:
+        if not self.optimizers or self.model is None or self.root is None:
             return
         self.events.write(
             TrainedModel,
-            parameters=[tuple(parameter.shape) for parameter in self.model.parameters()],
+            parameters=[tuple(parameter.shape) for parameter in self.parameters],
             ranks=distributed.get_world_size() if distributed.is_initialized() else 1,
             adaptive=self.adaptive,
+            is_flat=is_flat(self.root),
         )
         for other in self.others.epoch():
             self.events.write(OtherOptimizer, **other)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
-from workshop.probe.sharding import inner_optimizer
+from workshop.probe.sharding import inner_optimizer, part
 
 VALUES = 4
 """The number of values that are looked at in each tensor."""
@@ -44,7 +44,7 @@ class Spots:
 
     def _view(self, key: tuple[int, int, str], tensor: torch.Tensor) -> torch.Tensor:
         """A view of some values, made again if the tensor's memory has moved."""
-        known = self._views.get(key)
+        tensor, known = part(tensor), self._views.get(key)
         if known is None or known[0] != tensor.data_ptr():
             self._views[key] = known = tensor.data_ptr(), _some_values(tensor, str(key))
         return known[1]
