@@ -21,7 +21,7 @@ from workshop.judge.verdict import UnseenWork
 from workshop.parts import find_part
 from workshop.parts.part9 import lattice
 from workshop.parts.part9.haar import complaints
-from workshop.parts.part9.links_check import too_few_draws, words_between, wrong_links
+from workshop.parts.part9.links_check import recorded_links, too_few_draws, words_between, wrong_links
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.messages import Proceed
 from workshop.probe.signature import encode
@@ -165,11 +165,14 @@ def test_the_flow_learns_what_the_strong_coupling_expansion_says() -> None:
 
 def test_links_are_judged_as_they_enter_the_model() -> None:
     command = [str(CHEATS / "links_reused_in_turn.py"), *PART.arguments, "--batch-size", "8", "--device", "cpu"]
-    with run_folder() as folder, JudgedScript(command, folder, epoch_steps=PART.steps) as script:
+    with run_folder() as folder, JudgedScript(command, folder, epoch_steps=PART.steps, random_states=True) as script:
         samples = [sample for sample in (script.epoch(Proceed(step)).sample for step in (0, 2)) if sample]
         ledger = Ledger.of(script.folder)
         found = list(wrong_links(ledger, ledger, samples))
+        whole, field = recorded_links(ledger, samples)
     assert len(samples) == 2
+    assert [len(each) for each in whole] == [7, 7], "the eighth field is noted in each step"
+    assert [each.shape for each in field] == [(4, 4, 4, 4, 4, 3, 3)] * 6
     assert found[-1].startswith("16 of 48 fields had come before")
 
 
