@@ -40,7 +40,11 @@ STEPS = 3
 
 def cheats(part: str) -> list[Path]:
     """The scripts that leave work out, or do other work."""
-    return [path for path in sorted((TESTS / "cheats" / part).glob("*.py")) if path.stem != "variation"]
+    return _scripts(TESTS / "cheats" / part)
+
+
+def _scripts(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.py")) if path.stem != "variation"]
 
 
 SCRIPTS = {
@@ -50,7 +54,12 @@ SCRIPTS = {
         *sorted((TESTS / "unseen").glob("*.py")),
         *cheats("part3"),
     ],
-    "part10": [SOLUTIONS / "part10.py", *cheats("part10")],
+    "part10": [
+        SOLUTIONS / "part10.py",
+        *_scripts(TESTS / "honest" / "part10"),
+        *_scripts(TESTS / "unseen" / "part10"),
+        *cheats("part10"),
+    ],
 }
 """The scripts whose evidence is kept, by the part that judges them."""
 

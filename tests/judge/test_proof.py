@@ -81,6 +81,8 @@ NAMED = {
         "weights_changed_after_the_step": "something else has changed the model's parameters",
     },
     "part10": {
+        "buffers_of_one_rank": "other values in the model's buffers",
+        "buffers_reset": "other values in the model's buffers",
         "batches_not_shared": "batches have 8 items, the original's 4",
         "every_rank_sees_all": "an epoch trains on 22 items, the original on 11",
         "gradients_not_averaged": "the ranks have different parameters",
@@ -93,6 +95,7 @@ NAMED = {
 
 UNSEEN = {
     "asyncio_sleep": "reads of a photo waited cannot be seen: wait for the slow storage with time.sleep",
+    "fully_sharded": "FullyShardedDataParallel joins the parameters into one",
     "own_crop": "RandomResizedCrop was seen to be applied to 0 of",
     "own_loss": "the targets cannot be seen: take the loss from a loss function of torch.nn",
 }

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.optim import SGD
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.listener import Listener
 from workshop.probe.phases import Phase
+from workshop.probe.sharding import inner_optimizer
+from workshop.probe.training_state import TrainingState
 
 
 class Slow(Dataset):
@@ -323,3 +325,22 @@ def test_a_model_is_copied_and_saved_without_the_hooks(told: list[str], tmp_path
     for other in (copy.deepcopy(model), torch.load(tmp_path / "model.pt", weights_only=False)):
         assert torch.equal(other(torch.ones(1, 4)), model(torch.ones(1, 4)))
     assert told.count("before_forward") == 2, "of the model itself"
+
+
+def test_a_sharded_optimizer_steps_once(hooks: TrainingHooks, told: list[str]) -> None:
+    """It has all parameters, and the settings of the one inside of it, which steps a share of them."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = nn.Linear(4, 2)
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), SGD, lr=0.1, momentum=0.9)
+        model(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+    finally:
+        distributed.destroy_process_group()
+    assert told[-3:] == ["before_optimizer", "after_optimizer", "on_step_end:1"]
+    assert told.count("before_optimizer") == 1
+    assert type(inner_optimizer(optimizer)) is SGD
+    state = TrainingState([model], [optimizer])
+    assert [list(state.state_of(each)) for each in state.parameters] == [["momentum_buffer"]] * 2

@@ -1,5 +1,6 @@
 """A loop takes the step of another script: with its state, its batch and its random draws; then all is as it was."""
 
+import copy
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,7 @@ class Loop:
         recorder, batches, batch = StepRecorder(folder, 0, lambda seconds: None), BatchUse(), self.draw()
         batches.load(batch, in_training_thread=True)
         recorder.note_random_states()
+        recorder.note_buffers(self.state)
         recorder.enter(0, tensors_in_call(self.model, (batch[0],), {}), self.state)
         batches.use(batch[0])
         self.optimizer.zero_grad()
@@ -202,6 +204,65 @@ def test_a_step_that_ranks_took_together_is_taken_by_one(share: str, tmp_path: P
     assert found.loss == pytest.approx(found.recorded_loss, rel=1e-5)
     assert found.step_error < 1e-4
     assert mine.retake(samples[0]).gradient_error > 0.1
+
+
+def records_of_two_ranks(folder: Path) -> list[Path]:
+    """Record a step of two ranks that have come to the same parameters, and keep running means of their own."""
+    ranks = [Loop(seed=1, dropout=0.0) for _ in range(2)]
+    batches = [ranks[0].draw() for _ in ranks]
+    both = [copy.deepcopy(ranks[0].model) for _ in ranks]
+    losses = [
+        functional.cross_entropy(model(inputs), targets) for model, (inputs, targets) in zip(both, batches, strict=True)
+    ]
+    shares = [torch.autograd.grad(loss, model.parameters()) for loss, model in zip(losses, both, strict=True)]  # type: ignore[arg-type]
+    gradients = [sum(each) / 2 for each in zip(*shares, strict=True)]
+
+    def average(loop: Loop) -> None:
+        for parameter, gradient in zip(loop.model.parameters(), gradients, strict=True):
+            parameter.grad = gradient.clone()  # type: ignore[union-attr]
+
+    samples = []
+    for number, (rank, batch) in enumerate(zip(ranks, batches, strict=True)):
+        (folder / str(number)).mkdir()
+        rank.draw = lambda items=5, batch=batch: batch  # type: ignore[method-assign]
+        samples.append(rank.record(folder / str(number), average))
+    return samples
+
+
+def edit(sample: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    record = torch.load(sample, weights_only=True)
+    change(record)
+    torch.save(record, sample)
+
+
+def test_each_rank_may_have_the_state_of_other_parameters(tmp_path: Path) -> None:
+    samples = records_of_two_ranks(tmp_path)
+    for rank, sample in enumerate(samples):
+
+        def shard(record: dict[str, Any], rank: int = rank) -> None:
+            for number in range(rank, 6, 2):
+                record["before"]["state"][number] = {}
+                record["after"][number] = {"parameter": record["after"][number]["parameter"]}
+
+        edit(sample, shard)
+    found = Loop(seed=2, dropout=0.0).retake(*samples)
+    assert (found.error, found.apart) == (None, 0.0)
+    assert (found.step_error < STEP_TOLERANCE, found.state_error < STATE_TOLERANCE) == (True, True)
+
+
+@pytest.mark.parametrize(("place", "is_right"), [("", True), ("before", False), ("after", False)])
+def test_buffers_of_each_rank_follow_from_its_share(place: str, is_right: bool, tmp_path: Path) -> None:
+    samples = records_of_two_ranks(tmp_path)
+
+    def other(record: dict[str, Any]) -> None:
+        if place == "before":
+            record["left"] = [each + 1 for each in record["left"]]
+        if place == "after":
+            record["buffers_after"] = [each + 1 for each in record["buffers_after"]]
+
+    for sample in samples[1:] if place == "after" else samples:
+        edit(sample, other)
+    assert (Loop(seed=2, dropout=0.0).retake(*samples).buffer_error == 0) is is_right
 
 
 def test_models_with_other_tensors_are_not_compared(tmp_path: Path) -> None:

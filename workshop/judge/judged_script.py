@@ -69,7 +69,7 @@ class JudgedScript(Script):
         photos: the folder with the data files, relative to the folder that the script runs in; None if reads need not
             be noted.
         epoch_steps: the number of optimizer steps in an epoch; None for the length of the script's first DataLoader.
-        random_states: whether to note the state of the CPU's random generator at each step.
+        random_states: whether to note the state of the CPU's random generator at each step, and one complex item.
         max_epoch_s: the longest time of an epoch whose number of steps is not given; None for the usual one.
         **options: the other arguments of a `Script`.
     """

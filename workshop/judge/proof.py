@@ -44,6 +44,10 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     `UnseenWork` sentences come last. Each read of a photo must have slept for `wasted_time_s`, if there is such a rule.
     `items` is the number of items in an epoch of the original; 0 if it is not known.
     """
+    if candidate.model and candidate.model.is_flat:
+        return [
+            UnseenWork("FullyShardedDataParallel joins the parameters into one; fully_shard leaves them as they are")
+        ]
     if complaints := [*check_parameters(candidate.ranks), *check_steps(candidate.ranks)]:
         return complaints
     if any(result.apart > SAME_ON_RANKS for result in candidate.recomputed):

@@ -95,7 +95,10 @@ def _wrong(result: Recomputation) -> Iterator[tuple[str, str]]:
     if result.buffer_error > BUFFER_TOLERANCE:
         yield (
             "model's buffers",
-            ("a sampled step left other values in the model's buffers, such as the running means of batch norm"),
+            (
+                "a sampled step began with, or left, other values in the model's buffers, such as the running means of "
+                "batch norm"
+            ),
         )
 
 

@@ -35,6 +35,16 @@ class InputRows:
 
 
 @dataclass(frozen=True)
+class WholeItem:
+    """One item of a batch of complex numbers, whole."""
+
+    row: int
+    """Its place in the batch, the same one in all steps of a run, chosen by chance."""
+    values: bytes
+    """All of its values as complex64."""
+
+
+@dataclass(frozen=True)
 class Event:
     """Something that a process of a watched script did."""
 
@@ -151,6 +161,8 @@ class TrainedModel(Event):
     """The number of processes in torch.distributed's group; 1 without one."""
     adaptive: bool = False
     """Whether the learning rate depends on how the training goes, as with ReduceLROnPlateau."""
+    is_flat: bool = False
+    """Whether `FullyShardedDataParallel` has joined its parameters, so that none is seen as it is."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +198,8 @@ class ForwardPass:
     """`torch.get_rng_state()`, if it was asked for."""
     random_seed: int | None = None
     """The number that this generator began with, `torch.initial_seed()`; noted with the state."""
+    item: WholeItem | None = None
+    """One item of a batch of complex numbers; noted with the state."""
     inputs: InputRows | None = None
     """More of each item; None in evidence that was recorded before there was such a thing."""
     is_output: bool = False

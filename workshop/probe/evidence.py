@@ -46,7 +46,7 @@ from workshop.probe.messages import (
     Recompute,
     Repeat,
 )
-from workshop.probe.noted_inputs import PendingRows, rows_of
+from workshop.probe.noted_inputs import PendingItem, PendingRows, item_of, rows_of
 from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.process_end import at_process_end
@@ -55,6 +55,7 @@ from workshop.probe.recorded_step import StepRecorder, tensors_in_call
 from workshop.probe.recorded_transform import repeat
 from workshop.probe.retaking import Retaking
 from workshop.probe.settings import ProbeConfig
+from workshop.probe.sharding import inner_optimizer, is_flat, whole
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.spots import Spots, moved
 from workshop.probe.training_state import TrainingState
@@ -82,12 +83,13 @@ class _Pass:
     pictures: torch.Tensor
     inputs: PendingRows
     targets: torch.Tensor | None = None
+    item: PendingItem | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
         targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
-        inputs = self.inputs.fetch()
-        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs)
+        inputs, item = self.inputs.fetch(), self.item.fetch() if self.item else None
+        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs, item=item)
 
 
 def _drops_items(loader: DataLoader[Any]) -> bool:
@@ -246,23 +248,27 @@ class EvidenceRecorder(Listener):
         """Return what a step depends on and changes."""
         assert self.model is not None
         others = [each.optimizer for each in self.others.known]
-        return TrainingState([self.model, *self.other_models], [*self.optimizers, *others])
+        return TrainingState([self.model, *self.other_models], [*self.optimizers, *others], self.parameters)
 
     def follow(self, module: nn.Module) -> None:
         """Keep evidence of a model, from the innermost module on that has all of its parameters."""
         self.root, self.model = module, innermost(module)
-        self.parameters = list(self.model.parameters())
+        self.follow_parameters(self.model)
+        if self.model is not module:
+            enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter_inside(*call)))
+            self.inner_hook = self.model.register_forward_pre_hook(enter, with_kwargs=True)
+        if self.early:  # the model is called in a closure, for the first time
+            self.before_optimizer(self.early)
+
+    def follow_parameters(self, model: nn.Module) -> None:
+        """Follow those that the model has now: one that is sharded has others while it is called than at its step."""
+        self.parameters = list(model.parameters())
         self.known_parameters = set(self.parameters)
         self.other_models = [
             each for each in self.other_models if not self.known_parameters.issuperset(each.parameters())
         ]
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
-        if self.model is not module:
-            enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter_inside(*call)))
-            self.inner_hook = self.model.register_forward_pre_hook(enter, with_kwargs=True)
-        if self.early:  # the model is called in a closure, for the first time
-            self.before_optimizer(self.early)
 
     def enter_inside(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note what enters a model inside the one that the script calls, or replace it."""
@@ -296,7 +302,8 @@ class EvidenceRecorder(Listener):
         if self.random_states:
             noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
         noted["is_output"] = batch.requires_grad or self.is_output(batch)
-        self.step.forwards.append(_Pass(noted, signature(batch), rows_of(batch)))
+        item = item_of(batch) if self.random_states and batch.is_complex() else None
+        self.step.forwards.append(_Pass(noted, signature(batch), rows_of(batch), item=item))
         if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.is_sampled():
@@ -361,13 +368,15 @@ class EvidenceRecorder(Listener):
             if self.unseen_steps > MAX_STEPS:
                 self.wait(finished=False)
             return
+        if not self.optimizers:
+            self.follow_parameters(self.model)
         if not self.of_model(optimizer):
             self.others.before_step(optimizer)
             if self.is_sampled():
                 self.recorder.before_optimizer(optimizer, self.state())
             return
         self.step.groups += tuple(
-            ParameterGroup(type(optimizer).__name__, len(group["params"]), plain_settings(group))
+            ParameterGroup(type(inner_optimizer(optimizer)).__name__, len(group["params"]), plain_settings(group))
             for group in optimizer.param_groups
         )
         if not any(optimizer is known for known in self.optimizers):
@@ -404,7 +413,7 @@ class EvidenceRecorder(Listener):
         self.last_stepped, self.stepped = self.stepped, set()
         self.step.retaken = self.retaken
         self.step.after = self.spots.values(self.optimizers)
-        self.step.parameter = min(self.parameters, key=torch.numel).detach().clone()
+        self.step.parameter = whole(min(self.parameters, key=torch.numel).detach()).clone()
         self.steps.append(self.step)
         self.step, self.outputs = _Step(), {}
         if self.epoch_steps is None and self.is_enough():
@@ -428,7 +437,13 @@ class EvidenceRecorder(Listener):
                 self.carried, self.step = self.step, _Step()
                 self.wait(finished=True)
             elif self.recorder.wants(len(self.steps)):
-                self.recorder.note_random_states()
+                self.begin_record()
+
+    def begin_record(self) -> None:
+        """Record what there is between the last step and the one that the judge asks for."""
+        self.recorder.note_random_states()
+        if self.model is not None:
+            self.recorder.note_buffers(self.state())
 
     def before_batch(self) -> None:
         """A batch is asked for: the step before is over."""
@@ -475,7 +490,7 @@ class EvidenceRecorder(Listener):
         self.recorder.sample_step, self.recorder.seconds = message.sample_step, 0.0
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
         if self.recorder.wants(0):
-            self.recorder.note_random_states()
+            self.begin_record()
         self.copy_trace = start_copy_trace() if message.trace_copies else None
         self.hooks.clock.restart()
 
@@ -534,13 +549,14 @@ class EvidenceRecorder(Listener):
 
     def write_events(self) -> None:
         """Write the model and each step of the epoch. Only now are figures fetched from the device."""
-        if not self.optimizers or self.model is None:
+        if not self.optimizers or self.model is None or self.root is None:
             return
         self.events.write(
             TrainedModel,
-            parameters=[tuple(parameter.shape) for parameter in self.model.parameters()],
+            parameters=[tuple(parameter.shape) for parameter in self.parameters],
             ranks=distributed.get_world_size() if distributed.is_initialized() else 1,
             adaptive=self.adaptive,
+            is_flat=is_flat(self.root),
         )
         for other in self.others.epoch():
             self.events.write(OtherOptimizer, **other)

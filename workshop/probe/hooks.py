@@ -28,6 +28,7 @@ from workshop.probe.log import log
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
 from workshop.probe.replaced_function import replace_function
+from workshop.probe.sharding import inner_optimizer
 from workshop.probe.step_counter import StepCounter
 
 LOSSES = """
@@ -95,6 +96,7 @@ class TrainingHooks:
         self._installed = self._has_begun = False
         self._unlearn: Callable[[], None] | None = None
         self._undo: list[Callable[[], None]] = []
+        self._sharded: Optimizer | None = None  # that steps, or has stepped last, with another one inside
 
     def install(self) -> None:
         """Install every hook and wrapper."""
@@ -448,6 +450,9 @@ class TrainingHooks:
         if self._is_active():
             if self.clock.phase == Phase.BACKWARD:  # one for each parameter, as its gradient comes
                 return
+            if self._sharded and optimizer is inner_optimizer(self._sharded):
+                return
+            self._sharded = optimizer if inner_optimizer(optimizer) is not optimizer else None
             if self.steps.optimizer_begins(optimizer):
                 self.clock.adopt_thread()
             self.clock.validate(False)
@@ -456,6 +461,8 @@ class TrainingHooks:
 
     def _after_optimizer(self, optimizer: Optimizer, *_: Any) -> None:
         if not self._is_active() or self.clock.phase == Phase.BACKWARD:
+            return
+        if self._sharded and optimizer is inner_optimizer(self._sharded):
             return
         self.clock.leave_all(Phase.OPTIMIZER)  # an earlier step that has raised an exception never came here
         self._tell("after_optimizer", optimizer)

@@ -151,7 +151,8 @@ class Recomputation:
     state_error: float = 0.0
     """The largest relative error of a tensor of the optimizer's state after the step, in the same way."""
     buffer_error: float = 0.0
-    """The largest relative error of a buffer after the step, such as a running mean of batch norm."""
+    """The largest relative error of a buffer, such as a running mean of batch norm: after the step, and of several
+    ranks before it, too, where it must be what the last step has left on one of them, or the mean."""
     apart: float = 0.0
     """How far the parameters of the ranks differ, relative to the largest of each tensor."""
     doubt: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from workshop.probe.events import SKETCH, InputRows
+from workshop.probe.events import SKETCH, InputRows, WholeItem
 
 MAX_SKETCHED = 1024
 """Of an item with more values than this, that many go into its sketch."""
@@ -38,6 +38,29 @@ class PendingRows:
             each.cpu().numpy() if isinstance(each, torch.Tensor) else each for each in (self.sketches, self.values)
         )
         return InputRows(self.rows, sketches.tobytes(), values.shape[1], values.tobytes())
+
+
+@dataclass
+class PendingItem:
+    """A whole item of a batch, still on its device."""
+
+    row: int
+    values: torch.Tensor
+
+    def fetch(self) -> WholeItem:
+        """Return it as an event tells it."""
+        return WholeItem(self.row, self.values.cpu().numpy().astype("complex64").tobytes())
+
+
+def item_of(batch: torch.Tensor) -> PendingItem:
+    """Copy one item of a batch, the same one in each batch of this size; the script cannot know which."""
+    row = _row(len(batch))
+    return PendingItem(row, batch[row].detach().resolve_conj().clone())
+
+
+@functools.cache
+def _row(items: int) -> int:
+    return _dice.randrange(items)
 
 
 def rows_of(batch: torch.Tensor) -> PendingRows:

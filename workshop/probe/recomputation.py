@@ -46,6 +46,7 @@ def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
     shapes = [each.shape for each in state.parameters]
     if any([each.shape for each in record["before"]["parameters"]] != shapes for record in records):
         return Recomputation(error="the models have other parameters")
+    _share_state(records)
     recorded = _filled(records[0]["gradients"], state)
     items = [_items(record) for record in records]
     parts = [count / sum(items) for count in items]
@@ -74,7 +75,7 @@ def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
         gradient_errors=[error / max(level, 1e-30) for error, level in zip(off, noise, strict=True)],
         step_error=step_error,
         state_error=state_error,
-        buffer_error=_buffer_error(first.buffers, records[0]["buffers_after"]) if len(records) == 1 else 0.0,
+        buffer_error=max(_buffer_error_after(taken, records), _buffer_error_before(records)),
         apart=max([0.0, *(_apart(records[0], each) for each in records[1:])]),
         doubt=next((each.doubt for each in taken if each.doubt), ""),
     )
@@ -173,6 +174,31 @@ def _filled(gradients: Mapping[int, torch.Tensor], state: TrainingState) -> Grad
 
 def _distances(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> list[float]:
     return [float((one - other).norm()) for one, other in zip(some, others, strict=True)]
+
+
+def _share_state(records: Sequence[dict[str, Any]]) -> None:
+    """Give the optimizer's state for each parameter to all ranks: of a sharded optimizer, only one has it."""
+    for of_ranks in [record["before"]["state"] for record in records], [record["after"] for record in records]:
+        for number, states in enumerate(zip(*of_ranks, strict=True)):
+            whole = {name: value for state in reversed(states) for name, value in state.items()}
+            for state in of_ranks:
+                state[number] = whole | state[number]
+
+
+def _buffer_error_after(taken: Sequence[Taken], records: Sequence[Mapping[str, Any]]) -> float:
+    """The largest error after the step: each rank's buffers follow from its share, or all from the whole batch."""
+    shares = taken if len(taken) == len(records) else [*taken] * len(records)
+    pairs = zip(shares, records, strict=True)
+    return max(_buffer_error(share.buffers, record["buffers_after"]) for share, record in pairs)
+
+
+def _buffer_error_before(records: Sequence[Mapping[str, Any]]) -> float:
+    """The largest error before the step: ranks begin with what the last step has left on one of them, or its mean."""
+    left = [record["left"] for record in records if "left" in record]
+    if len(records) == 1 or len(left) < len(records):
+        return 0.0
+    mean = [sum(each) / len(left) if each[0].is_floating_point() else each[0] for each in zip(*left, strict=True)]
+    return max(min(_buffer_error(each, record["before"]["buffers"]) for each in (*left, mean)) for record in records)
 
 
 def _buffer_error(taken: Sequence[torch.Tensor], recorded: Sequence[torch.Tensor]) -> float:

@@ -14,6 +14,7 @@ from torch.optim.optimizer import Optimizer
 
 from workshop.probe.batch_use import BatchUse
 from workshop.probe.internals import has_compiled, tree_map_with_names
+from workshop.probe.sharding import whole
 from workshop.probe.training_state import TrainingState, clones, random_states, settings_of
 
 
@@ -60,6 +61,11 @@ class StepRecorder:
         """Note the random generators as the step begins, or as its batch comes, before a model is called."""
         if "before" not in self.record:
             self.record["random"] = random_states()
+
+    @_timed
+    def note_buffers(self, state: TrainingState) -> None:
+        """Note the buffers as the step before has left them."""
+        self.record["left"] = clones(state.buffers)
 
     @_timed
     def enter(self, which: int, tensors: list[torch.Tensor], state: TrainingState) -> None:
@@ -121,7 +127,7 @@ class StepRecorder:
 def gradients_of(optimizer: Optimizer, state: TrainingState) -> dict[int, torch.Tensor]:
     """Return copies of the gradients of an optimizer's parameters, by their numbers."""
     return {
-        number: parameter.grad.detach().clone()
+        number: whole(parameter.grad.detach()).clone()
         for number, parameter in enumerate(state.parameters)
         if parameter.grad is not None and state.owners.get(parameter) is optimizer
     }

@@ -39,7 +39,7 @@ class JudgedRun:
     sample_step: int | None
     """The step of the first epoch that is recorded to be recomputed, counted from 0."""
     random_states: bool = False
-    """Note the state of the CPU's random generator as each batch enters the model."""
+    """Note the state of the CPU's random generator as each batch enters the model, and of complex ones an item."""
     max_epoch_s: float | None = None
     """A first epoch of a length that is not given ends after this many seconds, also before its DataLoader does; None
     for the usual time, and never in the middle of a short DataLoader."""

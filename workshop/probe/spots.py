@@ -7,6 +7,8 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.sharding import inner_optimizer, part
+
 VALUES = 4
 """The number of values that are looked at in each tensor."""
 
@@ -36,13 +38,13 @@ class Spots:
         """The tensors of the optimizers' state for each parameter."""
         for number, parameter in enumerate(self.parameters):
             for which, optimizer in enumerate(optimizers):
-                for name, tensor in optimizer.state.get(parameter, {}).items():
+                for name, tensor in inner_optimizer(optimizer).state.get(parameter, {}).items():
                     if isinstance(tensor, torch.Tensor) and tensor.numel():
                         yield (number, which, name), tensor
 
     def _view(self, key: tuple[int, int, str], tensor: torch.Tensor) -> torch.Tensor:
         """A view of some values, made again if the tensor's memory has moved."""
-        known = self._views.get(key)
+        tensor, known = part(tensor), self._views.get(key)
         if known is None or known[0] != tensor.data_ptr():
             self._views[key] = known = tensor.data_ptr(), _some_values(tensor, str(key))
         return known[1]

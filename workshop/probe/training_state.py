@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.internals import tree_map
+from workshop.probe.sharding import inner_optimizer, whole
 
 HOW_COMPUTED = ("params", "foreach", "fused", "capturable", "differentiable")
 """The settings of a parameter group that say how a step is computed, not what; they stay as they are."""
@@ -21,17 +22,23 @@ MAX_VALUES = 4096
 class TrainingState:
     """The tensors of all models, and the optimizers that step them.
 
+    Args:
+        followed: the parameters of the first model, if it may not show them now, as one that is sharded; it need not be
+            given for others.
+
     Attributes:
         parameters: those of the models, then those that belong to an optimizer alone; each comes once.
         buffers: those of the models, such as the running means of batch norm.
         owners: the optimizer of each parameter that has one.
     """
 
-    def __init__(self, models: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+    def __init__(
+        self, models: Sequence[nn.Module], optimizers: Sequence[Optimizer], followed: Sequence[nn.Parameter] = ()
+    ) -> None:
         stepped = [(each, owner) for owner in optimizers for group in owner.param_groups for each in group["params"]]
         self.owners: dict[nn.Parameter, Optimizer] = dict(stepped)
-        of_models = [each for model in models for each in model.parameters()]
-        self.parameters: list[nn.Parameter] = list(dict.fromkeys([*of_models, *self.owners]))
+        of_models = [each for model in models[bool(followed) :] for each in model.parameters()]
+        self.parameters: list[nn.Parameter] = list(dict.fromkeys([*followed, *of_models, *self.owners]))
         self.buffers = list({id(each): each for model in models for each in model.buffers()}.values())
 
     def copy(self) -> dict[str, Any]:
@@ -77,7 +84,7 @@ class TrainingState:
     def state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
         """Return the state that an optimizer has for a parameter; empty if there is none."""
         owner = self.owners.get(parameter)
-        return owner.state.get(parameter, {}) if owner else {}
+        return inner_optimizer(owner).state.get(parameter, {}) if owner else {}
 
     def some_values(self) -> list[dict[str, torch.Tensor]]:
         """Return some values of each parameter, and of each tensor in the optimizers' state for it."""
@@ -139,13 +146,13 @@ def set_random_states(states: Mapping[str, Any]) -> None:
 
 def some_of(tensor: torch.Tensor) -> torch.Tensor:
     """Return some values of a tensor, evenly spaced."""
-    flat = tensor.detach().flatten()
+    flat = whole(tensor.detach()).flatten()
     return flat[:: -(-flat.numel() // MAX_VALUES) or 1].clone()
 
 
 def clones(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return copies of tensors, without their history."""
-    return [tensor.detach().clone() for tensor in tensors]
+    return [whole(tensor.detach()).clone() for tensor in tensors]
 
 
 def plain_copy(values: Any) -> Any:
@@ -153,7 +160,7 @@ def plain_copy(values: Any) -> Any:
 
     def copied(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.detach().as_subclass(torch.Tensor).clone()
+            return whole(value.detach()).as_subclass(torch.Tensor).clone()
         return value if isinstance(value, int | float | str | None) else str(value)
 
     return tree_map(copied, dict(values) if isinstance(values, Mapping) else values)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from workshop.judge.bench import Bench
 from workshop.judge.ledger import Ledger
@@ -44,19 +45,32 @@ def check(bench: Bench) -> Verdict:
 
 
 def wrong_links(original: Ledger, candidate: Ledger, samples: Sequence[Path]) -> Iterator[str]:
-    """Yield what is wrong with the links that entered the model: all of `samples`, a few values of other steps."""
+    """Yield what is wrong with the links that entered the model: all of `samples`, one field of the other steps."""
     ours, theirs = original.forwards, candidate.forwards
     if not theirs:
         return  # a script that does not train is reported by the bench
     if theirs[0].device != ours[0].device:
         yield f"the model runs on {theirs[0].device}, the untouched script's on {ours[0].device}"
-    records = [torch.load(sample, map_location="cpu", weights_only=True) for sample in samples]
-    yield from complaints([record["inputs"][0][1][0] for record in records])  # of the first call, the first tensor
+    yield from complaints(*recorded_links(candidate, samples))
     if ours[0].device == "cpu":
         yield from too_few_draws(candidate)
     fields = np.concatenate([values_of(forward.pictures) for forward in theirs])
     if repeated := len(fields) - len(np.unique(fields, axis=0)):
         yield f"{repeated} of {len(fields)} fields had come before: each step draws its own"
+
+
+def recorded_links(ledger: Ledger, samples: Sequence[Path]) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the links of whole steps, and those of one field in each step of the first run, which the former lack."""
+    records = [torch.load(sample, map_location="cpu", weights_only=True) for sample in samples]
+    whole = [record["inputs"][0][1][0] for record in records]  # of the first call, the first tensor
+    passes = [step.forwards[0] for step in ledger.steps if step.forwards and not step.run_index]
+    noted = [(each.shape[1:], each.item) for each in passes if each.item]
+    if not noted:
+        return whole, []
+    shape, first = noted[0]
+    field = [torch.frombuffer(bytearray(item.values), dtype=torch.complex64) for of, item in noted if of == shape]
+    rest = [torch.cat([each[: first.row], each[first.row + 1 :]]) for each in whole]
+    return rest, [each.reshape(shape) for each in field]
 
 
 def too_few_draws(ledger: Ledger) -> Iterator[str]:

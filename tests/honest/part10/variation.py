@@ -1,0 +1,1 @@
+../../cheats/part10/variation.py

@@ -1,0 +1,45 @@
+"""What is shared out to ranks is recorded whole, as one process has it."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.optim import AdamW
+
+from workshop.probe.recorded_step import gradients_of
+from workshop.probe.sharding import is_flat
+from workshop.probe.spots import VALUES, Spots
+from workshop.probe.training_state import TrainingState
+
+
+@pytest.fixture(autouse=True)
+def group() -> Iterator[None]:
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def test_sharded_parameters_are_recorded_whole() -> None:
+    model = nn.Linear(4, 2)
+    plain = model.weight.detach().clone()
+    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    optimizer = AdamW(model.parameters())
+    state = TrainingState([model], [optimizer])
+    assert torch.equal(state.copy()["parameters"][0], plain)
+    model(torch.ones(1, 4)).sum().backward()
+    during = TrainingState([model], [optimizer], state.parameters)
+    optimizer.step()
+    copied, gradients = during.copy(), gradients_of(optimizer, during)
+    assert torch.equal(gradients[0], torch.ones(2, 4))
+    recorded = [*copied["parameters"], *copied["state"][0].values(), *gradients.values()]
+    recorded += [value for values in during.some_values() for value in values.values()]
+    assert {type(each) for each in recorded} == {torch.Tensor}
+    assert Spots(during.parameters).values([optimizer]).shape == (2 + 2 * 3, VALUES)
+
+
+def test_parameters_that_are_joined_are_known() -> None:
+    assert is_flat(FullyShardedDataParallel(nn.Linear(4, 2), device_id=torch.device("cpu")))
+    assert not is_flat(nn.Linear(4, 2))

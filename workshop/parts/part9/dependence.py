@@ -1,0 +1,103 @@
+"""Tests that links are independent of each other: all pairs of places, and products of neighbours.
+
+For independent links drawn from Haar's measure, each entry of a mean over N matrices has the variance 1 / (3 N), and
+each mean product of an entry with one of another link 1 / (9 N): E U_ij U*_kl = 1/3 if ij = kl, else 0. Summed over
+entries, and divided by that variance, the squares follow a gamma distribution; its tail gives the thresholds.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations, product
+
+import torch
+from torch import Tensor
+
+MAX_CORRELATION = 110.0
+"""The largest statistic of two places, for honest draws of gamma(27). A share p of N pairs adds 3 N p^2 to it."""
+
+MAX_PRODUCT = 65.0
+"""The largest statistic of a product of links, for honest draws of gamma(9). A share p of N products adds 9 N p^2."""
+
+MAX_STEPS = 64
+"""So many fields or steps are correlated with each other at a time."""
+
+MAX_QUADRUPLES = 512
+"""The number of quadruples of links whose products are averaged, evenly spaced."""
+
+FORMS = {"U{}": lambda u: u, "U{}^H": lambda u: u.mH, "U{}*": torch.conj, "U{}^T": lambda u: u.mT}
+"""What a link may be replaced by in a product."""
+
+
+def dependent(links: Tensor, axis: str) -> Iterator[str]:
+    """Yield how the links of a tensor (fields or steps, 4 directions, sites ..., 3, 3) depend on each other.
+
+    `axis` says what the first dimension is: "field" or "step".
+    """
+    links = links.to(torch.complex64)
+    for some in links.split(MAX_STEPS):
+        for offset, mu, nu in _correlated(some):
+            away = f"{offset[0]} {axis}s and {offset[1:]} sites away"
+            yield f"the links depend on each other: those of direction {nu} on those of direction {mu}, {away}"
+    for name, quadruples in _quadruples(links, axis):
+        for word in _not_uniform(quadruples):
+            yield f"the links depend on each other: of {name}, {word} is not uniform"
+
+
+def _correlated(links: Tensor) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Find offsets, and pairs of directions, at which links are a linear function of others or of their conjugates.
+
+    All nine entries of each link are correlated with the diagonal of each other one: every row and column is in it. The
+    Fourier transform takes all offsets at once, around the torus.
+    """
+    axes = (0, *range(2, links.ndim - 2))
+    entries = links.movedim(1, 0).flatten(-2)  # direction, field, sites ..., entry
+    count = entries[0, ..., 0].numel()
+    dims = tuple(range(1, len(axes) + 1))
+    transformed = torch.fft.fftn(entries, dim=dims)
+    for others in (entries[..., ::4], entries[..., ::4].conj()):
+        spectrum = torch.fft.fftn(others, dim=dims)
+        for mu, nu in product(range(len(entries)), repeat=2):
+            means = torch.fft.ifftn(
+                spectrum[nu, ..., None, :] * transformed[mu, ..., None].conj(), dim=tuple(range(len(axes)))
+            )
+            statistic = 9 / count * means.abs().square().sum((-1, -2))
+            if mu == nu:
+                statistic[(0,) * len(axes)] = 0
+            if statistic.max() > MAX_CORRELATION:
+                where = torch.unravel_index(statistic.argmax(), statistic.shape)
+                yield tuple(map(int, where)), mu, nu
+
+
+def _quadruples(links: Tensor, axis: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield links that stand together, as (4, quadruples, 3, 3), and what they are called."""
+    names = [f"four {axis}s", "the four directions of a site", *(f"a line along {mu}" for mu in range(links.ndim - 4))]
+    for dimension, name in enumerate(names):
+        if links.shape[dimension] >= 4:
+            yield name, links.unfold(dimension, 4, 4).movedim(-1, 0).flatten(1, -3)
+    for mu, nu in combinations(range(links.ndim - 4), 2):
+        first, second = links[:, mu], links[:, nu]
+        corners = first, second.roll(-1, 1 + mu), first.roll(-1, 1 + nu), second
+        yield f"the squares in the plane {mu}{nu}", torch.stack(corners).flatten(1, -3)
+
+
+def _not_uniform(four: Tensor) -> Iterator[str]:
+    """Find products of up to four of the matrices (4, quadruples, 3, 3) whose mean is not 0, as Haar's measure has it.
+
+    One of the matrices comes once in the product, in any of its forms: the product is then uniform, whatever else is in
+    it. All products of two are made; the mean of all products of two of these is a product of large matrices.
+    """
+    four = four[:, :: -(-four.shape[1] // MAX_QUADRUPLES)]
+    count = four.shape[1]
+    one = torch.eye(3, dtype=four.dtype).expand(1, count, 3, 3)
+    letters = torch.cat([one, *(form(four) for form in FORMS.values())])
+    names = ["", *(name.format(number) for name in FORMS for number in range(4))]
+    number = torch.tensor([-1, *[*range(4)] * len(FORMS)])
+    pairs = (letters[:, None] @ letters).flatten(0, 1)
+    left, right = pairs.permute(0, 2, 1, 3).flatten(2).flatten(0, 1), pairs.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)
+    means = (left @ right / count).unflatten(0, (-1, 3)).unflatten(-1, (-1, 3))
+    statistic = 3 * count * means.abs().square().sum((1, 3))
+    uses = (number[:, None] == torch.arange(4)).long()
+    of_pair = (uses[:, None] + uses).flatten(0, 1)
+    statistic *= (of_pair[:, None] + of_pair == 1).any(-1)
+    if statistic.max() > MAX_PRODUCT:
+        places = divmod(int(statistic.argmax()), len(pairs))
+        yield " ".join(filter(None, (names[each] for place in places for each in divmod(place, len(names)))))

@@ -1,0 +1,40 @@
+"""What is shared out to the ranks of a run: each keeps, and steps, a part of one whole."""
+
+import sys
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+
+def inner_optimizer(optimizer: Optimizer) -> Optimizer:
+    """Return the optimizer that steps this rank's part, inside of a `ZeroRedundancyOptimizer`; another one as it is.
+
+    The outer one has all parameters, with the settings of the inner one, and no state.
+    """
+    return optimizer.optim if isinstance(optimizer, _kind("optim", "ZeroRedundancyOptimizer")) else optimizer
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """Return all of a tensor whose parts are on several ranks, as `fully_shard` makes them; another one as it is.
+
+    The ranks wait for each other: all of them must ask.
+    """
+    return tensor.full_tensor() if isinstance(tensor, _kind("tensor", "DTensor")) else tensor
+
+
+def part(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the part of such a tensor that is here."""
+    return tensor.to_local() if isinstance(tensor, _kind("tensor", "DTensor")) else tensor
+
+
+def is_flat(model: nn.Module) -> bool:
+    """Return whether `FullyShardedDataParallel` has made one flat parameter of those in some module."""
+    flat = _kind("fsdp", "FullyShardedDataParallel")
+    return any(isinstance(module, flat) for module in model.modules())
+
+
+def _kind(module: str, name: str) -> Any:
+    """A class of torch.distributed, if the script has loaded it; else no class."""
+    return getattr(sys.modules.get(f"torch.distributed.{module}"), name, ())
