@@ -226,8 +226,6 @@ class StepTaken(Event):
 
     forwards: tuple[ForwardPass, ...] = ()
     backwards: int = 0
-    without_gradients: int = 0
-    """The number of items that entered any model without gradients since the last step, as in a validation."""
     parameter: tuple[float, ...] | None = None
     """The first values of the model's smallest parameter, after the step."""
     still: frozenset[int] = frozenset()
@@ -240,3 +238,5 @@ class StepTaken(Event):
     """How many times the script had been started before the run that took this step."""
     retaken: int = 0
     """How many steps of others the script's loop had taken before in this run: a counter in it has gone on."""
+    without_gradients: int = 0
+    """The number of items that entered any model without gradients since the last step, as in a validation."""
