@@ -6,6 +6,7 @@ import pytest
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
+from workshop.judge.step_proof import differs
 from workshop.probe.messages import Proceed
 from workshop.processes.script import run_folder
 
@@ -56,12 +57,71 @@ while True:
 """
 """The generator steps with what was computed before the critic stepped."""
 
+PADDED = """
+net = nn.Sequential(nn.Embedding(50, 8), nn.Dropout(0.2), nn.Linear(8, 2))
+optimizer = torch.optim.Adam(net.parameters())
+words = [(torch.randint(50, (4 + number % 7,)), number % 2) for number in range(40)]
+
+def collate(items):
+    texts, targets = zip(*items)
+    return nn.utils.rnn.pad_sequence(texts, batch_first=True), torch.tensor(targets)
+
+loader = torch.utils.data.DataLoader(words, 4, shuffle=True, collate_fn=collate)
+while True:
+    for texts, targets in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(texts).mean(1), targets).backward()
+        optimizer.step()
+"""
+"""Batches are of different lengths."""
+
+JITTERED = """
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+optimizer = torch.optim.Adam(net.parameters())
+torch.manual_seed(1)
+x, y = torch.randn(40, 8), torch.arange(40) % 2
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(x)
+
+    def __getitem__(self, index):
+        return x[index] + 0.1 * torch.randn(8), y[index]
+
+def step(rows, targets):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(rows), targets).backward()
+    optimizer.step()
+
+"""
+LOADED = """
+loader = torch.utils.data.DataLoader(Rows(), 4, shuffle=True)
+while True:
+    for rows, targets in loader:
+        step(rows, targets)
+"""
+DRAWN_IN_THE_LOOP = """
+while True:
+    for rows in torch.randperm(len(x)).split(4):
+        step(x[rows] + 0.1 * torch.randn(len(rows), 8), y[rows])
+"""
+COUNTED = """
+number = 0
+while True:
+    for rows, targets in torch.utils.data.DataLoader(Rows(), 4, shuffle=True):
+        optimizer.zero_grad()
+        (nn.functional.cross_entropy(net(rows), targets) * (1 + number / 10)).backward()
+        optimizer.step()
+        number += 1
+"""
+
 
 @pytest.mark.parametrize(
     "script",
     [
         pytest.param(CRITIC_FIRST, id="critic-first"),
         pytest.param(WITHOUT_LOADER, id="without-loader"),
+        pytest.param(PADDED, id="padded"),
         pytest.param(FOREIGN / "several_models.py", marks=pytest.mark.slow, id="several-models"),
         pytest.param(FOREIGN / "accumulation.py", marks=pytest.mark.slow, id="accumulation"),
         pytest.param(FOREIGN / "iterable.py", marks=pytest.mark.slow, id="iterable"),
@@ -89,3 +149,45 @@ def test_a_loop_takes_a_step_of_another_run(script: str | Path, tmp_path: Path) 
             one.epoch()
         ledger = Ledger.of(one_folder)
         assert len(ledger.optimizer_steps) == 3 * steps, "the steps of the other run are not its own"
+
+
+def test_what_another_script_draws_before_it_calls_the_model_changes_nothing(tmp_path: Path) -> None:
+    """It draws in its loop what the original draws while it loads; the dropout is the same."""
+    scripts = {"old": BEGIN + JITTERED + LOADED, "new": BEGIN + JITTERED + DRAWN_IN_THE_LOOP}
+    for name, text in scripts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    with (
+        run_folder() as old_folder,
+        run_folder() as new_folder,
+        JudgedScript([str(tmp_path / "old.py")], old_folder) as old,
+        JudgedScript([str(tmp_path / "new.py")], new_folder, epoch_steps=10) as new,
+    ):
+        old.epoch()
+        new.epoch()
+        sample = new.epoch(Proceed(3)).sample
+        assert sample
+        found = old.recompute(sample)
+        assert (found.error, found.doubt) == (None, "")
+        assert found.loss == pytest.approx(found.recorded_loss)
+        assert max(found.gradient_errors) < 20
+
+
+def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path: Path) -> None:
+    path = tmp_path / "counts.py"
+    path.write_text(BEGIN + JITTERED + COUNTED)
+    with (
+        run_folder() as one_folder,
+        run_folder() as other_folder,
+        JudgedScript([str(path)], one_folder, epoch_steps=10) as one,
+        JudgedScript([str(path)], other_folder, epoch_steps=10) as other,
+    ):
+        one.epoch()
+        other.epoch()
+        recorded = other.epoch(Proceed(5))
+        assert recorded.sample
+        assert recorded.first_step + 5 == 15
+        assert differs(one.recompute(recorded.sample)), "as its eleventh step"
+        one.epoch(Proceed(steps=15 - one.steps_in_run))
+        found = one.recompute(recorded.sample)
+        assert not differs(found)
+        assert found.loss == pytest.approx(found.recorded_loss)

@@ -287,3 +287,14 @@ def test_a_batch_is_found_by_what_enters_the_model() -> None:
     use.use(second["x"])  # type: ignore[arg-type]
     use.next_step()
     assert use.is_plain
+
+
+def test_an_optimizer_changes_none_of_a_recorded_state() -> None:
+    """Each attempt begins with it."""
+    loop = Loop()
+    recorded = loop.state.copy()["state"]
+    before = copy.deepcopy(recorded)
+    loop.state.load_state(recorded)
+    loop.step(loop.draw())
+    assert same(recorded, before)
+    assert not same(loop.state.copy()["state"], before)

@@ -59,7 +59,7 @@ short ones, but at most this many. In a part where an epoch is only a number of 
 short pairs tell more than three long ones."""
 
 
-class Sample(NamedTuple):
+class SampledStep(NamedTuple):
     """A step that was recorded."""
 
     files: list[Path]
@@ -100,8 +100,8 @@ class Bench(ExitStack):
         self.phases: Sequence[Phase] | None = None
         self.also: Callable[[Ledger, Ledger, Sequence[Path]], Iterable[str]] = lambda *_: ()
         self.solution_ratio: float | None = None
-        self.samples: list[Sample] = []  # the recorded steps of the candidate
-        self.samples_of_original: list[Sample] = []
+        self.samples: list[SampledStep] = []  # the recorded steps of the candidate
+        self.samples_of_original: list[SampledStep] = []
         self.recomputed: list[Recomputation] = []  # the results for the samples checked so far
         self.recomputed_originals: list[Recomputation] = []  # steps of the original
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
@@ -236,7 +236,7 @@ class Bench(ExitStack):
                 self.repeated |= self.original.repeat(set(script.recorded_transforms()) - self.repeated.keys())
                 ledger.repeated += [each for path, each in self.repeated.items() if path.parent == script.folder]
 
-    def _take_at_same_number(self, results: list[Recomputation], samples: Sequence[Sample]) -> None:
+    def _take_at_same_number(self, results: list[Recomputation], samples: Sequence[SampledStep]) -> None:
         """Where the original comes to something else, have it take the step as its own step of the same number.
 
         What its loop counts, as for a schedule of the loss, is then the same. This takes another run, from the start.
@@ -357,7 +357,8 @@ class Bench(ExitStack):
         if left_out := not_reproducible(self.recomputed_originals):
             unseen = (
                 f"the judge cannot see whether it is the same work: {self.contest.original_name} takes its own steps "
-                f"again with another {' and '.join(left_out)}; draw with the generators of torch, NumPy or random"
+                f"again with another {' and '.join(left_out)}; it keeps something outside of its models and "
+                "optimizers, or draws with other generators than those of torch, NumPy and random"
             )
             return Verdict(self.subject, Outcome.UNDECIDED, (unseen, over, *notes), speed)
         if unsure:
@@ -470,10 +471,10 @@ class Bench(ExitStack):
         return self.original_ledger().items_in(slice(-self.steps, None)) / epoch.seconds
 
 
-def _sample(epochs: Sequence[TimedEpoch], step: int) -> list[Sample]:
+def _sample(epochs: Sequence[TimedEpoch], step: int) -> list[SampledStep]:
     """Return the recorded step of an epoch, given its number in it; nothing if it was not recorded on all ranks."""
     files = [epoch.sample for epoch in epochs if epoch.sample]
-    return [Sample(files, epochs[0].first_step + step)] if len(files) == len(epochs) else []
+    return [SampledStep(files, epochs[0].first_step + step)] if len(files) == len(epochs) else []
 
 
 def _computing_s(epoch: TimedEpoch) -> float:

@@ -74,6 +74,7 @@ class RetakenStep:
         self._own_settings: dict[int, dict[str, Any]] = {}
         self._handed = self._missing = self._losses = self._replaced = 0
         self._entered: dict[int, int] = {}
+        self._times: float | None = None  # so many times as many items as this script's own batch has the recorded one
         self._dice: dict[torch.device, torch.Generator] = {}
         set_random_states(self.record["random"])
 
@@ -115,11 +116,13 @@ class RetakenStep:
         if not ours or len(ours) != len(theirs):
             self.taken.doubt = "what enters a model could not be handed over"
             return None
+        if self._times is None and ours[0].ndim and theirs[0] is not None and len(ours[0]):
+            self._times = len(theirs[0]) / len(ours[0])
         set_random_states(states)
         self._random_at_first = self._random_at_first or states
         others = {id(one): other for one, other in zip(ours, theirs, strict=True) if self._differs(one, other)}
         if not all(self._alike(one, others[id(one)]) for one in ours if id(one) in others):
-            self.taken.doubt = "what enters a model has another shape"
+            self.taken.doubt = "what enters a model has another shape, or more items at a time"
             return None
         self._replaced += len(others)
 
@@ -195,9 +198,10 @@ class RetakenStep:
         state.load_state(before["state"])
 
     def _alike(self, one: torch.Tensor, other: torch.Tensor) -> bool:
-        """Return whether two tensors are alike but for the number of items, and for their shape if it varies."""
+        """Return whether two tensors are alike, but for the size of the batch, and for their shape if it varies."""
         is_shaped = one.shape[1:] == other.shape[1:] or self._varies
-        return is_shaped and one.ndim == other.ndim and one.dtype == other.dtype
+        is_long = self._times is None or not one.ndim or len(other) == round(len(one) * self._times)
+        return is_shaped and is_long and one.ndim == other.ndim and one.dtype == other.dtype
 
     def _rounded(self, values: torch.Tensor) -> torch.Tensor:
         """Return values, each moved by up to `rounding` times itself, without the script's random generators."""

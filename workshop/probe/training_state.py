@@ -167,9 +167,9 @@ def plain_copy(values: Any) -> Any:
 
 
 def _like(value: Any, usual: Any, parameter: nn.Parameter) -> Any:
-    """A value of an optimizer's state, on the device where such a value belongs."""
+    """A copy of a value of an optimizer's state, which optimizers change in place, on the device where it belongs."""
     if not isinstance(value, torch.Tensor):
         return value
     if isinstance(usual, torch.Tensor):
-        return value.to(usual.device)
-    return value.to(parameter.device) if value.shape == parameter.shape else value
+        return value.to(usual.device, copy=True)
+    return value.to(parameter.device if value.shape == parameter.shape else value.device, copy=True)
