@@ -384,7 +384,7 @@ class Bench(ExitStack):
             return self.steps
         seconds = self._seconds(self.epoch(self.original))
         self.align()
-        return min(self.steps, math.ceil(self.steps * LAP_S / seconds))
+        return min(self.steps, math.ceil(self.steps * LAP_S / max(seconds, 1e-3)))
 
     def _epochs_at_a_time(self) -> int:
         """Return how many epochs each script trains in a pair: the times of single short epochs vary too much.
