@@ -33,6 +33,7 @@ NAMED = {
     "noise_kept": OTHER_TARGETS,
     "noise_little": LESS_VARIED,
     "noise_of_others": UNRELATED,
+    "waves_of_one_kind_together": "the items of a batch are alike in target",
     "sentences_cut": "the model's inputs have 45 values on the average, the original's 55",
     "sentences_kinds_shuffled": OF_ANOTHER,
     "sentences_words_left_out": NOT_OF_ANY,

@@ -19,6 +19,7 @@ from workshop.judge.two_samples import (
     TOO_RARE,
     Array,
     Strata,
+    chance_of_batches,
     chance_of_distances,
     chance_of_figures,
     chance_of_repetitions,
@@ -52,6 +53,9 @@ DEVIATIONS = 5
 MAX_ITEMS = 400
 """The number of items of each script that are compared as samples, chosen by chance."""
 
+MAX_MIXED = 2000
+"""The number of items of each script that are looked at for what those of a batch have in common."""
+
 MIN_ITEMS = 24
 """With fewer items, no samples are compared."""
 
@@ -73,7 +77,7 @@ def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
         found = [*_check_variety(usual, now)] if known is None else [*_check_known(known, usual, now)]
         if known is None and not found:
             found = [*_check_samples(usual, now, drawn and drawn[0])]
-        if found:
+        if found := found or [*_check_mixture(usual, now)]:
             yield found[0]
             return
 
@@ -208,6 +212,29 @@ def _different(items: Items, count: int, typical: float) -> tuple[int, int]:
 def _rounded(items: Items, typical: float) -> Array:
     """Return sketches as whole numbers, the same ones for the same inputs."""
     return np.round(items.sketches / (SAME_INPUT * typical or 1.0)).astype(np.int64)
+
+
+# Items that share a batch
+
+
+def _check_mixture(usual: Items, now: Items) -> Iterator[str]:
+    """Check that the items of a batch are no more alike in size or target than any others, if so in the original."""
+    for what, figures in {"size": _sizes, "target": _target_figures}.items():
+        some = (items[:MAX_MIXED] for items in (usual, now))
+        own, chance = (chance_of_batches(figures(items), items.batches, items.epochs) for items in some)
+        if chance < TOO_RARE and own > RARE:
+            yield f"the items of a batch are alike in {what}, and the original mixes them: shuffle all of them"
+            return
+
+
+def _sizes(items: Items) -> Array:
+    """Return how far each item is from nothing: of words, how many there are."""
+    return np.sqrt((items.sketches.astype(np.float64) ** 2).sum(axis=1))
+
+
+def _target_figures(items: Items) -> Array:
+    figures = figures_of(items)
+    return figures[0] if figures else np.zeros(len(items))
 
 
 # Items that are drawn anew

@@ -107,6 +107,23 @@ def chance_of_figures(figures: Array, strata: Strata) -> float:
     return chance_of_distances(np.abs(places[:, None] - places), strata)
 
 
+def chance_of_batches(figures: Array, batches: Array, epochs: Array) -> float:
+    """Return the chance that the items of a batch have such similar figures, if those of an epoch are mixed by chance.
+
+    The statistic is the sum of squares of the batches' mean ranks.
+    """
+    ranks = np.argsort(np.argsort(figures, kind="stable")).astype(np.float64)
+    for epoch in np.unique(epochs):
+        ranks[epochs == epoch] -= ranks[epochs == epoch].mean()
+    order = np.argsort(epochs + np.random.default_rng(0).random((PERMUTATIONS, len(ranks))), axis=1)  # epochs stay
+    by_epoch = ranks[np.argsort(epochs, kind="stable")]
+    mixed = np.empty_like(order, np.float64)
+    np.put_along_axis(mixed, order, np.broadcast_to(by_epoch, order.shape), axis=1)
+    _, batch, count = np.unique(batches, return_inverse=True, return_counts=True)
+    of_batch = (batch[:, None] == np.arange(len(count))) / np.sqrt(count)
+    return _tail(((np.concatenate([ranks[None], mixed]) @ of_batch) ** 2).sum(axis=1))
+
+
 def _largest(statistic: Callable[[Array], Array], strata: Strata) -> float:
     """Return the larger one of the chances that exchanged items and batches give; one that is not rare will do."""
     chance = 0.0
