@@ -17,13 +17,13 @@ from pathlib import Path
 from threading import Lock
 
 from workshop.course.checks import config_of, contest_of
-from workshop.judge.bench import NO_LOSS
 from workshop.judge.contest import Contest
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, as_event, events_in
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import differences
+from workshop.judge.sampled_steps import NOTHING_SEEN
 from workshop.parts import SOLUTIONS, find_part
 from workshop.probe import wire
 from workshop.probe.events import Event
@@ -139,7 +139,7 @@ def _train(contest: Contest, original: JudgedScript, one_at_a_time: Lock) -> Rec
         samples = [[epoch.sample for epoch in of_ranks if epoch.sample] for of_ranks in epochs]
         with one_at_a_time:
             whole = [each for each in samples if len(each) == contest.ranks]
-            recomputed = [original.recompute(*each) for each in whole] or [NO_LOSS]
+            recomputed = [original.recompute(*each) for each in whole] or [NOTHING_SEEN]
             files = [path for script in ranks.scripts for path in script.recorded_transforms()]
             repeated = list(original.repeat(files).values())
         clocks = sorted({name for epoch in epochs[-1] for name in epoch.report.replaced_clocks})

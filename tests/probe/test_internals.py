@@ -6,7 +6,14 @@ import inspect
 import pytest
 import torch
 
-from workshop.probe.internals import INTERNALS, WORKER_LOOP, WORKER_MODULE, Internal, worker_argument
+from workshop.probe.internals import (
+    INTERNALS,
+    WORKER_LOOP,
+    WORKER_MODULE,
+    Internal,
+    is_transformed,
+    worker_argument,
+)
 
 
 @pytest.mark.parametrize("internal", INTERNALS, ids=lambda each: f"{each.module}.{each.name}")
@@ -30,3 +37,9 @@ def test_a_backward_pass_knows_the_lines_of_its_operations() -> None:
     with torch.autograd.set_detect_anomaly(True):
         made = torch.ones(1, requires_grad=True) * 2
     assert any(__file__ in line for line in made.grad_fn.metadata["traceback_"])
+
+
+def test_what_torch_func_transforms_is_told_from_what_is_called_as_it_is() -> None:
+    inside = []
+    torch.func.grad(lambda x: (inside.append(is_transformed()), x.sum())[1])(torch.ones(2))
+    assert (inside, is_transformed()) == ([True], False)

@@ -8,11 +8,10 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from workshop.errors import WorkshopError
 from workshop.judge.contest import Contest
@@ -23,10 +22,11 @@ from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import check_without_gradients, differences
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, how_far, race_verdict, what_is_left
+from workshop.judge.sampled_steps import SampledSteps
 from workshop.judge.step_proof import differs, not_reproducible
 from workshop.judge.time_plan import OutOfTimeError, TimePlan
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict, other_work
-from workshop.probe.messages import Proceed, Recomputation, Repetition
+from workshop.probe.messages import Proceed, Repetition
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say
@@ -59,22 +59,6 @@ short ones, but at most this many. In a part where an epoch is only a number of 
 short pairs tell more than three long ones."""
 
 
-class SampledStep(NamedTuple):
-    """A step that was recorded."""
-
-    files: list[Path]
-    """One for each rank."""
-    number: int
-    """Its number in the run of the script."""
-
-
-NO_TIME = "no time was left to have it take this step as its own step of the same number"
-"""Why a difference proves nothing."""
-
-NO_LOSS = Recomputation(error="no step of it was seen whole")
-"""The result for a script none of whose steps could be recorded."""
-
-
 class Bench(ExitStack):
     """Two scripts, run in turn; the candidate may train on several ranks.
 
@@ -100,10 +84,8 @@ class Bench(ExitStack):
         self.phases: Sequence[Phase] | None = None
         self.also: Callable[[Ledger, Ledger, Sequence[Path]], Iterable[str]] = lambda *_: ()
         self.solution_ratio: float | None = None
-        self.samples: list[SampledStep] = []  # the recorded steps of the candidate
-        self.samples_of_original: list[SampledStep] = []
-        self.recomputed: list[Recomputation] = []  # the results for the samples checked so far
-        self.recomputed_originals: list[Recomputation] = []  # steps of the original
+        self.samples = SampledSteps()  # of the candidate
+        self.samples_of_original = SampledSteps()
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
         self.replaced_clocks: set[str] = set()
         self.has_drawn = False  # items from the original's dataset
@@ -159,14 +141,14 @@ class Bench(ExitStack):
             if self.plan:
                 epoch = self.epoch(self.original, step)
                 self.plan.original_s = epoch.seconds
-                self.samples_of_original += _sample([epoch], step)
-                self.recomputed_originals.append(self.original.recompute(epoch.sample) if epoch.sample else NO_LOSS)
+                self.samples_of_original.add([epoch], step)
+                self.samples_of_original.take(self.original)
             trained = self.ranks.epoch(step)
             if self.plan:
                 self.plan.candidate_s = min(self.plan.candidate_s or math.inf, trained[0].seconds)
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
             self.steps_taken.append(trained[0].report.steps)
-            self.samples += _sample(trained, step)
+            self.samples.add(trained, step)
 
     def align(self) -> None:
         """Let the script that is behind train until both have trained for the same number of epochs.
@@ -206,8 +188,7 @@ class Bench(ExitStack):
         original, candidate = self.original_ledger(), self.ledger()
         self._compute_again(original, candidate)
         self.ledgers = original, candidate
-        samples = [file for sample in self.samples for file in sample.files]
-        complaints = [*self.also(original, candidate, samples), *self._differences(original, candidate)]
+        complaints = [*self.also(original, candidate, self.samples.files), *self._differences(original, candidate)]
         if not complaints and (fewest := min(self.steps_taken, default=self.steps)) < self.steps:
             complaints = [f"an epoch has {fewest} steps, the original's {self.steps}"]
         if not complaints and self.raced_s:
@@ -222,40 +203,29 @@ class Bench(ExitStack):
 
     def _compute_again(self, original: Ledger, candidate: Ledger) -> None:
         """Have the original recompute what it has not recomputed yet, and enter all of it into the ledgers."""
-        original.recomputed = self.recomputed_originals
+        ours, theirs = self.samples_of_original, self.samples
+        if self.plan:
+            original.recomputed = ours.results
         if not any(each.error for each in original.recomputed):
-            left = self.samples[len(self.recomputed) :]
-            self.recomputed += [self.original.recompute(*sample.files) for sample in left]
-            if self.plan and any(map(differs, [*self.recomputed_originals, *self.recomputed])):
-                self._take_at_same_number(self.recomputed_originals, self.samples_of_original)
-                self._take_at_same_number(self.recomputed, self.samples)
-            candidate.recomputed = self.recomputed or [NO_LOSS]
+            theirs.take(self.original)
+            if self.plan and any(map(differs, [*ours.results, *theirs.results])):
+                self.say(f"running {self.contest.original_name} again, to take steps at the same number")
+                ours.take_at_same_number(self._run_again, self._fits)
+                theirs.take_at_same_number(self._run_again, self._fits)
+                original.recomputed = ours.results
+            candidate.recomputed = theirs.results
         candidate.replaced_clocks = sorted(self.replaced_clocks)
         for ledger, scripts in (original, [self.original]), (candidate, self.ranks.scripts):
             for script in scripts:
                 self.repeated |= self.original.repeat(set(script.recorded_transforms()) - self.repeated.keys())
                 ledger.repeated += [each for path, each in self.repeated.items() if path.parent == script.folder]
 
-    def _take_at_same_number(self, results: list[Recomputation], samples: Sequence[SampledStep]) -> None:
-        """Where the original comes to something else, have it take the step as its own step of the same number.
+    def _run_again(self) -> AbstractContextManager[JudgedScript]:
+        return self.contest.script(self.contest.original)
 
-        What its loop counts, as for a schedule of the loss, is then the same. This takes another run, from the start.
-        """
-        assert self.plan
-        wrong = [place for place, result in enumerate(results) if differs(result)]
-        if not wrong or len(results) > len(samples):
-            return
-        self.say(f"running {self.contest.original_name} again, to take steps at the same number")
-        with self.contest.script(self.contest.original) as again:
-            for place in sorted(wrong, key=lambda place: samples[place].number):
-                ahead = samples[place].number - again.steps_in_run
-                if ahead * self.plan.original_s / self.steps > self.plan.left_s:
-                    results[place] = replace(results[place], doubt=NO_TIME)
-                    continue
-                if ahead > 0 or not again.epochs_in_run:
-                    again.epoch_steps = again.epoch_steps or max(ahead, 1)
-                    again.epoch(Proceed(steps=max(ahead, 1)))
-                results[place] = again.recompute(*samples[place].files)
+    def _fits(self, steps: int) -> bool:
+        """Return whether there is time for so many steps of the original."""
+        return self.plan is None or steps * self.plan.original_s / self.steps <= self.plan.left_s
 
     def _of_candidate_alone(self, complaints: Sequence[str], original: Ledger, epochs: int) -> list[str]:
         """Run the original again, and mark each complaint that it draws as well: such a complaint proves nothing."""
@@ -309,7 +279,7 @@ class Bench(ExitStack):
                 is_sampled = script is self.candidate and (begun == first or random.random() < SAMPLED)
                 step = self.some_step(steps)
                 ran.append(self.epoch(script, step if is_sampled else None, steps))
-                self.samples += _sample(ran[-1:], step)
+                self.samples.add(ran[-1:], step)
                 epochs[script].append(ran[-1].at_length(self.steps))
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
             return sum(self._seconds(epoch.at_length(steps)) for epoch in ran)
@@ -354,7 +324,7 @@ class Bench(ExitStack):
         then = "" if self.phases else what_is_left(speed, self.ledgers[1].restarts_workers)
         over = f"Speedup {speed.text(speed.ratio)}x over {self.contest.original_name}{where}"
         says = f"{over}, same work"
-        if left_out := not_reproducible(self.recomputed_originals):
+        if left_out := not_reproducible(self.ledgers[0].recomputed):
             unseen = (
                 f"the judge cannot see whether it is the same work: {self.contest.original_name} takes its own steps "
                 f"again with another {' and '.join(left_out)}; it keeps something outside of its models and "
@@ -469,12 +439,6 @@ class Bench(ExitStack):
         if not epoch.report.from_memory or (matters and not usual_s / BUSIER < now_s < usual_s * BUSIER):
             return None
         return self.original_ledger().items_in(slice(-self.steps, None)) / epoch.seconds
-
-
-def _sample(epochs: Sequence[TimedEpoch], step: int) -> list[SampledStep]:
-    """Return the recorded step of an epoch, given its number in it; nothing if it was not recorded on all ranks."""
-    files = [epoch.sample for epoch in epochs if epoch.sample]
-    return [SampledStep(files, epochs[0].first_step + step)] if len(files) == len(epochs) else []
 
 
 def _computing_s(epoch: TimedEpoch) -> float:

@@ -32,7 +32,7 @@ from workshop.probe.events import (
     TrainedModel,
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
-from workshop.probe.internals import is_compiled, tree_leaves
+from workshop.probe.internals import is_compiled, is_transformed, tree_leaves
 from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.listener import Listener
 from workshop.probe.messages import (
@@ -208,7 +208,9 @@ class EvidenceRecorder(Listener):
             self.events.write(BatchCopied, picture=picture, memory=result.data_ptr())
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Note what enters the model."""
+        """Note what enters the model; what torch.func transforms cannot be seen."""
+        if is_transformed():
+            return
         if self.model is None and is_trained(module):
             self.begin()
             self.follow(module)
@@ -329,7 +331,7 @@ class EvidenceRecorder(Listener):
             self.model = module
             self.inner_hook.remove()
             self.inner_hook = None
-        if isinstance(output, torch.Tensor) and output.layout == torch.strided:
+        if isinstance(output, torch.Tensor) and output.layout == torch.strided and not is_transformed():
             self.outputs[output.untyped_storage().data_ptr()] = ref(output)
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:

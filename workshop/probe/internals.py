@@ -45,6 +45,7 @@ INTERNALS = (
     Internal("torch._dynamo", "OptimizedModule", "compiled models are taken for others"),
     Internal("torch._dynamo.utils", "counters", "that compiled code draws other random numbers is not known"),
     Internal("torch._subclasses.functional_tensor", "FunctionalTensor", "backward passes that are only traced count"),
+    Internal("torch._C._functorch", "peek_interpreter_stack", "the probe fails in what torch.func transforms"),
     Internal("torch.utils._pytree", "tree_map", "batches are not copied"),
     Internal("torch.utils._pytree", "tree_leaves", "batches are not counted"),
     Internal("torch.utils._pytree", "tree_map_with_path", "a step is not taken again with its batch"),
@@ -93,6 +94,13 @@ def has_compiled() -> bool:
     """Return whether torch.compile has compiled anything in this process."""
     module = sys.modules.get("torch._dynamo.utils")
     return bool(module and module.counters["frames"].get("ok"))
+
+
+def is_transformed() -> bool:
+    """Return whether this is called inside a transform of torch.func, where tensors have no values of their own."""
+    import torch
+
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def forward_hooks(module: Any) -> tuple[dict[int, Any], dict[int, Any]]:
