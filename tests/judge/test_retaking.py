@@ -115,6 +115,25 @@ while True:
         number += 1
 """
 
+TAUGHT = """
+import copy
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+teacher = copy.deepcopy(net).requires_grad_(False)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+loader = torch.utils.data.DataLoader(torch.randn(40, 8), 4, shuffle=True)
+while True:
+    for x in loader:
+        with torch.no_grad():
+            wanted = teacher(x + 0.1 * torch.randn_like(x))
+        optimizer.zero_grad()
+        ((net(x) - wanted) ** 2).mean().backward()
+        optimizer.step()
+        with torch.no_grad():
+            for slow, fast in zip(teacher.parameters(), net.parameters()):
+                slow.lerp_(fast, 0.1)
+"""
+"""An averaged copy of the model says what it should come to."""
+
 
 @pytest.mark.parametrize(
     "script",
@@ -122,6 +141,7 @@ while True:
         pytest.param(CRITIC_FIRST, id="critic-first"),
         pytest.param(WITHOUT_LOADER, id="without-loader"),
         pytest.param(PADDED, id="padded"),
+        pytest.param(TAUGHT, id="taught"),
         pytest.param(FOREIGN / "several_models.py", marks=pytest.mark.slow, id="several-models"),
         pytest.param(FOREIGN / "accumulation.py", marks=pytest.mark.slow, id="accumulation"),
         pytest.param(FOREIGN / "iterable.py", marks=pytest.mark.slow, id="iterable"),

@@ -88,8 +88,9 @@ class RetakenStep:
         number, self._handed = self._handed, self._handed + 1
         if not self._is_plain:
             return tree_map(_clone, self._last_batch) if has_begun else None
-        if not self._own:
+        if not self._entered:
             set_random_states(self.record["random"])
+            self._begin()
         recorded = dict(batches[number]) if number < len(batches) else {}
 
         def put(name: str, leaf: Any) -> Any:
@@ -187,12 +188,16 @@ class RetakenStep:
         return any(not torch.equal(now[name], self._random_at_first[name]) for name in ("cpu", "cuda") if name in now)
 
     def _begin(self) -> None:
-        """Take over the recorded state, at the first sign of the step."""
-        if self._own:
-            return
+        """Take over the recorded state as a batch is handed out, and again as the first model is called.
+
+        Between the two, another model may be called without gradients, such as a teacher.
+        """
         state = self.state
-        self._own = {"parameters": clones(state.parameters), "buffers": clones(state.buffers)}
-        self._own_state = state.own_state()
+        if not self._own:
+            self._own = {"parameters": clones(state.parameters), "buffers": clones(state.buffers)}
+            self._own_state = state.own_state()
+        elif self._entered:
+            return
         before = self.record["before"]
         state.load(before | {"parameters": [self._rounded(each) for each in before["parameters"]]})
         state.load_state(before["state"])
