@@ -38,6 +38,8 @@ NAMED = {
     "sentences_kinds_shuffled": OF_ANOTHER,
     "sentences_words_left_out": NOT_OF_ANY,
     "signals_less_noise": LESS_VARIED,
+    "signals_noise_from_a_pool": "it is distributed otherwise, or the same comes again for other items",
+    "signals_noise_uniform": "it is distributed otherwise, or the same comes again for other items",
     "signals_of_others": OTHER_INPUTS,
     "signals_some_silent": OTHER_INPUTS,
     "signals_stale_with_noise": OTHER_INPUTS,

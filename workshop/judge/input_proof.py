@@ -278,7 +278,8 @@ class Grouping:
         first = set(items[items.epochs == items.epochs.min()].targets)
         others = items[items.epochs != items.epochs.min()].targets
         comes_again = mean(target in first for target in others) > 0.9 if others else False
-        classes = len(count) <= MAX_CLASSES and len(items) >= 8 * len(count)
+        is_once = len(first) == (items.epochs == items.epochs.min()).sum()
+        classes = len(count) <= MAX_CLASSES and len(items) >= 8 * len(count) and not is_once
         return cls(items.have_targets and (classes or comes_again), comes_again and not classes)
 
 
@@ -415,7 +416,34 @@ def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) ->
     )
 
 
-TESTS = (_histogram, _likeness, _relation, _distribution, _repetition)
+def _noise(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    """What is drawn anew for an item, such as noise: how large its peaks are, and whether the same comes again.
+
+    It is an item's distance from the mean of the reference's, column by column.
+    """
+    some = [each.noted for each in (reference, rest, now)]
+    if not grouping.names_items or len({each.features.shape[1] for each in some}) > 1:
+        return 1.0, ""
+    drawn: dict[object, list[Array]] = {}
+    for target, features in zip(some[0].targets, some[0].features, strict=True):
+        drawn.setdefault(target, []).append(features)
+    middle = {target: np.mean(each, axis=0) for target, each in drawn.items()}
+    one, other = (each[[target in middle for target in each.targets]].some(MAX_ITEMS) for each in some[1:])
+    if min(len(one), len(other)) < MIN_ITEMS:
+        return 1.0, ""
+    off = [np.abs(each.features - [middle[target] for target in each.targets]) for each in (one, other)]
+    spread = off[0].mean(axis=0)
+    off = [each[:, spread > 0] / spread[spread > 0] for each in off]
+    usual, found = (each.max(axis=1, initial=0) / np.maximum(each.mean(axis=1), 1e-12) for each in off)
+    together = np.concatenate(off)
+    again = chance_of_repetitions(_distances(together, together), _unlike(one, other))
+    return min(again, _chance_of(usual, found, one, other)), (
+        "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same comes "
+        "again for other items"
+    )
+
+
+TESTS = (_histogram, _likeness, _relation, _distribution, _repetition, _noise)
 
 
 def _whole(samples: _Samples) -> Array:
