@@ -438,8 +438,8 @@ def _noise(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tup
     together = np.concatenate(off)
     again = chance_of_repetitions(_distances(together, together), _unlike(one, other))
     return min(again, _chance_of(usual, found, one, other)), (
-        "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same comes "
-        "again for other items"
+        "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same "
+        "comes again for other items"
     )
 
 
