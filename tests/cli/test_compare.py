@@ -44,9 +44,9 @@ def write(one: str, other: str, epochs: str, folder: Path, sleep_s: float = 0.02
     ("epochs", "sleep_s"),
     [
         ("itertools.count()", 0.02),
-        # An epoch of 2 s is a pair by itself; of shorter ones a pair takes several, each with a start of the script.
+        # A long epoch is a pair by itself; of shorter ones a pair takes several, each with a start of the script.
         pytest.param("range(1)", 0.18, marks=pytest.mark.slow),
-        pytest.param("range(20)", 0.02, marks=pytest.mark.slow),
+        pytest.param("range(30)", 0.02, marks=pytest.mark.slow),
     ],
 )
 def test_two_scripts_of_ones_own(epochs: str, sleep_s: float, workshop: Run, tmp_path: Path) -> None:
