@@ -6,7 +6,7 @@ After the last optimizer step of an epoch the process waits until the judge lets
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -24,11 +24,9 @@ from workshop.probe.copy_trace import end_copy_trace, start_copy_trace
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import (
     BatchCopied,
-    ForwardPass,
     LoaderStarted,
     OtherOptimizer,
     ParameterGroup,
-    StepTaken,
     TrainedModel,
 )
 from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
@@ -46,7 +44,8 @@ from workshop.probe.messages import (
     Recompute,
     Repeat,
 )
-from workshop.probe.noted_inputs import PendingItem, PendingRows, item_of, rows_of
+from workshop.probe.noted_inputs import item_of, rows_of
+from workshop.probe.noted_step import NotedPass, NotedStep, StepWriter
 from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
 from workshop.probe.process_end import at_process_end
@@ -56,8 +55,8 @@ from workshop.probe.recorded_transform import repeat
 from workshop.probe.retaking import Retaking
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.sharding import inner_optimizer, is_flat, whole
-from workshop.probe.signature import encode, signature, values_of_items
-from workshop.probe.spots import Spots, moved
+from workshop.probe.signature import encode, signature
+from workshop.probe.spots import Spots
 from workshop.probe.training_state import TrainingState
 
 MAX_STEPS = 50
@@ -71,26 +70,6 @@ steps."""
 LOOKED_AT = 2
 """In this many steps of each epoch, it is looked for what of a batch enters the model."""
 
-MAX_PARAMETERS = 64
-"""The number of values of the model's smallest parameter that are noted."""
-
-
-@dataclass
-class _Pass:
-    """A forward pass whose signatures and targets are still on their device: they are fetched after the epoch."""
-
-    noted: dict[str, Any]  # the other fields of a `ForwardPass`
-    pictures: torch.Tensor
-    inputs: PendingRows
-    targets: torch.Tensor | None = None
-    item: PendingItem | None = None
-
-    def fetch(self) -> ForwardPass:
-        """Return the pass as an event tells it."""
-        targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
-        inputs, item = self.inputs.fetch(), self.item.fetch() if self.item else None
-        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs, item=item)
-
 
 def _drops_items(loader: DataLoader[Any]) -> bool:
     """Return whether a DataLoader leaves out some of its items in each epoch, by chance others each time."""
@@ -100,20 +79,6 @@ def _drops_items(loader: DataLoader[Any]) -> bool:
         return False
 
 
-@dataclass
-class _Step:
-    """A training step, and the parameters before and after it; None as long as no optimizer has stepped."""
-
-    forwards: list[_Pass] = field(default_factory=list)
-    backwards: int = 0
-    without_gradients: int = 0  # items that entered any model so
-    parameter: torch.Tensor | None = None
-    before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
-    after: torch.Tensor | None = None
-    groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
-    retaken: int = 0  # the number of recorded steps that the loop has taken before
-
-
 class EvidenceRecorder(Listener):
     """Notes each step of the model that is trained: the first one with parameters that is called with gradients."""
 
@@ -121,7 +86,7 @@ class EvidenceRecorder(Listener):
         assert config.judged
         self.judge, self.events = judge, events
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
-        self.run_index, self.epoch_steps = config.run_index, config.judged.epoch_steps
+        self.epoch_steps = config.judged.epoch_steps
         self.steps_to_go: int | None = None  # until the script waits; None for an epoch
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
         self.random_states, self.max_epoch_s = config.judged.random_states, config.judged.max_epoch_s
@@ -150,13 +115,12 @@ class EvidenceRecorder(Listener):
         self.retaking: Retaking | None = None  # of a recorded step
         self.retaken = 0  # so often the loop has taken a recorded step
         self.outputs: dict[int, ref[torch.Tensor]] = {}  # of all modules in this step, by where their memory begins
-        self.steps: list[_Step] = []  # of this epoch
-        self.step = _Step()  # that is under way
+        self.steps: list[NotedStep] = []  # of this epoch
+        self.step = NotedStep()  # that is under way
         self.is_over = False  # whether the last step is over, but for the steps of other models
-        self.carried = _Step()  # the beginning of the first step of the next epoch
+        self.carried = NotedStep()  # the beginning of the first step of the next epoch
         self._pid = os.getpid()
-        self.last_values: torch.Tensor | None = None  # of the parameters, after the last step that was written
-        self.last_groups: tuple[ParameterGroup, ...] = ()
+        self.writer = StepWriter(events, config.run_index)
         self.copy_trace: Any = None  # of torch.profiler
         at_process_end(self.end)
 
@@ -305,7 +269,7 @@ class EvidenceRecorder(Listener):
             noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
         noted["is_output"] = batch.requires_grad or self.is_output(batch)
         item = item_of(batch) if self.random_states and batch.is_complex() else None
-        self.step.forwards.append(_Pass(noted, signature(batch), rows_of(batch), item=item))
+        self.step.forwards.append(NotedPass(noted, signature(batch), rows_of(batch), item=item))
         if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.is_sampled():
@@ -417,7 +381,7 @@ class EvidenceRecorder(Listener):
         self.step.after = self.spots.values(self.optimizers)
         self.step.parameter = whole(min(self.parameters, key=torch.numel).detach()).clone()
         self.steps.append(self.step)
-        self.step, self.outputs = _Step(), {}
+        self.step, self.outputs = NotedStep(), {}
         if self.epoch_steps is None and self.is_enough():
             self.epoch_steps = len(self.steps)
         self.is_over = True
@@ -436,7 +400,7 @@ class EvidenceRecorder(Listener):
             self.is_over = False
             self.batch_use.next_step()
             if len(self.steps) == (self.steps_to_go or self.epoch_steps):
-                self.carried, self.step = self.step, _Step()
+                self.carried, self.step = self.step, NotedStep()
                 self.wait(finished=True)
             elif self.recorder.wants(len(self.steps)):
                 self.begin_record()
@@ -487,7 +451,7 @@ class EvidenceRecorder(Listener):
                     self.judge.send(repeat(Path(path)))
             elif self.begins_to_retake(message):
                 return
-        self.steps, self.step, self.carried = [], self.carried, _Step()
+        self.steps, self.step, self.carried = [], self.carried, NotedStep()
         self.steps_to_go = message.steps
         self.recorder.sample_step, self.recorder.seconds = message.sample_step, 0.0
         batches.keeping, batches.replaying, batches.replayed = message.keep_batches, message.from_memory, 0
@@ -563,21 +527,7 @@ class EvidenceRecorder(Listener):
         for other in self.others.epoch():
             self.events.write(OtherOptimizer, **other)
         for step in [*self.steps, self.step]:
-            if step.forwards or step.parameter is not None:
-                some = None if step.parameter is None else tuple(step.parameter.flatten()[:MAX_PARAMETERS].tolist())
-                self.events.write(
-                    StepTaken,
-                    forwards=tuple(each.fetch() for each in step.forwards),
-                    backwards=step.backwards,
-                    without_gradients=step.without_gradients,
-                    parameter=some,
-                    still=frozenset(self.spots.still(step.before, step.after)),
-                    touched=frozenset(moved(self.last_values, step.before)),
-                    groups=() if step.groups == self.last_groups else step.groups,
-                    run_index=self.run_index,
-                    retaken=step.retaken,
-                )
-                self.last_values, self.last_groups = step.after, step.groups
+            self.writer.write(step, self.spots)
 
 
 def items_of(inputs: tuple[Any, ...], options: dict[str, Any]) -> int:

@@ -1,0 +1,77 @@
+"""A training step as it is noted for the judge: what entered the model, and what the parameters were before and after.
+
+Signatures, inputs and targets stay on their device until the epoch is over; then the step is written as an event.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.events import ForwardPass, ParameterGroup, StepTaken
+from workshop.probe.noted_inputs import PendingItem, PendingRows
+from workshop.probe.signature import encode, values_of_items
+from workshop.probe.spots import Spots, moved
+
+MAX_PARAMETERS = 64
+"""The number of values of the model's smallest parameter that are noted."""
+
+
+@dataclass
+class NotedPass:
+    """A forward pass."""
+
+    noted: dict[str, Any]  # the other fields of a `ForwardPass`
+    pictures: torch.Tensor
+    inputs: PendingRows
+    targets: torch.Tensor | None = None
+    item: PendingItem | None = None
+
+    def fetch(self) -> ForwardPass:
+        """Return the pass as an event tells it."""
+        targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
+        inputs, item = self.inputs.fetch(), self.item.fetch() if self.item else None
+        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs, item=item)
+
+
+@dataclass
+class NotedStep:
+    """A step, and the parameters before and after it; None as long as no optimizer has stepped."""
+
+    forwards: list[NotedPass] = field(default_factory=list)
+    backwards: int = 0
+    without_gradients: int = 0  # items that entered any model so
+    parameter: torch.Tensor | None = None
+    before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
+    after: torch.Tensor | None = None
+    groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
+    retaken: int = 0  # the number of recorded steps that the loop has taken before
+
+
+class StepWriter:
+    """Writes steps as events, one after the other."""
+
+    def __init__(self, events: EventFile, run_index: int) -> None:
+        self._events, self._run_index = events, run_index
+        self._last_values: torch.Tensor | None = None  # of the parameters, after the last step
+        self._last_groups: tuple[ParameterGroup, ...] = ()
+
+    def write(self, step: NotedStep, spots: Spots) -> None:
+        """Write a step, unless it has not begun; what it has in common with the last one is left out."""
+        if not step.forwards and step.parameter is None:
+            return
+        some = None if step.parameter is None else tuple(step.parameter.flatten()[:MAX_PARAMETERS].tolist())
+        self._events.write(
+            StepTaken,
+            forwards=tuple(each.fetch() for each in step.forwards),
+            backwards=step.backwards,
+            without_gradients=step.without_gradients,
+            parameter=some,
+            still=frozenset(spots.still(step.before, step.after)),
+            touched=frozenset(moved(self._last_values, step.before)),
+            groups=() if step.groups == self._last_groups else step.groups,
+            run_index=self._run_index,
+            retaken=step.retaken,
+        )
+        self._last_values, self._last_groups = step.after, step.groups
