@@ -74,6 +74,7 @@ class RetakenStep:
         self._own_settings: dict[int, dict[str, Any]] = {}
         self._handed = self._missing = self._losses = self._replaced = 0
         self._entered: dict[int, int] = {}
+        self._goes_on = False
         self._times: float | None = None  # so many times as many items as this script's own batch has the recorded one
         self._dice: dict[torch.device, torch.Generator] = {}
         set_random_states(self.record["random"])
@@ -90,7 +91,7 @@ class RetakenStep:
             return tree_map(_clone, self._last_batch) if has_begun else None
         if not self._entered:
             set_random_states(self.record["random"])
-            self._begin()
+            self._begin(goes_on=False)
         recorded = dict(batches[number]) if number < len(batches) else {}
 
         def put(name: str, leaf: Any) -> Any:
@@ -187,17 +188,19 @@ class RetakenStep:
         now = random_states()
         return any(not torch.equal(now[name], self._random_at_first[name]) for name in ("cpu", "cuda") if name in now)
 
-    def _begin(self) -> None:
-        """Take over the recorded state as a batch is handed out, and again as the first model is called.
+    def _begin(self, goes_on: bool = True) -> None:
+        """Take over the recorded state as a batch is handed out, and again as the step goes on: at the first call.
 
-        Between the two, another model may be called without gradients, such as a teacher.
+        Between the two, another model may be called without gradients, such as a teacher. An optimizer with a closure
+        steps before the model is called.
         """
         state = self.state
         if not self._own:
             self._own = {"parameters": clones(state.parameters), "buffers": clones(state.buffers)}
             self._own_state = state.own_state()
-        elif self._entered:
+        elif self._goes_on:
             return
+        self._goes_on = goes_on
         before = self.record["before"]
         state.load(before | {"parameters": [self._rounded(each) for each in before["parameters"]]})
         state.load_state(before["state"])
