@@ -43,7 +43,7 @@ class TimedEpoch:
 
     def at_length(self, steps: int) -> "TimedEpoch":
         """Return what an epoch of so many steps takes if each takes as long as in this one."""
-        times = steps / self.report.steps
+        times = steps / max(self.report.steps, 1)  # a script may stop stepping, and is then refused
         phases = {phase: seconds * times for phase, seconds in self.phases.items()}
         return replace(self, seconds=self.seconds * times, report=replace(self.report, phases=phases))
 

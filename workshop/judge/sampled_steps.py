@@ -1,7 +1,6 @@
 """Steps of a script that were recorded as it trained, and what the original comes to when it takes them."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from workshop.probe.messages import Proceed, Recomputation
 NOTHING_SEEN = Recomputation(error="no step of it was seen whole")
 """The result for a script none of whose steps could be recorded."""
 
-NO_TIME = "no time was left to have it take this step as its own step of the same number"
+OTHER_NUMBER = "it could not take this step as its own step of the same number"
 """Why a difference proves nothing."""
 
 
@@ -32,6 +31,7 @@ class SampledSteps:
     def __init__(self) -> None:
         self.steps: list[SampledStep] = []
         self._results: list[Recomputation] = []
+        self._settled: set[int] = set()  # the places of those that were taken at the same number
 
     @property
     def files(self) -> list[Path]:
@@ -43,6 +43,12 @@ class SampledSteps:
         """What came of the steps that were taken; `NOTHING_SEEN` if there were none."""
         return self._results or [NOTHING_SEEN]
 
+    @property
+    def unsettled(self) -> list[int]:
+        """The places of the steps in which the original comes to something else, perhaps as it counts its steps."""
+        places = enumerate(self._results)
+        return [place for place, result in places if place not in self._settled and differs(result)]
+
     def add(self, epochs: Sequence[TimedEpoch], step: int) -> None:
         """Add the step of an epoch that was to be recorded, given its number there, if all ranks have recorded it."""
         files = [epoch.sample for epoch in epochs if epoch.sample]
@@ -53,28 +59,31 @@ class SampledSteps:
         """Have the original take the steps that it has not taken yet."""
         self._results += [original.recompute(*step.files) for step in self.steps[len(self._results) :]]
 
-    def take_at_same_number(
-        self, run_again: Callable[[], AbstractContextManager[JudgedScript]], fits: Callable[[int], bool]
-    ) -> None:
-        """Where the original comes to something else, have it take the step as its own step of the same number.
+    def settle(self, place: int, result: Recomputation | None) -> None:
+        """Note what the original comes to at the same number; None if it could not be brought there."""
+        self._settled.add(place)
+        self._results[place] = result or replace(self._results[place], doubt=OTHER_NUMBER)
 
-        What its loop counts, as for a schedule of the loss, is then the same.
 
-        Args:
-            run_again: makes another run of the original, from the start.
-            fits: whether there is time for so many steps.
-        """
-        wrong = [place for place, result in enumerate(self._results) if differs(result)]
-        if not wrong:
-            return
-        with run_again() as original:
-            for place in sorted(wrong, key=lambda place: self.steps[place].number):
-                files, number = self.steps[place]
-                ahead = number - original.steps_in_run
-                if not fits(ahead):
-                    self._results[place] = replace(self._results[place], doubt=NO_TIME)
-                    continue
-                if ahead > 0 or not original.epochs_in_run:
-                    original.epoch_steps = original.epoch_steps or max(ahead, 1)
-                    original.epoch(Proceed(steps=max(ahead, 1)))
-                self._results[place] = original.recompute(*files)
+def take_at_same_number(original: JudgedScript, sampled: Sequence[SampledSteps], fits: Callable[[int], bool]) -> None:
+    """Where the original came to something else, have another run of it take the step as its own of the same number.
+
+    What its loop counts, as for a schedule of the loss, is then the same.
+
+    Args:
+        original: the other run, not started yet.
+        sampled: the recorded steps of one script or more.
+        fits: whether there is time for so many steps of the original.
+    """
+    unsettled = [(of, place) for of in sampled for place in of.unsettled]
+    for of, place in sorted(unsettled, key=lambda each: each[0].steps[each[1]].number):
+        files, number = of.steps[place]
+        if original.steps_in_run > number:  # the steps that it has taken count, too
+            original.stop()
+            original.epochs_in_run = original.steps_in_run = 0
+        ahead = number - original.steps_in_run
+        if ahead and fits(ahead):
+            original.epoch_steps = ahead  # of the first epoch of a run
+            original.epoch(Proceed(steps=ahead))
+        is_same = original.epochs_in_run > 0 and original.steps_in_run == number
+        of.settle(place, original.recompute(*files) if is_same else None)

@@ -57,14 +57,15 @@ class Strata:
         yield _permuted(is_first[one_of_each], np.zeros(len(one_of_each)))[batch]
 
 
-def _permuted(is_first: Array, strata: Array) -> Array:
+def _permuted(values: Array, strata: Array) -> Array:
+    """Return values as they are in the first column, and exchanged by chance within each stratum in all others."""
     dice = np.random.default_rng(0)
     numbers = np.unique(strata, return_inverse=True)[1]
     order = np.argsort(numbers + dice.random((PERMUTATIONS, len(numbers))), axis=1)  # strata stay together
     found = np.empty(order.shape, np.float32)
-    by_stratum = is_first[np.argsort(numbers, kind="stable")].astype(np.float32)
+    by_stratum = values[np.argsort(numbers, kind="stable")].astype(np.float32)
     np.put_along_axis(found, order, np.broadcast_to(by_stratum, order.shape), axis=1)
-    return np.concatenate([is_first[None].astype(np.float32), found]).T
+    return np.concatenate([values[None].astype(np.float32), found]).T
 
 
 def chance_of_distances(distances: Array, strata: Strata) -> float:
@@ -102,9 +103,15 @@ def chance_of_repetitions(distances: Array, strata: Strata) -> float:
 
 def chance_of_figures(figures: Array, strata: Strata) -> float:
     """Return the chance that samples of one source differ so in a figure of each item, by its rank."""
+    ranks = _ranks(figures)
+    return chance_of_distances(np.abs(ranks[:, None] - ranks), strata)
+
+
+def _ranks(figures: Array) -> Array:
+    """Return the rank of each figure, from 0 to 1; equal ones have the same rank."""
     _, number, count = np.unique(figures, return_inverse=True, return_counts=True)
-    places = (np.cumsum(count) - (count + 1) / 2)[number] / max(len(figures) - 1, 1)
-    return chance_of_distances(np.abs(places[:, None] - places), strata)
+    ranks: Array = (np.cumsum(count) - (count + 1) / 2)[number] / max(len(figures) - 1, 1)
+    return ranks
 
 
 def chance_of_batches(figures: Array, batches: Array, epochs: Array) -> float:
@@ -112,16 +119,12 @@ def chance_of_batches(figures: Array, batches: Array, epochs: Array) -> float:
 
     The statistic is the sum of squares of the batches' mean ranks.
     """
-    ranks = np.argsort(np.argsort(figures, kind="stable")).astype(np.float64)
+    ranks = _ranks(figures)
     for epoch in np.unique(epochs):
         ranks[epochs == epoch] -= ranks[epochs == epoch].mean()
-    order = np.argsort(epochs + np.random.default_rng(0).random((PERMUTATIONS, len(ranks))), axis=1)  # epochs stay
-    by_epoch = ranks[np.argsort(epochs, kind="stable")]
-    mixed = np.empty_like(order, np.float64)
-    np.put_along_axis(mixed, order, np.broadcast_to(by_epoch, order.shape), axis=1)
     _, batch, count = np.unique(batches, return_inverse=True, return_counts=True)
     of_batch = (batch[:, None] == np.arange(len(count))) / np.sqrt(count)
-    return _tail(((np.concatenate([ranks[None], mixed]) @ of_batch) ** 2).sum(axis=1))
+    return _tail(((of_batch.T @ _permuted(ranks, epochs)) ** 2).sum(axis=0))
 
 
 def _largest(statistic: Callable[[Array], Array], strata: Strata) -> float:

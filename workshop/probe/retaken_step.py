@@ -176,7 +176,7 @@ class RetakenStep:
         is_whole = self._is_plain and self._handed and self._missing <= self._replaced
         if not (self._losses or is_whole or self.taken.doubt):
             self.taken.doubt = "the targets of its loss could not be handed over"
-        if self.record["is_compiled"] and self._has_drawn() and not self.taken.doubt:
+        if not self.taken.doubt and self.record["is_compiled"] and self._has_drawn():
             self.taken.doubt = "compiled code draws other random numbers"
         self.state.put_back(self._own_state)
         self.state.load(self._own)
@@ -185,8 +185,9 @@ class RetakenStep:
 
     def _has_drawn(self) -> bool:
         """Return whether random numbers were drawn after the first model was called, as for a dropout."""
-        now = random_states()
-        return any(not torch.equal(now[name], self._random_at_first[name]) for name in ("cpu", "cuda") if name in now)
+        now, first = random_states(), self._random_at_first
+        known = {"cpu", "cuda"} & now.keys() & first.keys()
+        return any(not torch.equal(now[name].cpu(), first[name].cpu()) for name in known)
 
     def _begin(self, goes_on: bool = True) -> None:
         """Take over the recorded state as a batch is handed out, and again as the step goes on: at the first call.

@@ -18,7 +18,7 @@ STEPS = 100
 def check(bench: Bench, case: Case) -> Verdict:
     """Judge the training and its time, then what else the script has to leave; and say how much faster it is now."""
     verdict = bench.judge()
-    if verdict.outcome not in (Outcome.BROKEN, Outcome.OTHER_WORK):
+    if verdict.speed:  # its steps were seen
         verdict = other_work(bench.subject, list(missing_results(bench, case))) or verdict
     if verdict.outcome is not Outcome.DONE:
         return verdict
