@@ -12,7 +12,14 @@ from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import items_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
-from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_distances, chance_of_figures, chance_of_repetitions
+from workshop.judge.two_samples import (
+    TOO_RARE,
+    Strata,
+    chance_of_batches,
+    chance_of_distances,
+    chance_of_figures,
+    chance_of_repetitions,
+)
 
 NOT_OF_ANY = "inputs are not what the original makes of any item"
 OF_ANOTHER = "inputs come with the target of another item"
@@ -151,3 +158,13 @@ def test_samples_of_two_sources_are_told_apart() -> None:
     assert chance_of_repetitions(far, strata) < TOO_RARE < chance_of_repetitions(distances, strata)
     figures = np.concatenate([dice.standard_normal(60), 2 + dice.standard_normal(60)])
     assert chance_of_figures(figures, Strata(60, np.zeros(120), np.arange(120) // 2)) < TOO_RARE
+
+
+def test_batches_of_two_classes_are_mixed_or_not() -> None:
+    """Equal figures have one rank: where they stand in an epoch says nothing."""
+    dice = np.random.default_rng(0)
+    batches, epochs = np.arange(240) // 8, np.arange(240) // 80
+    chances = [chance_of_batches(dice.integers(2, size=240), batches, epochs) for _ in range(100)]
+    assert 20 <= sum(chance < 0.4 for chance in chances) <= 60
+    assert chance_of_batches(dice.permutation(30)[batches] % 2, batches, epochs) < TOO_RARE
+    assert chance_of_batches(np.zeros(240), batches, epochs) == 1

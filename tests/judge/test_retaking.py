@@ -6,6 +6,7 @@ import pytest
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
+from workshop.judge.sampled_steps import SampledSteps, take_at_same_number
 from workshop.judge.step_proof import differs
 from workshop.probe.messages import Proceed
 from workshop.processes.script import run_folder
@@ -211,3 +212,13 @@ def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path:
         found = one.recompute(recorded.sample)
         assert not differs(found)
         assert found.loss == pytest.approx(found.recorded_loss)
+
+        sampled = SampledSteps()
+        for step in 7, 8:  # each is taken more than once, which counts, too
+            sampled.add([other.epoch(Proceed(step))], step)
+        sampled.take(one)
+        assert sampled.unsettled == [0, 1]
+        with run_folder() as third_folder, JudgedScript([str(path)], third_folder) as third:
+            take_at_same_number(third, [sampled], lambda steps: True)
+        assert not any(map(differs, sampled.results))
+        assert not any(each.doubt for each in sampled.results)
