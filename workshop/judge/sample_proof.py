@@ -1,0 +1,267 @@
+"""Whether inputs that are drawn anew each time may come from where the original's come from: samples, compared.
+
+Where the target of an input names its item, draws of the same item are compared; else those of a class, or all of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import mean
+
+import numpy as np
+
+from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, figures_of, rounded, usual_distance
+from workshop.judge.two_samples import (
+    RARE,
+    TOO_RARE,
+    Array,
+    Strata,
+    chance_of_distances,
+    chance_of_figures,
+    chance_of_repetitions,
+)
+
+MIN_EPOCHS = 3
+"""So many epochs of the original are needed, to compare them with each other; and two of the candidate."""
+
+MAX_ITEMS = 400
+"""The number of items of each script that are compared as samples, chosen by chance."""
+
+MIN_ITEMS = 24
+"""With fewer items, no samples are compared."""
+
+
+def check_samples(usual: Items, now: Items, drawn: Items | None) -> Iterator[str]:
+    """Check that the inputs may come from where the original's come from.
+
+    Where targets name the items, the standard is what was drawn from the dataset, else half of the original's epochs.
+    """
+    grouping, numbers = Grouping.of(usual), np.unique(usual.epochs)
+    shared = min(len(numbers), len(np.unique(now.epochs)))
+    if len(numbers) < MIN_EPOCHS or shared < 2:
+        return
+    parts = [usual[np.isin(usual.epochs, numbers[rest::3])] for rest in range(3)]
+    usual, now = (items[np.isin(items.epochs, np.unique(items.epochs)[:shared])] for items in (usual, now))
+    reference, rest = (usual[np.isin(usual.epochs, numbers[:shared][first::2])] for first in (0, 1))
+    if grouping.names_items and drawn is not None:
+        parts = [drawn, *(usual[usual.epochs % 2 == first] for first in (0, 1))]
+        reference, rest = drawn, usual
+    for test in TESTS:
+        chance, says = test(reference, rest, now, grouping)
+        if chance < TOO_RARE and test(parts[0], parts[1], parts[2], grouping)[0] > RARE:
+            yield says
+            return
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What the targets of the original say about its inputs."""
+
+    by_target: bool
+    """Whether inputs are compared with those of the same target only: those of a class, or draws of the same item."""
+    names_items: bool
+    """Whether a target names an item, which comes again in each epoch."""
+
+    @classmethod
+    def of(cls, items: Items) -> "Grouping":
+        """Return that of the original's items."""
+        count = Counter(items.targets)
+        first = set(items[items.epochs == items.epochs.min()].targets)
+        others = items[items.epochs != items.epochs.min()].targets
+        comes_again = mean(target in first for target in others) > 0.9 if others else False
+        is_once = len(first) == (items.epochs == items.epochs.min()).sum()
+        classes = len(count) <= MAX_CLASSES and len(items) >= 8 * len(count) and not is_once
+        return cls(items.have_targets and (classes or comes_again), comes_again and not classes)
+
+
+class _Samples:
+    """Several samples, each of some items whose features are noted, as figures that can be compared.
+
+    The first one is the standard. The targets are figures, too, where inputs of all targets are compared.
+    """
+
+    def __init__(self, grouping: Grouping, *samples: Items) -> None:
+        known = {target: number for number, target in enumerate(dict.fromkeys(samples[0].targets))}
+        if grouping.names_items:
+            chosen = {target for target, number in known.items() if number < MAX_ITEMS // 4}
+            samples = tuple(each[[target in chosen for target in each.targets]] for each in samples)
+        some = [each.noted.some(MAX_ITEMS) for each in samples]
+        self.sizes = [len(each) for each in some]
+        self.are_enough = min(self.sizes) >= MIN_ITEMS and len({each.features.shape[1] for each in some}) == 1
+        if not self.are_enough:
+            return
+        self.items = some
+        ends = np.cumsum(self.sizes)[:-1]
+        features = _standard(np.concatenate([each.features for each in some]), self.sizes[0])
+        self.features = np.split(features, ends)
+        self.strata = [
+            np.array([known.get(target, -1) if grouping.by_target else 0 for target in each.targets]) for each in some
+        ]
+        figures = None if grouping.by_target else figures_of(*some)
+        self.targets: list[Array] | None = None
+        if figures:
+            self.targets = np.split(_standard(np.concatenate(figures)[:, None], self.sizes[0])[:, 0], ends)
+
+    @property
+    def together(self) -> Strata:
+        """Return which of the first two samples' items are compared."""
+        return Strata(self.sizes[0], np.concatenate(self.strata[:2]), batches_of(*self.items[:2]))
+
+    def distances(self, one: int, other: int, joint: bool = False) -> Array:
+        """Return the distance of each item of a sample from each of another one; infinite in another stratum."""
+        found = _distances(self.features[one], self.features[other])
+        if joint and self.targets:
+            found = np.sqrt(found**2 + (self.targets[one][:, None] - self.targets[other]) ** 2)
+        return np.where(self.strata[one][:, None] == self.strata[other], found, np.inf)
+
+
+def _distribution(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    samples = _Samples(grouping, reference.with_more(rest), now)
+    if not samples.are_enough:
+        return 1.0, ""
+    chance = chance_of_distances(_whole(samples), samples.together)
+    between, usual = (float(np.mean(d[np.isfinite(d)])) for d in (samples.distances(1, 0), samples.distances(0, 0)))
+    which = "of the same target " if grouping.by_target else ""
+    return chance, (
+        f"the inputs are not distributed as the original's: on the average they differ from those {which}by "
+        f"{between:.2f}, and those from each other by {usual:.2f}"
+    )
+
+
+def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    samples = _Samples(grouping, reference.with_more(rest), now)
+    if not samples.are_enough:
+        return 1.0, ""
+    strata = samples.together
+    whole = _whole(samples)
+    chance = chance_of_repetitions(whole, strata)
+    nearest = np.argmin(np.where(strata.same, whole, np.inf), axis=1)
+    share = float(np.mean(nearest[strata.first :] >= strata.first))
+    return chance, (
+        f"{share:.0%} of the inputs are most like another input of this script, where by chance it is "
+        f"{samples.sizes[1] / len(whole):.0%}: much the same ones come again"
+    )
+
+
+def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    typical = usual_distance(reference)
+    rest, now = (_without(reference, items, typical) for items in (rest, now))  # scripts that draw alike share many
+    samples = _Samples(grouping, reference, rest, now)
+    if not samples.are_enough:
+        return 1.0, ""
+    usual, found = (samples.distances(each, 0).min(axis=1) for each in (1, 2))
+    usual, found = (np.where(np.isfinite(each), each, 1e9) for each in (usual, found))
+    low, high = np.quantile(usual, [0.05, 0.95])
+    less, more = int((found > high).sum()), int((found < low).sum())
+    return _chance_of(usual, found, *samples.items[1:]), (
+        f"{less} of {len(found)} inputs are less like the original's than 95% of its own: something else has made them"
+        if less >= more
+        else f"{more} of {len(found)} inputs are more like the original's than 95% of its own: they vary less"
+    )
+
+
+def _without(reference: Items, items: Items, typical: float) -> Items:
+    """Leave out items that are in the reference, too."""
+    keys = [[row.tobytes() for row in rounded(each, typical)] for each in (reference, items)]
+    known = set(keys[0])
+    return items[np.array([key not in known for key in keys[1]], bool)]
+
+
+def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    """How far the targets are from what a line through those of the reference says; of classes, one line each."""
+    some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, now)]
+    widths = {each.features.shape[1] for each in some}
+    figures = figures_of(*some)
+    if grouping.names_items or len(widths) > 1 or min(map(len, some)) < MIN_ITEMS + max(widths) or not figures:
+        return 1.0, ""
+    size, ends = len(some[0]), np.cumsum([len(each) for each in some])[:-1]
+    features = _standard(np.concatenate([each.features for each in some]), size)
+    features = np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
+    asked = np.concatenate(figures)[:, None]
+    wanted = asked == np.unique(figures[0]) if grouping.by_target else _standard(asked, size)
+    ours = features[:size]
+    line = np.linalg.solve(ours.T @ ours + np.eye(ours.shape[1]) * size / 100, ours.T @ wanted[:size])
+    off = np.sqrt(((features @ line - wanted) ** 2).sum(axis=1))
+    _, usual, found = np.split(off, ends)
+    return _chance_of(usual, found, *some[1:]), (
+        "inputs do not come with targets such as the original's: these are off by "
+        f"{found.mean():.2f} from what the inputs tell, in the original by {usual.mean():.2f}"
+    )
+
+
+def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    one, other = (items.some(2 * MAX_ITEMS) for items in (reference.with_more(rest), now))
+    if not (figures := figures_of(one, other)):
+        return 1.0, ""
+    ours, theirs = (Counter(each.targets) for each in (one, other))
+    if len(ours) <= MAX_CLASSES:
+        values = np.unique(np.concatenate(figures), return_inverse=True)[1]
+        chance = chance_of_distances(values[:, None] != values, _unlike(one, other))
+    else:
+        chance = _chance_of(figures[0], figures[1], one, other)
+    [(target, count)] = theirs.most_common(1)
+    share, own = count / len(other), ours[target] / len(one)
+    return chance, (
+        f"the targets are not distributed as the original's: {len(theirs)} different ones among {len(other)}, in the "
+        f"original {len(ours)} among {len(one)}; the most frequent one makes up {share:.0%}, there {own:.0%}"
+    )
+
+
+def _noise(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    """What is drawn anew for an item, such as noise: how large its peaks are, and whether the same comes again.
+
+    It is an item's distance from the mean of the reference's, column by column.
+    """
+    some = [each.noted for each in (reference, rest, now)]
+    if not grouping.names_items or len({each.features.shape[1] for each in some}) > 1:
+        return 1.0, ""
+    drawn: dict[object, list[Array]] = {}
+    for target, features in zip(some[0].targets, some[0].features, strict=True):
+        drawn.setdefault(target, []).append(features)
+    middle = {target: np.mean(each, axis=0) for target, each in drawn.items()}
+    one, other = (each[[target in middle for target in each.targets]].some(MAX_ITEMS) for each in some[1:])
+    if min(len(one), len(other)) < MIN_ITEMS:
+        return 1.0, ""
+    off = [np.abs(each.features - [middle[target] for target in each.targets]) for each in (one, other)]
+    spread = off[0].mean(axis=0)
+    off = [each[:, spread > 0] / spread[spread > 0] for each in off]
+    usual, found = (each.max(axis=1, initial=0) / np.maximum(each.mean(axis=1), 1e-12) for each in off)
+    together = np.concatenate(off)
+    again = chance_of_repetitions(_distances(together, together), _unlike(one, other))
+    return min(again, _chance_of(usual, found, one, other)), (
+        "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same "
+        "comes again for other items"
+    )
+
+
+TESTS = (_histogram, _likeness, _relation, _distribution, _repetition, _noise)
+
+
+def _whole(samples: _Samples) -> Array:
+    """Return the distances among all items of the first two samples."""
+    rows = [np.concatenate([samples.distances(one, other, joint=True) for other in (0, 1)], axis=1) for one in (0, 1)]
+    whole = np.concatenate(rows)
+    return np.where(np.isfinite(whole), whole, 0.0)
+
+
+def _chance_of(usual: Array, found: Array, one: Items, other: Items) -> float:
+    return chance_of_figures(np.concatenate([usual, found]), _unlike(one, other))
+
+
+def _unlike(one: Items, other: Items) -> Strata:
+    """Return two samples whose items are all compared with each other."""
+    return Strata(len(one), np.zeros(len(one) + len(other), np.int64), batches_of(one, other))
+
+
+def _standard(figures: Array, first: int) -> Array:
+    """Scale each column by the original's values."""
+    middle = np.median(figures[:first], axis=0)
+    spread = np.abs(figures[:first] - middle).mean(axis=0)
+    scaled = (figures - middle) / np.where(spread > 0, spread, max(float(spread.max()), 1e-12))
+    return np.clip(scaled, -6, 6).astype(np.float32)
+
+
+def _distances(one: Array, other: Array) -> Array:
+    """The root mean square difference of each from each."""
+    squares = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
+    return np.sqrt(np.maximum(squares, 0) / one.shape[1])
