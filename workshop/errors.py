@@ -10,11 +10,12 @@ import os
 import re
 import shutil
 import sys
-import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from workshop.terminal import columns_of, wrapped
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
@@ -75,9 +76,7 @@ def plain_errors() -> Iterator[None]:
             raise
         # Letting go of the locals closes progress bars and ends DataLoader workers before the last line is printed.
         traceback.clear_frames(error.__traceback__)
-        width = shutil.get_terminal_size().columns if sys.stderr.isatty() else 0
-        wrapper = textwrap.TextWrapper(width or 80, break_long_words=False, break_on_hyphens=False)
-        print("\n".join(map(wrapper.fill, message.splitlines())) if width else message, file=sys.stderr)
+        print(wrapped(message, columns_of(sys.stderr)), file=sys.stderr)
         exit_code = EXIT_INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXIT_USAGE
         _skip_empty_profile(exit_code)
         raise SystemExit(exit_code) from None

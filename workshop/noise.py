@@ -55,11 +55,6 @@ def change(before: ArrayLike, after: ArrayLike) -> MeanChange:
     return MeanChange(mean, np.sqrt(error), freedom)
 
 
-def is_real(mean: float, error: float, compared: int) -> bool:
-    """Return whether a difference, one of so many, is more than noise, where its standard error is known."""
-    return abs(mean) > error * student_t(MANY, ERROR_RATE / compared)
-
-
 def _error_squared(values: Floats) -> Floats:
     """Return the squared standard error of a mean.
 
@@ -85,3 +80,11 @@ def student_t(freedom: float, outside: float = ERROR_RATE) -> float:
     angle = np.linspace(0, np.pi / 2, PARTS + 1)
     within = np.cumsum(np.cos((angle[1:] + angle[:-1]) / 2) ** (freedom - 1))
     return float(np.sqrt(freedom) * np.tan(np.interp(1 - outside, np.append(0, within / within[-1]), angle)))
+
+
+def margin(values: ArrayLike, outside: float = ERROR_RATE) -> float:
+    """Return half the width of the interval that misses the true mean with this probability; nan for one value."""
+    sample = np.asarray(values, np.float64)
+    if sample.size < 2:
+        return float("nan")
+    return float(np.sqrt(_error_squared(sample))) * student_t(sample.size - 1.0, outside)

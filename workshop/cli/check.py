@@ -4,21 +4,26 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workshop.cli.course import state_beside, what_comes_next
 from workshop.cli.options import COURSE, DataOption, DeviceOption, JsonOption, PartArgument, PartScriptOption
 from workshop.cli.output import ask, filled, given, print_above, print_json, progress_line, say
+from workshop.cli.room_line import tell_check
 from workshop.course import given_cases
 from workshop.course.progress import named_or_next, next_part
 from workshop.course.scripts import changes, existing
 from workshop.course.state import State
 from workshop.errors import WorkshopError
+from workshop.judge.verdict import SCHEMA_VERSION
 from workshop.parts import Part, all_parts
 from workshop.parts.case import Case, case_names
 from workshop.pets.layout import DEFAULT_DATA
+
+if TYPE_CHECKING:
+    from workshop.course.kept_checks import KeptCheck
 
 app = typer.Typer()
 dev_app = typer.Typer(no_args_is_help=True)
@@ -78,18 +83,22 @@ def check(
     state = State(todo[0][1].parent)
     askers = [_asker(each, answer, every, as_json, state) for each, _ in todo]  # before the checks, which take minutes
     verdicts = []
+    kept: list[KeptCheck] = []
     for (each, own), asker in zip(todo, askers, strict=True):
         say(f"{each.name}: {each.title}")
         _load_checks()
         from workshop.course import checks
 
         with progress_line() as show:
-            verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording))
+            tell = kept.append
+            verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording, tell))
         if not as_json:
             print_verdict(verdicts[-1])
+        tell_check(state, kept[-1])
     following = next_part(state, after=todo[-1][0])
     if as_json:
-        found = {"verdicts": [v.as_dict() for v in verdicts]} if every else verdicts[0].as_dict()
+        each_one = [verdict.as_dict() for verdict in verdicts]
+        found = {"schema_version": SCHEMA_VERSION, "verdicts": each_one} if every else each_one[0]
         print_json(**found, next_part=following and following.name)
     elif verdicts[-1].outcome.exit_code == 0:
         _print_end(todo[-1][0], following, state)
@@ -123,11 +132,15 @@ def watch(
             from workshop.course import checks
 
             with progress_line() as show:
-                verdict = checks.check(found, script, data, device=device, say=show, ask=asker, state=state)
+                kept: list[KeptCheck] = []
+                verdict = checks.check(
+                    found, script, data, device=device, say=show, ask=asker, state=state, tell=kept.append
+                )
         except WorkshopError as error:  # a file that is being edited may be broken for a while
             say(str(error))
         else:
             print_verdict(verdict)
+            tell_check(state, kept[-1])
             if verdict.outcome.exit_code == 0:
                 _print_end(found, next_part(state, after=found), state)
         say(f"watching {script}; Ctrl-C ends it")

@@ -8,6 +8,7 @@ import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
 from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
+from workshop.cli.room_line import tell_hint, tell_waiting
 from workshop.course import given_cases, glossary, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
@@ -38,7 +39,9 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
         solved = given_cases.how_many(each.solved) if each.solved else ""
         rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
     print_rows(rows)
-    print(what_comes_next(following))
+    says, command = progress.next_step(state, script)
+    print(f"{says}\n\n{commands(command)}")
+    tell_waiting(state)
 
 
 @app.command(rich_help_panel=COURSE)
@@ -76,6 +79,7 @@ def hint(part: PartArgument = None, script: ScriptOption = DEFAULT_SCRIPT) -> No
     found = progress.named_or_next(part, state)
     number, text = progress.next_hint(state, found)
     print(f"{found.name}, hint {number} of {len(found.hints)}\n\n{filled(text)}")
+    tell_hint(state, found.name)
     if number == len(found.hints) and found.change and found.solution.is_file():
         print(f"\nThat was the last hint. The solution:\n\n{commands(f'workshop solution {found.name}')}")
 

@@ -1,5 +1,6 @@
 """Line profiles as a person reads them, in a terminal of 80 columns."""
 
+import textwrap
 from collections.abc import Mapping
 
 from rich.text import Text
@@ -17,6 +18,12 @@ MIN_SHARE = 0.01
 
 HOT, WARM = 0.5, 0.1
 """The shares of the hottest function's time from which a line is hot or warm."""
+
+LONGEST_CUT = 12
+"""A row that is too wide is cut between two words if that costs no more columns than this."""
+
+MORE_HITS = 1.1
+"""Two runs in which the lines ran this many times as often in one as in the other are not compared in silence."""
 
 AS_UNTOUCHED = "like untouched lines"
 """The note on a row that changed by the same factor as the untouched lines."""
@@ -42,6 +49,8 @@ def print_tables(profile: LineProfile, tables: Mapping[str, list[LineTable]], ev
 
 def seconds(value: float) -> str:
     """Return a time with three or four digits and its unit."""
+    if abs(value) < 5e-9:
+        return "0 s"
     for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         if abs(value) * factor >= 0.9995 or unit == "us":
             break
@@ -82,38 +91,48 @@ def _rows(table: LineTable, run_s: float, everything: bool) -> list[Line]:
     return lines
 
 
-def _print_rows(lines: list[Line]) -> None:
-    """Print rows of cells: the source left-aligned and cut at the terminal's width, all others right-aligned."""
+def _print_rows(lines: list[Line], whole: bool = False) -> None:
+    """Print rows of cells: the source left-aligned and cut at the terminal's width, all others right-aligned.
+
+    With `whole`, the source is not cut but goes on in lines below.
+    """
     out = console()
     widths = [max(map(len, column)) for column in zip(*(cells[:-1] for _, cells in lines), strict=True)]
     for style, (*figures, source) in lines:
         beside = [f"{cell:>{width}}" for cell, width in zip(figures, widths, strict=True)]
-        row = "  ".join([*beside, " ".join(source.split())]).rstrip()
-        out.print(Text(_cut(row, out.width), style))
+        room = "  ".join([*beside, ""])
+        if whole and len(room) < out.width / 2:
+            shown = textwrap.wrap(" ".join(source.split()), out.width - len(room)) or [""]
+            row = "\n".join((room if not number else " " * len(room)) + text for number, text in enumerate(shown))
+        else:
+            row = _cut(f"{room}{' '.join(source.split())}".rstrip(), out.width)
+        out.print(Text(row, style))
 
 
 def _cut(row: str, width: int) -> str:
-    """Return a row that is no wider than this, cut between two words if there is a space in its later half."""
+    """Return a row that is no wider than this, cut between two words if there is a space near its end."""
     if len(row) <= width:
         return row
-    end = row.rfind(" ", width // 2, width - 1)
+    end = row.rfind(" ", width - LONGEST_CUT, width - 1)
     return f"{row[: end if end > 0 else width - 2].rstrip()} …"
 
 
 def print_change(change: LineChange, everything: bool) -> None:
     """Print what got faster or slower, function by function and line by line."""
     out = console()
-    out.print(Text(f"\n{_compared(change)}"))
+    out.print(Text(f"\n{compared(change)}"))
     largest = max((abs(each.seconds) for each in change.functions), default=0.0)
     hidden = 0
     for each in change.functions:
         if everything or abs(each.seconds) >= MIN_SHARE * largest:
             out.print(_change_heading(each))
-            _print_rows(_changed_rows(each, largest, everything))
+            _print_rows(_changed_rows(each, largest, everything), whole=True)
         else:
             hidden += 1
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
+    if not 1 / MORE_HITS < change.more_hits < MORE_HITS:
+        out.print(f"\n{filled(_more_hits_text(change.more_hits))}")
     if change.slowdown != 1:
         out.print(f"\n{filled(_slowdown_text(change.slowdown, change.was_quiet))}")
     for path, load in [each for side in change.machines for each in side.items()]:
@@ -123,7 +142,8 @@ def print_change(change: LineChange, everything: bool) -> None:
         out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
 
-def _compared(change: LineChange) -> str:
+def compared(change: LineChange) -> str:
+    """Say how many runs are compared, and how long they took."""
     counts = [f"{number} run{'s' * (number > 1)}" for number in change.runs]
     if not change.runs_s:
         return f"{counts[0]} before, {counts[1]} after"
@@ -158,6 +178,14 @@ def _says(row: RowChange) -> str:
     when = " before" * (row.before is None and row.kind in (NOT_RUN, NOT_PROFILED))
     notes = [f"{row.kind}{when}"] * (row.kind != "same") + ["noise"] * row.is_noise + [AS_UNTOUCHED] * row.as_untouched
     return f"({', '.join(notes)}) {shown.text}" if notes else shown.text
+
+
+def _more_hits_text(more: float) -> str:
+    ratio, when = (more, "after") if more > 1 else (1 / more, "before")
+    return (
+        f"The lines of both runs ran {ratio:.1f}x as often {when}: one of them was ended early, or has more to do. "
+        "Compare runs of the same length."
+    )
 
 
 def _slowdown_text(slowdown: float, was_quiet: bool) -> str:

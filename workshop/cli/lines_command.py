@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workshop.cli.options import INSTRUMENTS, DiffOption, JsonOption, before_and_after, exclude_each_other
-from workshop.cli.output import filled, print_json, say, write_file
+from workshop.cli.options import INSTRUMENTS, DiffOption, FormatOption, JsonOption, before_and_after, exclude_each_other
+from workshop.cli.output import print_json, say, write_file
+from workshop.cli.reported import of_line_change, wanted, write_reports
 from workshop.errors import WorkshopError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def lines(
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page with the whole source.", show_default=False)
     ] = None,
+    formats: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """See in which lines a run spent its time.
@@ -51,8 +53,12 @@ def lines(
         exclude_each_other(diff=diff, html=html, by=by)
         change = line_change.between(*map(_read_runs, before_and_after(files or [])))
         change = change.of(function) if function else change
-        print_json(**change.as_dict()) if as_json else line_text.print_change(change, everything or bool(function))
+        name = str((files or [])[1])
+        if not write_reports(wanted(formats, as_json), lambda: of_line_change(name, change)):
+            print_json(**change.as_dict()) if as_json else line_text.print_change(change, everything or bool(function))
         return
+    if formats:
+        raise typer.BadParameter("goes with --diff", param_hint="--format")
     if html and (by or as_json):
         raise WorkshopError("a page shows all processes: take --by and --json without --html")
     if files and len(files) > 1:
@@ -70,7 +76,7 @@ def lines(
     else:
         line_text.print_tables(profile, tables, everything or function is not None)
     for note in line_tables.notes(profile):
-        say(filled(note))
+        say(note)
 
 
 def _newest() -> Path:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUMENTS
+from workshop.cli.options import COURSE, DEFAULT_SCRIPT, INSTRUCTORS, INSTRUMENTS
 from workshop.cli.output import filled
 from workshop.errors import EXIT_INTERRUPTED, plain_errors
 from workshop.probe.log import LEVEL_VARIABLE
@@ -18,22 +18,30 @@ from workshop.probe.log import LEVEL_VARIABLE
 MODULES = {
     "course": ("list", "show", "hint", "diff", "solution", "start", "reset"),
     "check": ("check", "watch", "dev"),
+    "report_command": ("report",),
     "setup": ("doctor", "data"),
-    "instruments": ("measure", "compare", "monitor"),
+    "measure_command": ("measure",),
+    "monitor_command": ("monitor",),
+    "tune_command": ("tune",),
+    "memory_command": ("memory",),
+    "compare_command": ("compare",),
     "lines_command": ("lines",),
     "py_spy_commands": ("py-spy-report", "flamegraph"),
     "trace_command": ("trace",),
     "record": ("torchrun", "record"),
+    "mcp_command": ("mcp",),
+    "join_command": ("join", "leave"),
+    "room_command": ("room",),
 }
 """The commands of each module here. To start faster, only the module of the typed command is loaded."""
 
 
 class GroupedCommands(TyperGroup):
-    """Lists the commands in groups: the course, the instruments, and those for authors last."""
+    """Lists the commands in groups: the course, the instruments, and those for instructors and authors last."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
-        groups: dict[str, list[tuple[str, str]]] = {COURSE: [], INSTRUMENTS: []}
+        groups: dict[str, list[tuple[str, str]]] = {COURSE: [], INSTRUMENTS: [], INSTRUCTORS: []}
         for name in self.list_commands(ctx):
             command = self.get_command(ctx, name)
             if command and not command.hidden:
@@ -97,7 +105,10 @@ def what_next(
         os.environ[LEVEL_VARIABLE] = "debug"
     if context.invoked_subcommand is None:
         from workshop.cli.course import state_beside
+        from workshop.cli.room_line import tell_waiting
         from workshop.course.progress import next_step
 
-        says, command = next_step(state_beside(None), DEFAULT_SCRIPT)
+        state = state_beside(None)
+        says, command = next_step(state, DEFAULT_SCRIPT)
         print(f"{filled(says)}\n\n    {command}\n\nAll commands: workshop --help")
+        tell_waiting(state)

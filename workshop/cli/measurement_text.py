@@ -12,9 +12,10 @@ from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar
 from workshop.diagnosis.change import MeasuredChange
 from workshop.diagnosis.diagnosis import Diagnosis
-from workshop.diagnosis.findings import OF_WORKERS, Finding
+from workshop.diagnosis.findings import OF_WORKERS, OPTIONS, Finding
 from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.probe.phases import COMPUTING, TRACED, Phase
 from workshop.processes.other_load import about
 
@@ -52,9 +53,21 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")
     for number, each in enumerate(causes[:MAX_FINDINGS], start=1):
+        if each.cause in OPTIONS and (number == 1 or causes[number - 2].cause not in OPTIONS):
+            out.print("\nNo fault of the script, but faster in a trial:")
         out.print(_finding(number, each, rough))
     if not causes:
         out.print(f"\n{_as_it_should_be(found.table)}")
+    if says := _without_effect(tried_changes(found)):
+        out.print(Text(f"\n{filled(says)}"))
+
+
+def _without_effect(tried: list[TriedChange]) -> str:
+    """Say what need not be tried again, and what could not be tried; empty if there is nothing."""
+    little = [f"{each.name} ({each.gain:.2f}x)" for each in tried if not each.error and not each.has_effect]
+    failed = [f"{each.name} ({each.error})" for each in tried if each.error]
+    says = [f"Tried without effect: {', '.join(little)}."] * bool(little)
+    return " ".join([*says, *[f"Could not be tried: {', '.join(failed)}."] * bool(failed)])
 
 
 def _ranks(ranks: dict[int, Measurement], waits_ms: dict[int, float]) -> Table:
@@ -104,8 +117,9 @@ def _finding(number: int, finding: Finding, rough: str) -> Text:
     if finding.beside:
         others = ", ".join(f"line {number}: {share:.0%}" for number, share in finding.beside.items())
         cost += f" In the same function, {others}; together {finding.together:.0%}."
-    durations = f"a step of {finding.step_ms:.1f} ms would take {rough}{finding.fixed_step_ms:.1f} ms"
-    gain = f"Potential speedup: up to {rough}{finding.gain:.1f}x, {durations} ({finding.basis})."
+    durations = f"a step of {finding.step_ms:.1f} ms would take {rough}{finding.fixed}"
+    basis = finding.basis.partition(":")[0]  # the figures that lead to it are in --json and --html
+    gain = f"Potential speedup: {rough}{finding.speedup}, {durations} ({basis})."
     text.append(f"\n{filled(f'{cost} {gain} {finding.words}', indent='   ')}", "not bold")
     return text
 
@@ -124,7 +138,7 @@ def _gain(steps: MeasuredSteps, headroom: MeasuredSteps, causes: list[Finding], 
     says = f"Headroom: {rate}, a speedup of {rough}{ratio:.2f}x."
     if any(each.cause in OF_WORKERS and each.gain > ratio for each in causes):
         return f"{says}\nThe present workers take time from the training: a trial with others gained more (see below)."
-    return says if ratio < WORTH_IT else f"{says}\nNo data pipeline can gain more than that."
+    return says if ratio < WORTH_IT or rough else f"{says}\nNo data pipeline can gain more than that."
 
 
 def _as_it_should_be(steps: MeasuredSteps) -> str:

@@ -26,7 +26,7 @@ def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:
         with Live(console=console, screen=True, auto_refresh=False) as live, keys() as wait_for_key:
             while wait_for_key(interval_s if averages.latest else 0.1) != "q":
                 averages.add(snapshot := watch.snapshot())
-                live.update(render(snapshot, console.width), refresh=True)
+                live.update(render(snapshot, console.width, "q ends. "), refresh=True)
     finally:
         console.print("\n".join(averages.lines()))
 
@@ -104,14 +104,17 @@ def first_rates(watch: Watch, interval_s: float) -> Snapshot:
     return watch.snapshot()
 
 
-def render(snapshot: Snapshot, width: int) -> RenderableType:
-    """Return the picture with lines cut at `width`; 80 columns show everything but long commands."""
+def render(snapshot: Snapshot, width: int, keys: str = "") -> RenderableType:
+    """Return the picture with lines cut at `width`; 80 columns show everything but long commands.
+
+    `keys` says which keys may be pressed.
+    """
     lines = [*_core_lines(snapshot.cores_percent, width), *_machine_lines(snapshot)]
     for line in lines:
         line.truncate(width, overflow="ellipsis")
     if not snapshot.processes:
         return Group(*lines, Text(f"\nNo training run. Start the training in another terminal:\n  {START}"))
-    note = "q ends. cpu: 100 % is one core. RSS: memory; what is shared counts in each."
+    note = f"{keys}cpu: 100 % is one core. RSS: memory; what is shared counts in each."
     return Group(*lines, Text(), _process_table(snapshot, width), Text(note, "dim", overflow="ellipsis", no_wrap=True))
 
 

@@ -1,13 +1,17 @@
 """Options and arguments that several commands share, and the command groups of the help."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from workshop.errors import WorkshopError
+
 COURSE = "The course"
 INSTRUMENTS = "Instruments, for any training script"
+INSTRUCTORS = "For instructors"
 
 DEFAULT_SCRIPT = Path("train.py")
 
@@ -15,6 +19,15 @@ COMMAND_FOLLOWS = {"ignore_unknown_options": True, "allow_interspersed_args": Fa
 """Everything after the first word that is not an option belongs to the command that is run."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead.")]
+FormatOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--format",
+        metavar="NAME[=FILE]",
+        help="github, markdown or sarif, to stdout or to a file; may be repeated.",
+        show_default=False,
+    ),
+]
 DiffOption = Annotated[bool, typer.Option("--diff", help="Show what changed from BEFORE to AFTER.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV instead.")]
 DataOption = Annotated[Path, typer.Option("--data", help="The data folder.")]
@@ -24,6 +37,21 @@ PartScriptOption = Annotated[
     typer.Option("--script", help="Your script; by default that of the part, such as train.py.", show_default=False),
 ]
 DeviceOption = Annotated[str | None, typer.Option("--device", help="Such as cpu or cuda:1.", show_default=False)]
+TrainingScriptArgument = Annotated[str, typer.Argument(help="Any training script, or torchrun.", show_default=False)]
+ScriptArguments = Annotated[
+    list[str] | None, typer.Argument(help="Arguments passed on to the script.", show_default=False)
+]
+ModuleOption = Annotated[bool, typer.Option("-m", help="Run the script as a module, like python -m.")]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option("--save", help="Keep the measurement in this file, to compare with.", show_default=False),
+]
+AgainstOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--diff", "--against", help="What changed since this measurement?", metavar="BEFORE", show_default=False
+    ),
+]
 PartArgument = Annotated[str | None, typer.Argument(help="Which part: part3, or 3.", show_default=False)]
 
 
@@ -34,8 +62,54 @@ def before_and_after(paths: Sequence[Path]) -> tuple[Path, Path]:
     return paths[0], paths[1]
 
 
+def seconds_of(text: str) -> float:
+    """Return the seconds of a text such as "90", "90s", "10m" or "1h".
+
+    Raises:
+        typer.BadParameter: it is none.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not found:
+        raise typer.BadParameter(f"{text} is no time; write 90, 90s, 10m or 1h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def share_of(text: str) -> float:
+    """Return the share of a text such as "5%", "5 %" or "5", which is 0.05.
+
+    Raises:
+        typer.BadParameter: it is none, or 100 % or more.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%?", text.strip())
+    if not found or float(found[1]) >= 100:
+        raise typer.BadParameter(f"{text} is no share below 100 %; write 5%")
+    return float(found[1]) / 100
+
+
 def exclude_each_other(**options: object) -> None:
     """Raise a usage error if more than one of these options, named without dashes, was given."""
     first, *others = [f"--{name}" for name, given in options.items() if given] or [""]
     if others:
         raise typer.BadParameter(f"{first} and {others[0]} exclude each other")
+
+
+def refuse_misplaced(context: typer.Context, script: str, arguments: Sequence[str]) -> None:
+    """Raise an error if options of a command stand behind a script that mentions neither them nor `sys.argv`.
+
+    It would cost a whole run to find out that the script got them.
+    """
+    own = {each for option in context.command.params for each in (*option.opts, *option.secondary_opts)}
+    text = Path(script).read_text(errors="replace") if Path(script).is_file() else "sys.argv"
+    for option in [each for each in arguments if each.startswith("--") and each in own]:
+        name = option.strip("-").replace("-", "[-_]")
+        if not re.search(rf"--{name}\b|\b{name}\s*[:=]|sys\.argv", text):
+            raise WorkshopError(
+                f"{option} stands behind {script}, which would get it and does not mention it; options of "
+                f"{context.info_name} come before the script (meant for the script? write {option}=VALUE)"
+            )
+
+
+def script_name(script: str, arguments: Sequence[str], is_module: bool) -> str:
+    """Return the name of a script that is run; under torchrun, of the script that it starts."""
+    started = [each for each in arguments if each.endswith(".py")]
+    return Path(started[0]).name if script == "torchrun" and started else script if is_module else Path(script).name

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from workshop.errors import WorkshopError
+from workshop.processes.again_and_again import again_and_again
+from workshop.terminal import columns_of, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,8 +36,11 @@ _STYLES |= dict.fromkeys(("warn", "absent"), "yellow") | dict.fromkeys(("fail", 
 
 
 def say(text: str) -> None:
-    """Print progress, which goes to stderr: stdout is for the result."""
-    print(text, file=sys.stderr, flush=True)
+    """Print what is no result to stderr: progress, notes, questions. In a terminal, its lines are broken between words.
+
+    Lines that are indented are commands, and stay as they are.
+    """
+    print(wrapped(text, columns_of(sys.stderr)), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -49,11 +54,10 @@ def progress_line(only_in_terminal: bool = False) -> Iterator[Callable[[str], No
         yield (lambda _: None) if only_in_terminal else say
         return
     text, since = "", 0.0
-    over = threading.Event()
 
     def draw() -> None:
         waited_s = time.monotonic() - since
-        seconds = f" ({waited_s:.0f} s)" if waited_s >= 1 else ""
+        seconds = f" (for {waited_s:.0f} s)" if waited_s >= 1 else ""
         shown = textwrap.shorten(text, shutil.get_terminal_size().columns - 1 - len(seconds), placeholder=" …")
         print(f"{CLEAR_LINE}{shown}{seconds}", end="", file=sys.stderr, flush=True)
 
@@ -64,20 +68,16 @@ def progress_line(only_in_terminal: bool = False) -> Iterator[Callable[[str], No
             draw()
 
     def count() -> None:
-        while not over.wait(1.0):
-            if text and _terminal.acquire(blocking=False):
-                try:
-                    draw()
-                finally:
-                    _terminal.release()
+        if text and _terminal.acquire(blocking=False):
+            try:
+                draw()
+            finally:
+                _terminal.release()
 
-    counting = threading.Thread(target=count, daemon=True)
-    counting.start()
     try:
-        yield show
+        with again_and_again(count, every_s=1.0):
+            yield show
     finally:
-        over.set()
-        counting.join()
         print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
@@ -85,7 +85,7 @@ def print_above(text: str, to: TextIO | None = None) -> None:
     """Print a line that stays, to stdout or elsewhere, where a progress line may be, which is drawn again below it."""
     with _terminal:
         print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr, flush=True)
-        print(text, file=to or sys.stdout, flush=True)
+        say(text) if to is sys.stderr else print(text, file=to or sys.stdout, flush=True)
 
 
 def commands(*lines: str) -> str:
@@ -101,7 +101,8 @@ def ask(question: str) -> str:
     """
     try:
         with _terminal:
-            say(CLEAR_LINE * sys.stderr.isatty() + filled(question))
+            print(CLEAR_LINE * sys.stderr.isatty(), end="", file=sys.stderr)
+            say(question)
             return input("> ")
     except EOFError:
         raise WorkshopError("no answer; give it with --answer") from None
@@ -131,14 +132,13 @@ def filled(text: str, indent: str = "") -> str:
     paragraphs = []
     for each in text.strip("\n").split("\n\n"):
         line = " ".join(each.split())
-        lines = textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=indent) if width else []
-        paragraphs.append(each if each.startswith("    ") else "\n".join(lines) or indent + line)
+        paragraphs.append(each if each.startswith("    ") else wrapped(line, width, indent, indent))
     return "\n\n".join(paragraphs)
 
 
 def terminal_width() -> int | None:
     """Return the number of columns of the terminal; None without a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return columns_of(sys.stdout)
 
 
 def console() -> "Console":

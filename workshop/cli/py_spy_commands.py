@@ -15,7 +15,7 @@ from workshop.cli.options import (
     before_and_after,
     exclude_each_other,
 )
-from workshop.cli.output import filled, print_csv, print_json, say, terminal_width, write_file
+from workshop.cli.output import print_csv, print_json, say, terminal_width, write_file
 from workshop.errors import WorkshopError
 from workshop.profiles import py_spy_report, recorded_runs, sample_groups
 from workshop.profiles.code_origin import CodeOrigins, script_of
@@ -106,7 +106,7 @@ def report(
         _print_data(flat, [*filter(None, [by]), *py_spy_report.COLUMNS, "samples"], as_json)
     else:
         _print_text(tables, by, most, recording)
-    _say_notes(recording, list(tables.values()), by, library)
+    _say_notes(recording, list(tables.values()), by, library, has_modules=user_code or modules)
 
 
 @app.command(rich_help_panel=INSTRUMENTS)
@@ -172,25 +172,28 @@ def _report_changes(before: Path, after: Path, total: bool, most: int | None, as
     old, new = recorded_runs.read(before), recorded_runs.read(after)
     changes = py_spy_report.changes(old, new, total)[:most]
     for note in (*old.notes, *new.notes):
-        say(filled(note))
+        say(note)
     if as_json or as_csv:
         _print_data([each._asdict() for each in changes], SampleChange._fields, as_json)
     else:
         print(py_spy_text.changes_as_text(changes, old.samples, new.samples, terminal_width()))
-        say(filled(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work."))
+        say(f"{old.samples} samples before, {new.samples} after. They are time only if both did the same work.")
 
 
-def _say_notes(recording: Recording, tables: list[ReportTable], by: str | None, library: str) -> None:
+def _say_notes(
+    recording: Recording, tables: list[ReportTable], by: str | None, library: str, has_modules: bool
+) -> None:
     """Say what the tables leave out, and what in them may mislead."""
     for note in recording.notes:
-        say(filled(note))
+        say(note)
     if left_out := sum(table.left_out for table in tables):
         samples = left_out + sum(table.samples for table in tables)
         where = "in no function but in the body of a module, or before Python had begun, and are left out"
-        say(filled(f"{left_out} of {samples} samples were {where}; --module-frames shows those in modules"))
+        says = f"{left_out} of {samples} samples were {where}; --module-frames shows those in modules"
+        say(f"{left_out} of {samples} samples were before Python had begun, and are left out" if has_modules else says)
     if not any(library in frame.path for stack in recording.stacks for frame in stack.frames):
-        say(filled(f"no path contains {library}, so nothing counts as your own code; name it with --library-name"))
+        say(f"no path contains {library}, so nothing counts as your own code; name it with --library-name")
     if not by and (of_workers := sample_groups.workers(recording)):
         samples = sum(stack.samples for stack in recording.stacks if sample_groups.process_id(stack) in of_workers)
         workers = f"{len(of_workers)} DataLoader worker{'s' * (len(of_workers) > 1)}"
-        say(filled(f"{samples} of {recording.samples} samples are of {workers}; --by process tells them apart"))
+        say(f"{samples} of {recording.samples} samples are of {workers}; --by process tells them apart")

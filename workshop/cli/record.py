@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
-from workshop.cli.output import commands, filled, say
+from workshop.cli.output import commands, say
 from workshop.cli.status_row import status_row
 from workshop.errors import EXIT_INTERRUPTED, WorkshopError
 
@@ -205,12 +206,14 @@ def record_nsys(
 @contextmanager
 def _recording(name: str) -> Iterator[None]:
     """Show that a recorder runs; if Ctrl-C leaves it with nothing, say so."""
-    with status_row(name):
-        try:
+    try:
+        with status_row(name):
             yield
-        except KeyboardInterrupt as stop:
-            say("Nothing was recorded.")
-            _end(stop, EXIT_INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        say("Nothing was recorded.")
+        _end(stop, EXIT_INTERRUPTED)
+    if sys.stderr.isatty():
+        say("\n")  # a command that was stopped leaves the cursor behind its progress bar
 
 
 def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
@@ -224,7 +227,7 @@ def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
 
 def _say_if_busy(machine: "OtherLoad") -> None:
     if machine.busy:
-        say(filled(str(machine)))
+        say(str(machine))
 
 
 @app.command(context_settings=COMMAND_FOLLOWS | {"help_option_names": []}, rich_help_panel=INSTRUMENTS)

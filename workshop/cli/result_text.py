@@ -49,9 +49,9 @@ def _shares(shares: dict[str, float]) -> Table:
 def _figures(speed: Speed, rough: str) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(speed.original, f"{speed.rate_before:.1f} samples/s")
-    ratio, low, high = map(speed.text, (speed.ratio, speed.low, speed.high))
-    interval = f"mean of {speed.pairs} pairs; 95 %: {low} to {high}"
-    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, speedup {ratio}x ({interval})")
+    found = f"speedup {speed.text(speed.ratio)}x, the mean of {speed.pairs} pairs"
+    table.add_row(speed.candidate, f"{speed.rate_after:.1f} samples/s, {found}")
+    table.add_row("95 % interval", speed.may_be)
     if speed.headroom_rate:
         reached = f"you reach {rough}{speed.rate_after / speed.headroom_rate:.0%}"
         table.add_row("headroom", f"{rough}{speed.headroom_rate:.1f} samples/s with batches in memory: {reached}")

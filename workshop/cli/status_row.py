@@ -7,10 +7,11 @@ terminal itself, and is neither read nor changed.
 import os
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from workshop.processes.again_and_again import again_and_again
 
 MIN_ROWS = 10
 """In a lower terminal, a person needs all rows."""
@@ -37,19 +38,11 @@ def status_row(name: str) -> Iterator[None]:
     if is_notebook or not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield
         return
-    row, over = _StatusRow(name, sys.stderr.fileno()), threading.Event()
-
-    def draw_again_and_again() -> None:
-        while not over.wait(DRAWN_EVERY_S):
-            row.draw()
-
-    drawing = threading.Thread(target=draw_again_and_again, daemon=True)
-    drawing.start()
+    row = _StatusRow(name, sys.stderr.fileno())
     try:
-        yield
+        with again_and_again(row.draw, DRAWN_EVERY_S):
+            yield
     finally:
-        over.set()
-        drawing.join()
         row.remove()
 
 

@@ -1,13 +1,13 @@
 """The findings and tables of `workshop trace` as text for a terminal."""
 
 import re
-import textwrap
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from workshop.cli.output import filled, plain_table
 from workshop.parts import taught_in
 from workshop.probe.phases import TRACED
+from workshop.terminal import wrapped
 from workshop.traces.breakdown import Row
 from workshop.traces.tables import TABLES
 from workshop.traces.trace_files import Traces
@@ -128,8 +128,8 @@ def findings_text(traces: Traces, findings: list[TraceFinding], width: int | Non
     shown = tables_text({name: TABLES[name](traces) for name in names}, len(traces) > 1, width)
     lines = []
     for each in with_lessons(findings):
-        line = f"{'' if each.share is None else f'{each.share:.0%}':>4}  {each}"
-        lines += textwrap.wrap(line, width, subsequent_indent=" " * 6) if width else [line]
+        share = f"{'' if each.share is None else f'{each.share:.0%}':>4}  "
+        lines.append(wrapped(str(each), width, share, " " * len(share)))
     words = "\n".join(["What it costs, of the whole time", "", *lines]) if lines else "Nothing in it costs much."
     return f"{words}\n\n{shown}\n\n{filled(MORE_TABLES)}"
 

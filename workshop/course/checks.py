@@ -1,28 +1,32 @@
 """Checks of parts: a participant's script is judged, or an answer, and the result is remembered."""
 
 import importlib.metadata
-import os
 import platform
 import random
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course import progress
+from workshop.course import kept_checks, progress
 from workshop.course.answers import JUDGES
 from workshop.course.answers.answer_check import AnswerCheck, Ask
+from workshop.course.kept_checks import KeptCheck
 from workshop.course.scripts import existing, is_same_code
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.experiment import ExperimentConfig, load_config
 from workshop.judge.bench import Bench
-from workshop.judge.contest import Contest
+from workshop.judge.contest import Contest, target_of
 from workshop.judge.verdict import Outcome, Verdict, broken
-from workshop.parts import Part, Question, ScriptChange
+from workshop.parts import Part, Question, ScriptChange, all_parts
 from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
+from workshop.processes.machine import usable_cores
 from workshop.processes.script import Say, ScriptError
+from workshop.processes.waiting_line import turn
 
 ITEMS = (39, 41, 43)
 """The number of items in an epoch of a check is one of these; a script cannot know which. The data have 37 classes."""
@@ -38,6 +42,7 @@ def check(
     ask: Ask | None = None,
     state: State | None = None,
     recording: Path | None = None,
+    tell: Callable[[KeptCheck], None] | None = None,
 ) -> Verdict:
     """Judge a script by a part of the workshop, and remember the result beside the script.
 
@@ -51,6 +56,7 @@ def check(
         ask: puts a part's question to the participant; only a part that has one needs it.
         state: where the result is remembered; None for beside the script.
         recording: a recording, or a folder of them, by which an answer is judged; None for the usual folders.
+        tell: told of the check as it is kept.
 
     Raises:
         WorkshopError: there is no such script, config or data.
@@ -58,6 +64,7 @@ def check(
     script = existing(script, part)
     if config and part.own_script:
         raise WorkshopError(f"{part.script} takes no config")
+    began_s = time.monotonic()
     state = state or State(script.parent)
     source = script.read_bytes()
     if part.ranks > 1 and device is None:
@@ -74,7 +81,15 @@ def check(
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
-    return _with_command(verdict, script)
+    case, seconds = part.case if isinstance(part, Case) else "", time.monotonic() - began_s
+    kept = kept_checks.of_verdict(verdict, script, source, seconds, case, device)
+    kept_checks.keep(state, kept)
+    if tell:
+        tell(kept)
+    following = progress.next_part(state, after=part)
+    is_last = part.name == all_parts()[-1].name  # what follows it then is a part that was left out
+    there_is_more = following is not None and following.name != part.name and not is_last
+    return _with_command(verdict, script, following.name if following and there_is_more else "")
 
 
 def _judge(
@@ -91,8 +106,9 @@ def _judge(
         state.put(asked.answered, "parts", part.name, "answer")
         if not part.change:
             return verdict
-        answered = tuple(f"your answer is right: {reason}" for reason in verdict.reasons)
-    with Bench(contest, say) as bench:
+        right, *others = verdict.reasons  # others may say that the machine was busy
+        answered = (f"your answer is right: {right}", *others)
+    with turn(say), Bench(contest, say) as bench:
         try:
             verdict = _judge_change(part, bench, state, circumstances, answered)
         except ScriptError as error:
@@ -127,19 +143,20 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
 def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:
     """Return how a part has a script run beside its original, with a config if the script takes one."""
     on_device = ["--device", device] if device else []
-    original = part.original_script
+    original, change = part.original_script, part.change or ScriptChange()
     names = {part.solution: "the fixed script", part.untouched: "the untouched script"}
     contest = Contest(
         subject=part.name,
         original=original,
         candidate=script,
         original_name=names.get(original, original.name),
-        target=(part.change or ScriptChange()).target,
+        target=change.target if change.allowed is None else target_of(change.allowed),
+        allowed=change.allowed,
         command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
         options={"epoch_steps": part.steps, "random_states": True, "environment": {"PYTHONUNBUFFERED": "1"}},
         ranks=part.ranks,
         is_part=True,
-        solution=None if original == part.solution else part.solution,
+        solution=None if original == part.solution or change.allowed is not None else part.solution,
     )
     if isinstance(part, Case) and part.storage:
         options = {**contest.options, "photos": Path(part.storage)}
@@ -173,7 +190,7 @@ def config_of(part: Part, path: Path | None) -> ExperimentConfig:
 def machine(device: str | None) -> str:
     """Return what a measured speed holds for."""
     versions = "/".join(importlib.metadata.version(name) for name in ("profiling-workshop", "torch"))
-    return f"{platform.node()}, {os.cpu_count()} cores, {device or 'any device'}, {versions}"
+    return f"{platform.node()}, {usable_cores()} cores, {device or 'any device'}, {versions}"
 
 
 def _with_open_question(verdict: Verdict, part: Part, question: Question) -> Verdict:
@@ -182,14 +199,20 @@ def _with_open_question(verdict: Verdict, part: Part, question: Question) -> Ver
     nothing_changed = verdict.outcome is Outcome.NOT_YET and verdict.speed is None
     if verdict.outcome is not Outcome.DONE and not nothing_changed:
         return verdict
-    return replace(verdict, outcome=Outcome.NOT_YET, next=f"workshop check {part.name} --answer ANSWER")
+    accepted = verdict.outcome is Outcome.DONE
+    then = f"workshop check {part.name} --answer ANSWER"
+    return replace(
+        verdict, outcome=Outcome.NOT_YET, question_open=accepted, next=(not accepted and verdict.next) or then
+    )
 
 
-def _with_command(verdict: Verdict, script: Path) -> Verdict:
-    """Return a verdict that names a command to type next, unless the part is done."""
+def _with_command(verdict: Verdict, script: Path, following: str) -> Verdict:
+    """Return a verdict that names a command to type next, unless the part is done; `following` is the part after it."""
     if verdict.outcome is Outcome.DONE or "workshop " in verdict.next or verdict.next.startswith("kernprof "):
         return verdict
     again = f"workshop check {verdict.subject}"
+    if verdict.outcome is Outcome.UNDECIDED and following:
+        again += f". You can go on meanwhile: workshop show {following}"
     correct = "" if verdict.outcome is Outcome.UNDECIDED else f"correct this in {script.name}"
     then = verdict.next.rstrip(".") or correct
     return replace(verdict, next=f"{then}. To check again, type: {again}" if then else again)

@@ -19,6 +19,7 @@ from workshop.course.tried_versions import untried
 from workshop.errors import WorkshopError, first_line
 from workshop.pets.status import report
 from workshop.processes.machine import core_quota, own_executable, usable_cores
+from workshop.processes.other_load import LoadMeter, OtherLoad
 from workshop.recording import py_spy
 
 OLDEST_PYTHON = (3, 11)
@@ -43,13 +44,14 @@ class CheckResult:
 
 def examine(data: Path) -> list[CheckResult]:
     """Run every check; `data` is the data folder. Takes some seconds, as it loads torch and starts py-spy."""
+    with LoadMeter() as meter:
+        found = [check_python(), check_torch(), check_torchvision(), *check_versions(), check_device(), check_cores()]
+        others = _other_checks(data)
+    return [*found, check_load(meter.end()), *others]
+
+
+def _other_checks(data: Path) -> list[CheckResult]:
     return [
-        check_python(),
-        check_torch(),
-        check_torchvision(),
-        *check_versions(),
-        check_device(),
-        check_cores(),
         check_shared_memory(),
         check_start_method(),
         check_open_files(),
@@ -132,6 +134,16 @@ def check_cores() -> CheckResult:
     return _warn_if(too_few, "cores", found, "timings want two or more; ask for more cores")
 
 
+def check_load(load: OtherLoad) -> CheckResult:
+    """Check that the cores are free: beside another training, all measured times are longer."""
+    if not load.busy:
+        known = load.other_cores is not None
+        return CheckResult("load", "ok", "no other program uses the cores" if known else "not known here")
+    found = f"other programs use {load.other_cores:.1f} of {load.usable_cores} cores"
+    remedy = f"before you measure, close {load.most}" if load.most else "measure when the machine is quiet"
+    return CheckResult("load", "warn", f"{found}: checks take longer, or end undecided", remedy)
+
+
 def check_shared_memory() -> CheckResult:
     """Check the room in /dev/shm, in which DataLoader workers hand their batches over."""
     folder = Path("/dev/shm")
@@ -200,7 +212,7 @@ def check_kernprof() -> CheckResult:
 
 def check_terminal() -> CheckResult:
     """Check that kernprof's table fits; a narrow terminal breaks its rows."""
-    if not sys.stdout.isatty():
+    if not sys.stdout.isatty() or "JPY_PARENT_PID" in os.environ:  # a cell of a notebook only says that it is one
         return CheckResult("terminal", "ok", "none here")
     columns = shutil.get_terminal_size().columns
     remedy = f"kernprof's table has {KERNPROF_COLUMNS}: make the window wider, or see it by workshop lines"

@@ -83,8 +83,12 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
     if not state.get("doctor") and not state.get("parts"):
         return "Welcome. First see whether this machine is ready.", "workshop doctor"
     known, named = state.get("parts", part.name) or {}, f"{part.name}, {part.title}"
+    if known.get("last") == Outcome.UNDECIDED.value:
+        following = next_part(state, after=part)
+        onwards = "" if following in (None, part) else f", or go on with {following.name} meanwhile"
+        return f"{named}: undecided. Have it checked again{onwards}.", f"workshop check {part.name}"
     if "last" in known:
-        if known.get("hints") or known["last"] == Outcome.UNDECIDED.value:
+        if known.get("hints"):
             again = "Change something" if part.change else "Look again"
             return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
         return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"

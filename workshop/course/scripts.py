@@ -37,7 +37,12 @@ def is_same_code(one: Path, other: Path) -> bool:
 
 
 def replace_script(script: Path, source: Path) -> Path | None:
-    """Put a copy of a script in place of another one, which is kept beside it, with the date in its name.
+    """Put a copy of a script in place of another one, as `replace_content` does."""
+    return replace_content(script, source.read_bytes())
+
+
+def replace_content(script: Path, content: bytes) -> Path | None:
+    """Give a script another content; the script as it was is kept beside it, with the date in its name.
 
     Returns:
         The path under which it was kept; None if there was none or it was the same.
@@ -45,7 +50,6 @@ def replace_script(script: Path, source: Path) -> Path | None:
     Raises:
         OSError: the folder cannot be written.
     """
-    content = source.read_bytes()
     backup = None
     if script.exists():
         if script.read_bytes() == content:

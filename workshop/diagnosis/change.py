@@ -30,6 +30,8 @@ class MeasuredChange:
     error_ms: float | None
     """The standard error of their difference; None if it is not known."""
     more_than_noise: bool
+    margin_ms: float | None
+    """A difference of no more than this may be noise; None if that is not known."""
 
 
 def read_saved(path: Path) -> Values:
@@ -50,12 +52,12 @@ def changes(before: Values, after: Values) -> list[MeasuredChange]:
     """Return the changes of the step, then of its phases, then of the lines that changed."""
     step = _change("a step", 1, *(_step(each["steps"]) for each in (before, after)))
     tables = [each.get("synchronized") or each["steps"] for each in (before, after)]
-    phases = [
-        _change(phase, len(Phase), *(_in_phase(table, phase) for table in tables))
+    phases = {
+        str(phase): _change(phase, len(Phase), *(_in_phase(table, phase) for table in tables))
         for phase in Phase
         if any(table["phases_s"][phase] for table in tables)
-    ]
-    return [step, *phases, *_of_lines(before, after, MIN_SHARE * step.before_ms)]
+    }
+    return [step, *phases.values(), *_of_lines(before, after, MIN_SHARE * step.before_ms, phases)]
 
 
 def _step(steps: Values) -> tuple[float, list[float]]:
@@ -77,12 +79,22 @@ def _change(
     """
     (before_ms, before_blocks), (after_ms, after_blocks) = before, after
     found = noise.change(before_blocks, after_blocks)._replace(mean=np.asarray(after_ms - before_ms))
-    error = None if math.isnan(found.error) else float(found.error)
-    return MeasuredChange(name, before_ms, after_ms, error, bool(found.is_real(compared)))
+    if math.isnan(found.error):
+        return MeasuredChange(name, before_ms, after_ms, None, False, None)
+    margin_ms = float(found.margin(noise.ERROR_RATE / compared))
+    return MeasuredChange(name, before_ms, after_ms, float(found.error), bool(found.is_real(compared)), margin_ms)
 
 
-def _of_lines(before: Values, after: Values, least_ms: float) -> list[MeasuredChange]:
-    """The lines that changed, matched by their text: line numbers shift, and the changed script may be another file."""
+def _of_lines(
+    before: Values, after: Values, least_ms: float, phases: Mapping[str, MeasuredChange]
+) -> list[MeasuredChange]:
+    """The lines that changed, matched by their text: line numbers shift, and the changed script may be another file.
+
+    A line's time has the noise of its phase, and that of a number of samples. There are none where a run was too short
+    for any line to be seen.
+    """
+    if not (before["lines"] and after["lines"]):
+        return []
     files = {_key(line): Path(line["file"]).name for line in (*before["lines"], *after["lines"])}
     both = [_by_text(each["lines"]) for each in (before, after)]
     found = []
@@ -93,8 +105,12 @@ def _of_lines(before: Values, after: Values, least_ms: float) -> list[MeasuredCh
             phase, function, text = key
             name = f"{phase}, {files[key]}, {function}: {text}"
             error_ms = math.hypot(error_before, error_after)
-            is_real = noise.is_real(after_ms - before_ms, error_ms, len(keys))
-            found.append(MeasuredChange(name, before_ms, after_ms, error_ms, is_real))
+            of_phase = phases[phase].margin_ms if phase in phases else 0.0
+            margin_ms = None
+            if of_phase is not None:
+                margin_ms = max(of_phase, error_ms * noise.student_t(noise.MANY, noise.ERROR_RATE / len(keys)))
+            is_real = margin_ms is not None and abs(after_ms - before_ms) > margin_ms
+            found.append(MeasuredChange(name, before_ms, after_ms, error_ms, is_real, margin_ms))
     return sorted(found, key=lambda change: abs(change.after_ms - change.before_ms), reverse=True)
 
 

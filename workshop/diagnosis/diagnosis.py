@@ -10,6 +10,7 @@ from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.ranks import slow_rank, waits_ms
+from workshop.diagnosis.tried import tried_changes
 from workshop.probe.phases import Phase
 
 
@@ -42,6 +43,7 @@ class Diagnosis:
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),
             "with_workers": {workers: each.as_dict() for workers, each in found.with_workers.items()},
+            "trials": [each.as_dict() for each in tried_changes(found)],
             "findings": [each.as_dict() for each in self.findings],
             "lines": [asdict(each) for each in self.lines],
             "notes": found.notes,

@@ -23,6 +23,20 @@ FIRST = ("growing-steps", "slow-rank")
 OF_WORKERS = ("few-workers", "worker-contention", "worker-restarts", "large-batches")
 """The causes that a trial with a different number of workers can show."""
 
+OPTIONS = (
+    "fused-optimizer",
+    "foreach-optimizer",
+    "torch-compile",
+    "channels-last",
+    "bfloat16",
+    "matmul-precision",
+    "cudnn-benchmark",
+    "other-threads",
+    "set-to-none",
+    "inference-mode",
+)
+"""Settings that were tried, and were faster: not to use them is no fault."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -43,12 +57,16 @@ class Finding:
     """The share of a step's time."""
     gain: float
     """The potential speedup: the most that fixing it can bring, `step_ms` divided by `fixed_step_ms`."""
+    gain_low: float
+    """What it may bring at least: what was measured or, where it is only estimated, with half of the time saved."""
     measured: bool
     """Whether the gain was measured; otherwise it is derived from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
     basis: str
     """How `fixed_step_ms` is known: "measured" or what it was estimated from, and the figures that lead to it."""
+    decided_in: tuple[str, int] | None = None
+    """The file and the line that decide how often it is done, if that is another one."""
     beside: dict[int, float] = field(default_factory=dict)
     """Other lines of the same function that take time: the share of a step, by the number of the line."""
 
@@ -63,13 +81,26 @@ class Finding:
         return self.step_ms / self.gain
 
     @property
+    def speedup(self) -> str:
+        """The potential speedup in words: a range, unless both of its ends are the same."""
+        low, high = f"{self.gain_low:.1f}x", f"{self.gain:.1f}x"
+        return high if low == high else f"{low} to {high}"
+
+    @property
+    def fixed(self) -> str:
+        """The milliseconds of a step after the fix, in words: a range likewise."""
+        short, long = f"{self.fixed_step_ms:.1f}", f"{self.step_ms / self.gain_low:.1f}"
+        return f"{short} ms" if short == long else f"{short} to {long} ms"
+
+    @property
     def together(self) -> float:
         """The share of a step's time that all these lines of the function take."""
         return self.share + sum(self.beside.values())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values for JSON."""
-        return {**asdict(self), "step_ms": self.step_ms, "fixed_step_ms": self.fixed_step_ms}
+        derived = {name: getattr(self, name) for name in ("step_ms", "fixed_step_ms", "speedup", "fixed")}
+        return asdict(self) | derived
 
 
 def finding(
@@ -84,14 +115,18 @@ def finding(
     process: str = "training",
     margin: float | None = None,
     max_gain: float = MAX_GAIN,
+    low: float | None = None,
     measured: bool = False,
     basis: str = "estimated from its time",
     beside: dict[int, float] | None = None,
+    decided_in: tuple[str, int] | None = None,
 ) -> Finding:
     """Make a finding about the last line of a path of frames of user code.
 
     The gain is an upper limit, so the cost is taken as `margin` times what was seen: `COST_MARGIN` by default, 1 for a
-    measured gain. The gain is never more than `max_gain`. A duration of a step follows from `ms_a_step` and `share`.
+    measured gain. The gain is never more than `max_gain`. What it brings at least is `low` or, if that is not given, a
+    measured gain without the margin, or an estimated one with half of the time saved. A duration of a step follows from
+    `ms_a_step` and `share`.
     """
     frame = path[-1] if path else Frame("", "")
     functions = [each.name for each in path if each.name == "<module>" or not each.name.startswith("<")]
@@ -105,6 +140,10 @@ def finding(
         f"{step_ms:.1f} ms without {step_ms - left_ms:.1f} ms are {left_ms:.1f} ms, {seen:.2f}x; "
         f"{margin - 1:.0%} more gain for what follows from it, {1 + margin * (seen - 1):.2f}x"
     )
+    half = 2.0 * seen / (seen + 1.0)
+    low = min(low or (seen if measured else half), gain)
+    if not measured:
+        figures += f"; {low:.2f}x if half of it is saved"
     if gain == max_gain:
         figures += f"; limited to {max_gain:.2f}x, the most that can be gained there"
     return Finding(
@@ -117,9 +156,11 @@ def finding(
         ms_a_step=ms_a_step,
         share=min(share, 1.0),
         gain=gain,
+        gain_low=low,
         measured=measured,
         words=words,
         basis="measured" if measured and margin == 1.0 else f"{'measured' if measured else basis}: {figures}",
+        decided_in=decided_in,
         beside=beside or {},
     )
 
@@ -132,7 +173,7 @@ def gain_of(before_ms: float, after_ms: float) -> float:
 def in_order(findings: list[Finding]) -> list[Finding]:
     """Return the findings worth reporting, those with the largest potential speedup first.
 
-    Growing steps and a slow rank come before all others, which may be their consequences.
+    Growing steps and a slow rank come before all others, which may be their consequences; options come last.
     """
     worth = [each for each in findings if each.gain >= MIN_GAIN]
-    return sorted(worth, key=lambda each: (each.cause in FIRST, each.gain), reverse=True)
+    return sorted(worth, key=lambda each: (each.cause in FIRST, each.cause not in OPTIONS, each.gain), reverse=True)

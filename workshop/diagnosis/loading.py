@@ -63,14 +63,14 @@ class Loading:
     @property
     def workers(self) -> int:
         """The DataLoader's number of workers."""
-        return self.loader.workers if self.loader else 0
+        return self.loader.settings.workers if self.loader else 0
 
     @cached_property
     def restarts(self) -> int:
         """How often workers were restarted in these steps."""
-        began = [each for each in self.observations.iterated if each.training and each.workers]
+        began = [each for each in self.observations.iterated if each.training and each.settings.workers]
         began = [each for each in began if self.steps.began_s < each.t <= self.steps.ended_s]
-        kept = self.loader and self.loader.persistent and len(self.observations.made) <= 2
+        kept = self.loader and self.loader.settings.persistent and len(self.observations.made) <= 2
         return 0 if kept else len(began)
 
     @property

@@ -13,6 +13,9 @@ from workshop.processes.other_load import OtherLoad
 
 BLOCKS = 20
 
+UNDISTURBED_SHARE = 0.1
+"""On a busy machine, so many of the steps are nearly as short as on a quiet one."""
+
 
 @dataclass(frozen=True)
 class MeasuredSteps:
@@ -95,6 +98,17 @@ class Measurement:
     def table(self) -> MeasuredSteps:
         """The steps in which the time of each phase can be told apart."""
         return self.synchronized or self.steps
+
+    @property
+    def undisturbed_ms(self) -> float:
+        """The milliseconds of a step: the mean, and on a busy machine those of the steps that it disturbed least.
+
+        A trial gives the shortest of some passes. Beside those, the mean step of a busy machine is too long.
+        """
+        durations_s = sorted(self.steps.durations_s)
+        if not durations_s or self.machine is None or not self.machine.busy:
+            return self.steps.ms_a_step
+        return durations_s[int(UNDISTURBED_SHARE * len(durations_s))] * 1e3
 
     def user_paths(self, steps: MeasuredSteps, *phases: Phase) -> list[tuple[Path, float]]:
         """Return user-code frames and weight of each sample of the training thread in these steps and phases."""

@@ -15,6 +15,7 @@ from workshop.probe.internals import WORKER_LOOP
 from workshop.probe.listener import TELL
 from workshop.probe.observations import (
     BackwardPass,
+    KeptGraphs,
     LoaderIterated,
     LoaderMade,
     Role,
@@ -22,6 +23,7 @@ from workshop.probe.observations import (
     StackSamples,
     Trial,
     WireFrame,
+    WorkerAsked,
 )
 from workshop.profiles.code_origin import CodeOrigins
 from workshop.profiles.stacks import Frame, Recording, Stack
@@ -54,15 +56,25 @@ class Observations:
 
     samples: list[Sample] = field(default_factory=list)
     backward_passes: list[BackwardPass] = field(default_factory=list)
-    trials: dict[str, Trial] = field(default_factory=dict)
+    raced: list[Trial] = field(default_factory=list)
+    kept_graphs: list[KeptGraphs] = field(default_factory=list)
     iterated: list[LoaderIterated] = field(default_factory=list)
     made: dict[int, tuple[Frame, ...]] = field(default_factory=dict)
     """The stack on which each DataLoader was made, by its number."""
+    datasets: dict[int, int] = field(default_factory=dict)
+    """The identity of each DataLoader's dataset, by the DataLoader's number."""
+    asks_for_worker: bool = False
+    """Whether code that is not torch's has asked which worker it runs in."""
     settings: list[SettingMade] = field(default_factory=list)
     cpu: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     """By process: pairs of a time and the CPU time used until then, in seconds."""
     lost: str = ""
     """Why a process could not note everything; empty if all was noted."""
+
+    @property
+    def trials(self) -> dict[str, Trial]:
+        """Return the last trial of each name."""
+        return {each.name: each for each in self.raced}
 
     def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
         """Return the samples of threads with this role between two times."""
@@ -144,11 +156,16 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
             case BackwardPass():
                 found.backward_passes.append(event)
             case Trial():
-                found.trials[event.name] = event
+                found.raced.append(event)
+            case KeptGraphs():
+                found.kept_graphs.append(event)
             case LoaderIterated():
                 found.iterated.append(event)
             case LoaderMade():
                 found.made[event.loader] = frames_of(event.stack)
+                found.datasets[event.loader] = event.dataset
+            case WorkerAsked():
+                found.asks_for_worker = True
             case SettingMade():
                 found.settings.append(event)
     for before, now in pairwise(sorted(taken)):

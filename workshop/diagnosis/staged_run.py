@@ -33,13 +33,14 @@ class MeasuredScript(Script):
     """A script that reports each step, or several short ones at a time, until it ends.
 
     Attributes:
-        trainers: the processes of each rank. Processes without a rank are numbered as they appear; the number of an
-            ended one goes to the next.
+        trainers: the processes of each rank, in all runs. Processes without a rank are numbered as they appear; the
+            number of an ended one goes to the next.
     """
 
     def __init__(self, *command: Any, **options: Any) -> None:
         super().__init__(*command, **options)
         self.trainers: dict[int, list[int]] = {}
+        self._of_earlier_runs: set[int] = set()
 
     def reports(self) -> Iterator[StepReport]:
         """Yield the script's reports until it ends; each has a rank.
@@ -47,7 +48,7 @@ class MeasuredScript(Script):
         Raises:
             ScriptError: it ended with an exit code other than 0, hung, or ran away.
         """
-        self.trainers.clear()
+        self._of_earlier_runs = {pid for pids in self.trainers.values() for pid in pids}
         steps = 0
         try:
             while self.process is not None:
@@ -59,7 +60,8 @@ class MeasuredScript(Script):
                 raise self.ended(f"after {steps} steps") from None
 
     def _rank(self, report: StepReport) -> int:
-        present = {pids[-1]: rank for rank, pids in self.trainers.items() if pids[-1] not in self.connections.gone}
+        gone = self.connections.gone | self._of_earlier_runs
+        present = {pids[-1]: rank for rank, pids in self.trainers.items() if pids[-1] not in gone}
         if report.pid in present:
             return present[report.pid]
         taken = set(present.values())
@@ -79,6 +81,8 @@ class StagedRun:
         lead: the rank that the figures describe: the first to report.
         others: the reports of the other ranks.
         unit: what is counted as a step.
+        waits_s: how long the training has waited for each DataLoader, by its number.
+        started_s: how long the DataLoader that was tried last took to its first batch; 0 if none came.
         interrupted: whether the script has ended for this process because Ctrl-C was pressed.
     """
 
@@ -90,6 +94,8 @@ class StagedRun:
         self.lead: int | None = None
         self.others: dict[int, list[StepReport]] = defaultdict(list)
         self.unit = ""
+        self.waits_s: defaultdict[int, float] = defaultdict(float)
+        self.started_s = 0.0
         self.start()
 
     def start(self) -> None:
@@ -123,6 +129,9 @@ class StagedRun:
             self.last, self.heard_s, self.unit = report, time.perf_counter(), report.unit
             self.seen += report.steps
             self.batches.update(vars(report.batches))
+            for loader, seconds in report.waits_s:
+                self.waits_s[loader] += seconds
+            self.started_s = report.started_s or self.started_s
         return report
 
     def _leads(self, report: StepReport) -> bool:
@@ -137,10 +146,10 @@ class StagedRun:
             pass
         return self.seen >= enough
 
-    def measure(self, stage: str, seconds: float, fewest: int = MIN_STEPS) -> Stage | None:
+    def measure(self, to: str | SetStage, seconds: float, fewest: int = MIN_STEPS) -> Stage | None:
         """Measure steps of a stage for at least `seconds`; None if the script ends before the first."""
+        stage = self._tell(to)
         log(f"stage: {stage}")
-        self.script.send(SetStage(stage))
         taken: list[StepReport] = []
         begin, unit = self.heard_s, self.unit
 
@@ -171,9 +180,36 @@ class StagedRun:
             if time.monotonic() - begin > MAX_KEEPING_S:
                 break
 
-    def go_to(self, stage: str) -> None:
+    def measure_loading(
+        self, to: SetStage, seconds: float, warm_up_s: float, fewest: int = MIN_STEPS, patient: bool = False
+    ) -> Stage | None:
+        """Measure steps whose batches other DataLoaders load; None if these load none, or the script ends.
+
+        Args:
+            to: the stage, with the settings of the DataLoaders.
+            seconds: how long, at least.
+            warm_up_s: how long it takes at most until what was loaded ahead at first is gone.
+            fewest: the smallest number of steps.
+            patient: measure also if it takes longer; else it is given up.
+        """
+        assert to.loading
+        self.started_s = 0.0
+        self.go_to(to)
+        begun = self.take(2 * to.loading.ahead, warm_up_s)
+        self.batches["with_workers"] = 0
+        steps = self.measure(to, seconds, fewest) if begun or patient else None
+        failed = self.last is not None and self.last.failure
+        return steps if self.batches["with_workers"] and not failed else None
+
+    def _tell(self, to: str | SetStage) -> str:
+        """Have the script go to a stage, and return the stage's name."""
+        message = SetStage(to) if isinstance(to, str) else to
+        self.script.send(message)
+        return message.stage
+
+    def go_to(self, to: str | SetStage) -> None:
         """Begin a stage, and wait for the end of its first step."""
-        self.script.send(SetStage(stage))
+        stage = self._tell(to)
         while (self.last is None or self.last.stage != stage) and self.report():
             pass
 
@@ -182,8 +218,9 @@ class StagedRun:
         log("waiting until the workers have loaded all that they may load ahead")
         process, give_up = self.script.process, time.monotonic() + MAX_SETTLING_S
         while process and descendants(process.pid) and not self.ended and time.monotonic() < give_up:
-            begin, before_s = time.monotonic(), cpu_seconds(process.pid)
+            trainers = [pid for pids in self.script.trainers.values() for pid in pids]
+            begin, before_s = time.monotonic(), cpu_seconds(process.pid, trainers)
             while not self.ended and time.monotonic() < begin + 0.5:
                 self.report()
-            if cpu_seconds(process.pid) - before_s < SETTLED * (time.monotonic() - begin):
+            if cpu_seconds(process.pid, trainers) - before_s < SETTLED * (time.monotonic() - begin):
                 return

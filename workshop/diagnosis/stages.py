@@ -1,5 +1,6 @@
 """Measures any training script in stages: as it is, with batches from memory, with other numbers of workers."""
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,10 @@ from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
 from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
+from workshop.diagnosis.tried_stages import try_changes
 from workshop.errors import WorkshopError
-from workshop.probe.messages import Circumstances, StepUnit
-from workshop.probe.settings import PREFETCHED, WRITTEN_EVERY_S
+from workshop.probe.messages import Circumstances, LoaderSettings, SetStage, StepUnit
+from workshop.probe.settings import WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
@@ -18,6 +20,9 @@ from workshop.processes.script_output import shorten
 
 WARM_UP_STEPS = 2
 PATIENCE_S = 600.0
+
+MAX_DURATION_S = 55.0
+"""After so long, only what takes a few seconds is still tried."""
 
 CLOSER_STEPS = 2
 """For this many steps, backward passes are attributed to lines; these steps also warm the script up."""
@@ -42,6 +47,7 @@ def measure(
     say: Say = print,
     is_module: bool = False,
     headroom: bool = True,
+    thorough: bool = False,
 ) -> Measurement:
     """Run a script until its steps have been measured, then end it.
 
@@ -53,20 +59,21 @@ def measure(
         say: told of the progress.
         is_module: the script is named as in `python -m package.train`.
         headroom: also measure with batches from memory.
+        thorough: try all ways to compute, however long that takes.
 
     Raises:
         WorkshopError: there is no such script, or no training step was seen.
         ScriptError: it broke before anything was measured.
     """
-    with run_folder() as folder, _script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
+    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
         measured.say = say
-        found = _in_stages(measured, script, seconds, headroom)
+        found = _in_stages(measured, script, seconds, headroom, thorough)
         return replace(found, machine=load.end())
 
 
-def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool) -> Measurement:
+def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool, thorough: bool) -> Measurement:
     """Lead a script through the stages, and put together what is measured in them."""
-    all_s = seconds * (2 if headroom else 1)
+    all_s, until_s = seconds * (2 if headroom else 1), time.monotonic() + MAX_DURATION_S
     script.say(f"waiting for the first steps of {name}; from then on it takes about {all_s:.0f} s")
     run = StagedRun(script)
     run.take(WARM_UP_STEPS)
@@ -76,7 +83,7 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
     if not as_it_is and run.interrupted:
         raise KeyboardInterrupt
     if not as_it_is:
-        raise run.error or WorkshopError(f"{name} ended {_too_early(run)}")
+        raise run.error or WorkshopError(f"{name} ended {too_early(run)}")
     notes = [_crash(run.error)] if run.error else []
     if run.unit != StepUnit.OPTIMIZER:
         notes.append(f"No optimizer of torch ends a step of this script: a step is a {run.unit}.")
@@ -91,8 +98,9 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
     )
     if run.others:
         return _of_ranks(found, run)
-    reached, why_not = _headroom(run, as_it_is, seconds / 2, headroom)
-    return _with_headroom(run, found, reached, why_not, seconds)
+    reached, why_not = measure_headroom(run, as_it_is, seconds / 2, headroom)
+    found = _with_headroom(run, found, reached, why_not, seconds)
+    return try_changes(run, found, math.inf if thorough else until_s - time.monotonic())
 
 
 def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
@@ -134,34 +142,41 @@ def _with_headroom(
 
 def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[str]]:
     """Measure the same loop with other numbers of workers if that may help, and say why if a number cannot load."""
-    tried, failures = {}, []
-    for workers in other_workers(Loading(found)):
+    tried, failures, loading = {}, [], Loading(found)
+    own = loading.loader.settings if loading.loader else LoaderSettings()
+    usual = replace(own, worker_threads=1, prefetch_factor=LoaderSettings.prefetch_factor)
+    for workers in other_workers(loading):
         run.script.say(f"trying it with num_workers={workers}")
-        stage = f"workers {workers}"
-        run.go_to(stage)
-        begun = run.take(2 * PREFETCHED * workers, MAX_WARM_UP * seconds)  # what was loaded ahead is gone
-        run.batches["with_workers"] = 0
-        steps = run.measure(stage, seconds) if begun else None
+        stage = SetStage(f"workers {workers}", replace(usual, workers=workers))
+        steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
         if run.ended:
             break
-        if steps and run.batches["with_workers"]:
+        if steps:
             tried[workers] = steps.together
         elif run.last and run.last.failure:
             failures.append(f"With num_workers={workers}, nothing could be loaded: {run.last.failure}")
     return tried, [*failures, *[UNTRIED] * run.interrupted]
 
 
-def _script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:
-    """The script, or torchrun with its ranks."""
+def staged_script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:
+    """Return a run of the script in the present folder, not started yet, or of torchrun with its ranks.
+
+    Raises:
+        WorkshopError: there is no such script.
+    """
     if script == "torchrun" and not Path(script).is_file():
         script, is_module = TORCHRUN, True
+    if script.startswith("-"):
+        raise WorkshopError(f"there is no option {script}; arguments of the script come after it")
     if not (is_module or Path(script).is_file()):
         raise WorkshopError(f"{Path(script).absolute()} is not a file; name a Python script")
     command = ["-m", script] if is_module else [str(Path(script).absolute())]
     return MeasuredScript([*command, *arguments], folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
 
 
-def _headroom(run: StagedRun, as_it_is: Stage, seconds: float, wanted: bool) -> tuple[MeasuredSteps | None, str]:
+def measure_headroom(
+    run: StagedRun, as_it_is: Stage, seconds: float, wanted: bool = True
+) -> tuple[MeasuredSteps | None, str]:
     """Measure the same loop with batches from memory; or say why that cannot be."""
     if run.interrupted:
         return None, INTERRUPTED
@@ -209,8 +224,8 @@ def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
     return [name for name, holds in slows.items() if holds]
 
 
-def _too_early(run: StagedRun) -> str:
-    """Say when a script ended that had no step measured, and what was seen of it."""
+def too_early(run: StagedRun) -> str:
+    """Return when a script ended that had no step measured, and what was seen of it."""
     if run.seen:
         return f"after {run.seen} steps; let it train for more, {MIN_STEPS} steps at least"
     return f"before a training step was seen: {run.script.seen()}"

@@ -11,18 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
 from workshop.errors import WorkshopError
 from workshop.judge.contest import Contest
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
+from workshop.judge.order_proof import repeats_order
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import check_without_gradients, differences
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, how_far, race_verdict, what_is_left
 from workshop.judge.sampled_steps import SampledSteps, take_at_same_number
+from workshop.judge.slowdown_verdict import slowdown_verdict
 from workshop.judge.step_proof import not_reproducible
 from workshop.judge.time_plan import OutOfTimeError, TimePlan
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict, other_work
@@ -41,7 +43,8 @@ BEATEN = 1.2
 """If a script beats the solution's speedup by more than this factor, the solution was measured badly."""
 
 SURE = 1.5
-"""In `compare`, a speedup below this many times the target must show again after both scripts are restarted."""
+"""In `compare`, a speedup below this many times the target must show again after both scripts are restarted; where a
+slowdown is what would be told, one that is as close to the target."""
 
 EPOCHS_AFTER_RACE = 1
 """The number of epochs after the race: one of the original shows the headroom."""
@@ -57,6 +60,12 @@ LAP_S, MAX_AT_A_TIME = 1.0, 5
 """Each script of a pair trains for about this many seconds, where it can. In `compare`, that is one epoch, or several
 short ones, but at most this many. In a part where an epoch is only a number of steps, it is some of these steps. Ten
 short pairs tell more than three long ones."""
+
+
+LAPS, MAX_AT_ONCE = 5 * MAX_PAIRS, 20
+"""Where a slowdown is what would be told, the two versions differ by little, and long pairs scatter less than short
+ones. A lap is as long as there is time for so many, which are two races of both and the starts; it has at most so many
+epochs."""
 
 
 class Bench(ExitStack):
@@ -126,6 +135,8 @@ class Bench(ExitStack):
             script.epoch_steps = self.original.epoch_steps
         self._say_with_rest(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
+        if self.contest.is_part and repeats_order(self.ledger(), self.steps):
+            self.epoch(self.original)  # with a second epoch, it shows before the race whether it repeats its order, too
 
     def epoch(self, script: JudgedScript, sample_step: int | None = None, steps: int | None = None) -> TimedEpoch:
         """Let one of the scripts train; the original keeps some batches, to measure its headroom later."""
@@ -304,9 +315,10 @@ class Bench(ExitStack):
             self.plan.expect(epochs_left + 1)
         first = random.randrange(MIN_PAIRS * at_a_time)  # of these epochs, the first that a step is recorded of
         begin = time.monotonic()
-        self._say_with_rest(f"racing, epoch by epoch; asked: speedup {target:g}x{where}")
+        asked = f"asked: speedup {target:g}x" if contest.allowed is None else f"allowed: {contest.allowed:.2%} slower"
+        self._say_with_rest(f"racing, epoch by epoch; {asked}{where}")
         result = run()
-        unsure = self.plan is not None and result.faster is True and result.ratio < SURE * target
+        unsure = self._must_show_again(result)
         if unsure and self.plan and self.plan.fits(FIRST_EPOCHS + epochs_left):
             self.plan.expect(FIRST_EPOCHS + epochs_left)
             self._run_both_again()
@@ -315,8 +327,20 @@ class Bench(ExitStack):
             return refused
         if solution_ratio and result.ratio > BEATEN * solution_ratio:  # the solution was measured on a busy machine
             solution_ratio = self._speedup_of_solution(again=True)
-        speed = self._speed(result, epochs[self.original], epochs[self.candidate], solution_ratio)
+        items = at_a_time * self.original_ledger().items_in(slice(steps))
+        speed = self._speed(result, items, epochs[self.original], epochs[self.candidate], solution_ratio)
         return self._verdict_on(result, speed, where, notes, unsure)
+
+    def _must_show_again(self, result: RaceResult) -> bool:
+        """Return whether a small difference has decided the race of a contest that is no part's.
+
+        It may be due to how a process's memory happens to be laid out, so both scripts are restarted.
+        """
+        if self.plan is None:
+            return False
+        if self.contest.allowed is None:
+            return result.faster is True and result.ratio < SURE * result.target
+        return result.faster is False and result.ratio * SURE > result.target
 
     def _verdict_on(
         self, result: RaceResult, speed: Speed, where: str, notes: tuple[str, ...], unsure: bool
@@ -333,10 +357,14 @@ class Bench(ExitStack):
             )
             return Verdict(self.subject, Outcome.UNDECIDED, (unseen, over, *notes), speed)
         if unsure:
-            why = f"a speedup below {SURE * speed.target:g}x must show again after a restart, and no time was left"
+            small = f"a speedup below {SURE * speed.target:g}x" if self.contest.allowed is None else "a small slowdown"
+            why = f"{small} must show again after a restart, and no time was left"
             advice = self._advice(out_of_time=True)
             return Verdict(self.subject, Outcome.UNDECIDED, (why, says, *notes), speed, advice)
         out_of_time = result.faster is None and len(result.pairs) < MAX_PAIRS
+        if self.contest.allowed is not None:
+            base, advice = self.contest.original_name, self._advice(out_of_time)
+            return slowdown_verdict(self.subject, base, result, speed, self.contest.allowed, notes, advice)
         return race_verdict(self.subject, result, speed, says, notes, then, self._advice(out_of_time))
 
     def _advice(self, out_of_time: bool) -> str:
@@ -363,14 +391,17 @@ class Bench(ExitStack):
         The script that trained last has filled the caches, so both first train that many epochs untimed.
         """
         self.align()
+        lap_s, most = LAP_S, MAX_AT_A_TIME
+        if self.plan and self.contest.allowed is not None:
+            lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
         seconds = self._seconds(self.epoch(self.original))
-        count = min(MAX_AT_A_TIME, math.ceil(LAP_S / max(seconds, 1e-3)))
-        self._train_untimed(count)
+        count = min(most, math.ceil(lap_s / max(seconds, 1e-3)))
+        self._train_untimed(min(count, MAX_AT_A_TIME))
         self.align()
         return count
 
     def _run_both_again(self) -> None:
-        """Restart both scripts: a small difference may be due to how a process's memory happens to be laid out."""
+        """Restart both scripts."""
         self._say_with_rest("starting both again, to see whether it holds")
         self.original.stop()
         self.candidate.stop()
@@ -403,30 +434,37 @@ class Bench(ExitStack):
         return median(ratios)
 
     def _speed(
-        self, result: RaceResult, before: list[TimedEpoch], after: list[TimedEpoch], solution_ratio: float | None
+        self,
+        result: RaceResult,
+        items: int,
+        before: list[TimedEpoch],
+        after: list[TimedEpoch],
+        solution_ratio: float | None,
     ) -> Speed:
+        """Return what a race has shown, in whose pairs each script trained on so many items."""
+
         def phases(epochs: list[TimedEpoch]) -> dict[str, float]:
             return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in self.phases or Phase}
 
-        items = self.original_ledger().items_in(slice(self.steps))
         low, high = result.interval
-        rate_after = items / median(map(self._seconds, after))
+        pairs = [(pair.before_s, pair.after_s) for pair in result.pairs + result.again]
+        rate_before, rate_after = (items / geometric_mean(seconds) for seconds in zip(*pairs, strict=True))
         headroom_rate = self._headroom_rate(before, after)
         return Speed(
             original=self.contest.original_name.removeprefix("the "),
             candidate=self.contest.candidate.name,
-            rate_before=items / median(map(self._seconds, before)),
+            rate_before=rate_before,
             rate_after=rate_after,
             ratio=result.ratio,
             low=low,
             high=high,
-            pairs=len(result.pairs + result.again),
+            pairs=len(pairs),
             target=result.target,
             phases_before=phases(before),
             phases_after=phases(after),
             headroom_rate=headroom_rate if headroom_rate and headroom_rate > rate_after else None,
             solution_ratio=solution_ratio,
-            items=items,
+            items=self.original_ledger().items_in(slice(self.steps)),
         )
 
     def _headroom_rate(self, before: Sequence[TimedEpoch], after: Sequence[TimedEpoch]) -> float | None:

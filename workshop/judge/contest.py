@@ -1,12 +1,13 @@
 """A contest: which two scripts are compared, how each is run, and how much faster the candidate must be."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workshop.judge.judged_script import JudgedScript
+from workshop.judge.time_plan import MAX_EPOCHS
 from workshop.processes.script import run_folder
 
 
@@ -26,6 +27,11 @@ class Contest:
     """Builds the command of a run from the script, the run's folder and a random seed."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The other arguments of each `JudgedScript`."""
+    options_of_original: Mapping[str, Any] = field(default_factory=dict)
+    """Those that only the original has, beside the others."""
+    allowed: float | None = None
+    """The slowdown that is still fine, such as 0.05; the target follows from it: see `target_of`. None where a speedup
+    is asked for."""
     ranks: int = 1
     """The number of processes that the candidate trains with."""
     items: int = 0
@@ -48,4 +54,35 @@ class Contest:
 
     def run(self, path: Path, folder: Path, seed: int = 0) -> JudgedScript:
         """Make a run of a script, not started yet, in a folder where earlier runs may have left files."""
-        return JudgedScript(self.command(path, folder, seed), folder, **self.options)
+        more = self.options_of_original if path == self.original else {}
+        return JudgedScript(self.command(path, folder, seed), folder, **{**self.options, **more})
+
+
+def target_of(allowed: float) -> float:
+    """Return the speedup, below 1, of a script that takes as much longer as is allowed: 0.05 for 5 %."""
+    return 1 / (1 + allowed)
+
+
+def of_two_scripts(
+    old: Path, new: Path, arguments: Sequence[str], target: float, budget_s: float, steps: int | None = None
+) -> Contest:
+    """Return the contest of two scripts of any kind, which run in the present folder with the same arguments.
+
+    Args:
+        old: the original.
+        new: the candidate.
+        arguments: those of both.
+        target: the speedup that is asked for.
+        budget_s: the time from the start to the verdict.
+        steps: the number of optimizer steps in an epoch; None for the length of the DataLoader.
+    """
+    return Contest(
+        subject=new.name,
+        original=old.absolute(),
+        candidate=new.absolute(),
+        original_name=old.name,
+        target=target,
+        command=lambda script, _folder, _seed: [str(script), *arguments],
+        options={"work_folder": Path.cwd(), "epoch_steps": steps, "max_epoch_s": budget_s / MAX_EPOCHS},
+        budget_s=budget_s,
+    )

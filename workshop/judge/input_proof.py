@@ -9,10 +9,28 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workshop.judge.inputs import SAME_INPUT, Items, drawn_items, figures_of, items_of, rounded, usual_distance
+from workshop.judge.inputs import (
+    SAME_INPUT,
+    Items,
+    drawn_items,
+    figures_of,
+    items_of,
+    other_items_of,
+    rounded,
+    usual_distance,
+)
 from workshop.judge.ledger import Ledger, epochs
 from workshop.judge.sample_proof import MIN_EPOCHS, MIN_ITEMS, check_samples
-from workshop.judge.two_samples import RARE, TOO_RARE, Array, chance_of_batches
+from workshop.judge.two_samples import (
+    RARE,
+    TOO_RARE,
+    Array,
+    chance_of_alike_batches,
+    chance_of_batches,
+    distances_between,
+    standardised,
+)
+from workshop.judge.verdict import UnseenWork
 
 MAX_STEPS = 50
 """What has no such epochs of its own is cut into pieces of this many steps, or fewer."""
@@ -32,6 +50,9 @@ FEWER = 0.8
 DEVIATIONS = 5
 """Where some inputs come again by chance, their number may be off by this many times its own deviation."""
 
+MAX_COMPARED = 400
+"""The number of items of each script whose values are compared with each other."""
+
 MAX_MIXED = 2000
 """The number of items of each script that are looked at for what those of a batch have in common."""
 
@@ -43,19 +64,38 @@ def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
     steps = _steps(original, candidate)
     ours, theirs = (items_of(ledger, steps) for ledger in (original, candidate))
     for place in sorted(ours.keys() & theirs.keys()):
-        usual, now = ours[place], theirs[place]
-        if len(usual) < MIN_ITEMS or len(now) < MIN_ITEMS or usual.have_targets != now.have_targets:
-            continue
         drawn = drawn_items(original) if place == 0 else None
-        known = known_items(original, usual) if place == 0 else None
-        if known is None and is_fixed(usual):
-            known = usual[usual.epochs == usual.epochs.min()]
-        found = [*_check_variety(usual, now)] if known is None else [*_check_known(known, usual, now)]
-        if known is None and not found:
-            found = [*check_samples(usual, now, drawn and drawn[0])]
-        if found := found or [*_check_mixture(usual, now)]:
-            yield found[0]
+        known = known_items(original, ours[place]) if place == 0 else None
+        if found := _first_difference(ours[place], theirs[place], drawn and drawn[0], known):
+            yield found
             return
+    yield from _check_other_inputs(original, *(other_items_of(ledger, steps) for ledger in (original, candidate)))
+
+
+def _check_other_inputs(original: Ledger, ours: dict[int, Items], theirs: dict[int, Items]) -> Iterator[str]:
+    """Check the inputs beside the model's first that come to the original as they were loaded."""
+    passes = zip(*(step.other_inputs for step in original.steps), strict=False)
+    loaded = [place for place, found in enumerate(passes) if all(each.inputs and each.is_loaded for each in found)]
+    for place in (place for place in loaded if place in ours):
+        if len(theirs) != len(ours) or theirs[place].largest_batch != ours[place].largest_batch:
+            yield UnseenWork("what enters its models is not divided among calls and arguments as in the original")
+            return
+        if found := _first_difference(ours[place], theirs[place]):
+            yield f"in an input beside the model's first, {found}"
+            return
+
+
+def _first_difference(usual: Items, now: Items, drawn: Items | None = None, known: Items | None = None) -> str | None:
+    """Return what is wrong with some inputs, given what was drawn from the original's dataset, and its fixed items."""
+    if len(usual) < MIN_ITEMS or len(now) < MIN_ITEMS or usual.have_targets != now.have_targets:
+        return None
+    if known is None and is_fixed(usual):
+        known = usual.distinct
+    found = [*_check_variety(usual, now)] if known is None else [*_check_known(known, usual, now)]
+    if known is None and not found:
+        found = [*check_samples(usual, now, drawn)]
+    found = found or [*_check_mixture(usual, now)]
+    return found[0] if found else None
 
 
 def _steps(original: Ledger, candidate: Ledger) -> int:
@@ -189,6 +229,21 @@ def _check_mixture(usual: Items, now: Items) -> Iterator[str]:
         if chance < TOO_RARE and own > RARE:
             yield f"the items of a batch are alike in {what}, and the original mixes them: shuffle all of them"
             return
+    if _chance_of_values(now) < TOO_RARE and _chance_of_values(usual) > RARE:
+        yield (
+            "the values of the items of a batch are alike, and the original mixes them: shuffle all of them, and draw "
+            "for each item what is drawn for it in the original"
+        )
+
+
+def _chance_of_values(items: Items) -> float:
+    """Return the chance that the items of a batch have such similar values."""
+    noted = items.noted
+    some = noted[noted.spread_over_batches(MAX_COMPARED)]
+    if len(some) < MIN_ITEMS:
+        return 1.0
+    values = standardised(some.features, len(some))
+    return chance_of_alike_batches(distances_between(values, values), some.batches, some.epochs)
 
 
 def _sizes(items: Items) -> Array:

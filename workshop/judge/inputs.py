@@ -21,6 +21,9 @@ SAME_INPUT = 1e-3
 """Two sketches belong to the same input if they differ by less than this part of the usual distance of two inputs. What
 was kept in half precision gives 0.0003, in eight bits 0.005."""
 
+MAX_OF_BATCH = 16
+"""So many items of a batch say what they have in common."""
+
 MAX_CLASSES = 100
 """With more different targets than this, they are no classes."""
 
@@ -65,6 +68,22 @@ class Items:
         """Return no more than this many, chosen by chance."""
         return self if len(self) <= count else self[sorted(random.Random(len(self)).sample(range(len(self)), count))]
 
+    def spread_over_batches(self, count: int) -> Array:
+        """Return the places of no more than this many, which are some of each of the first batches."""
+        _, first, batch = np.unique(self.batches, return_index=True, return_inverse=True)
+        return np.flatnonzero(np.arange(len(self)) - first[batch] < MAX_OF_BATCH)[:count]
+
+    @property
+    def distinct(self) -> "Items":
+        """Return one of those with the same sketch and target."""
+        keys = zip((row.tobytes() for row in self.sketches), self.targets, strict=True)
+        return self[sorted({key: place for place, key in enumerate(keys)}.values())]
+
+    @property
+    def largest_batch(self) -> int:
+        """The number of items in the largest batch."""
+        return int(np.bincount(self.batches).max())
+
     @property
     def have_targets(self) -> bool:
         """Whether the target of each is known."""
@@ -91,6 +110,17 @@ def _figure(target: Any) -> float:
     """Return a target, or a weighted sum of several."""
     several = np.atleast_1d(np.asarray(target, np.float64))
     return float(several @ np.sqrt(np.arange(1.0, len(several) + 1)))
+
+
+def other_items_of(ledger: Ledger, steps: int) -> dict[int, Items]:
+    """Return the items of each of the other inputs, by its place among those of a step, if all steps have the same."""
+    cut = epochs(ledger, steps)
+    kinds = {tuple((each.shape[1:], each.dtype) for each in step.other_inputs) for epoch in cut for step in epoch}
+    if len(kinds) != 1:
+        return {}
+    by_place = zip(*(step.other_inputs for epoch in cut for step in epoch), strict=True)
+    numbers = [number for number, epoch in enumerate(cut) for _ in epoch]
+    return {place: _joined(list(zip(numbers, found, strict=True))) for place, found in enumerate(by_place)}
 
 
 def items_of(ledger: Ledger, steps: int) -> dict[int, Items]:

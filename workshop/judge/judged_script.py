@@ -198,7 +198,7 @@ class JudgedScript(Script):
         except ClosedError:
             raise self.ended(self._so_far()) from None
 
-    def on_silence(self, seconds: float) -> None:
+    def on_silence(self) -> None:
         """Say what was seen; training in a different process is not judged.
 
         Raises:
@@ -209,7 +209,7 @@ class JudgedScript(Script):
         here = seen.pop(self.process.pid, None)
         if any(each.optimizer_steps for each in seen.values()) and not (here and here.optimizer_steps):
             raise self.unseen(f"it trains in processes that it starts, and only its first one is judged: {self.seen()}")
-        super().on_silence(seconds)
+        super().on_silence()
 
     def out_of_patience(self) -> ScriptError:
         """Return the error for a script that was silent for too long; a script that takes steps is only slow."""

@@ -79,7 +79,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _text(setting: Any) -> str:
-    return f"{setting:g}" if isinstance(setting, float) else str(setting)
+    return f"{setting:.8g}" if isinstance(setting, float) else str(setting)
 
 
 def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[str]:

@@ -47,6 +47,11 @@ class _Likeness(NamedTuple):
         return self.order > (SAME_ORDER if self.items >= MANY else 0.999)
 
 
+def repeats_order(ledger: Ledger, steps: int) -> bool:
+    """Return whether an epoch, of so many steps, had its items in the order of an earlier one."""
+    return any(each.is_same_order for each in _likenesses(ledger, steps))
+
+
 def check_order(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the order and the batches of the items differ in each epoch, if they do in the original."""
     steps = len(epochs(original)[0])

@@ -1,6 +1,5 @@
 """Whether pictures are read, decoded and augmented as in the original, and not in advance of the race."""
 
-import math
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ import numpy as np
 
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
-from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_figures
+from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_figures, hypergeometric
 from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import PhotoRead, SimpleTransform, StepTaken, is_random
 from workshop.probe.messages import Repetition
@@ -223,9 +222,8 @@ def _chance_of_blank(original: Ledger, candidate: Ledger) -> float:
             of_target[target][script].append(blank)
     sums, seen = np.ones(1), 0
     for ours, theirs in of_target.values():
-        count, others, own = sum(ours) + sum(theirs), len(ours), len(theirs)
-        ways = [math.comb(own, n) * math.comb(others, count - n) for n in range(count + 1)]
-        sums, seen = np.convolve(sums, np.array(ways) / math.comb(own + others, count)), seen + sum(theirs)
+        sums = np.convolve(sums, hypergeometric(len(theirs), len(ours), sum(ours) + sum(theirs)))
+        seen += sum(theirs)
     return float(sums[seen:].sum())
 
 

@@ -28,6 +28,9 @@ MIN_SIZE = 0.9
 MIN_ITEMS = 0.95
 """Batches must have this share of the original's items, on average."""
 
+MIN_VALIDATED = 0.8
+"""Models must be called without gradients on this share of the original's items, less those of one validation."""
+
 MAX_PASSES = 500
 """The number of passes of each script whose sizes are compared, where these vary."""
 
@@ -54,13 +57,18 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
         return ["at a sampled step, the ranks have different parameters: they do not train one model"]
     if not candidate.forwards:
         return [UnseenWork("no training was seen: no model with parameters was called and stepped by an optimizer")]
+    of_model = [*check_model(original, candidate)]
+    if any(isinstance(each, UnseenWork) for each in of_model):
+        return of_model  # what is seen of it is the work of another model
     complaints = [
         *check_clocks(candidate),
-        *check_model(original, candidate),
+        *of_model,
         *check_optimizer(original, candidate),
         *check_other_optimizers(original, candidate),
-        *check_passes(original, candidate),
-        *check_batches(original, candidate),
+        *(
+            check_joined(original, candidate)
+            or (*check_passes(original, candidate), *check_batches(original, candidate))
+        ),
         *check_items(original, candidate, items),
     ]
     if not complaints:  # what follows would only repeat these
@@ -91,6 +99,23 @@ def check_model(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield f"the model is another one: {now:,} parameters, the original has {usual:,}"
 
 
+def check_joined(original: Ledger, candidate: Ledger) -> list[str]:
+    """Return what cannot be seen of a step that has as many items as the original's, in fewer and larger passes.
+
+    It may be the same work, as with two views of a picture in one pass; with batch normalisation it is not.
+    """
+    ours, theirs = (_items_of_step(each) for each in (original, candidate))
+    now, usual = (each.largest_batch.shape[0] for each in (candidate, original))
+    if now <= usual or abs(theirs - ours) > FEW * ours:
+        return []
+    says = f"the model takes {now} items at a time, the original's {usual}, and a step has as many as in the original"
+    return [UnseenWork(f"{says}: whether it computes the same cannot be seen")]
+
+
+def _items_of_step(ledger: Ledger) -> float:
+    return sum(each.shape[0] for each in ledger.forwards) / max(len(ledger.optimizer_steps), 1)
+
+
 def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that each optimizer step has the same number of forward and backward passes."""
     batches, usual_batches = len(candidate.forwards), len(original.forwards)
@@ -102,20 +127,28 @@ def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
         )
     backwards, usual = (sum(step.backwards for step in ledger.steps) for ledger in (candidate, original))
     if abs(backwards / batches - usual / usual_batches) > 0.01:
-        yield (
+        found = (
             f"backward runs {backwards} times for {batches} batches, in the original {usual} times for {usual_batches}"
         )
+        in_each = {step.backwards for step in candidate.steps}
+        is_summed = len(in_each) == 1 and 0 < backwards < usual  # one pass for a sum of losses is the same work
+        yield UnseenWork(f"{found}: whether each batch takes part in it cannot be seen") if is_summed else found
 
 
 def check_without_gradients(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that models are called without gradients on as many items, as for a validation, in the same steps."""
+    """Check that models are called to validate, or otherwise without gradients, on as many items in the same steps.
+
+    One validation more or less, and some by their share, prove nothing: a step of the candidate that the original takes
+    moves the original's own count of steps, by which it may validate.
+    """
     ours, theirs = ([each for each in ledger.steps if not each.run_index] for ledger in (original, candidate))
     count = min(len(ours), len(theirs))
     usual, now = (sum(step.without_gradients for step in steps[:count]) for steps in (ours, theirs))
-    if now < MIN_ITEMS * usual:
+    one = max((step.without_gradients for step in ours[:count]), default=0)
+    if now < MIN_VALIDATED * usual - one or (usual and not now):
         yield UnseenWork(
-            f"in {count} steps its models are called without gradients on {now} items, the original's on {usual}: "
-            "is a validation left out, or seldom done?"
+            f"in {count} steps its models validate on {now} items, the original's on {usual}, or are called without "
+            "gradients: is a validation left out, or seldom done?"
         )
 
 
@@ -189,6 +222,8 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
     steps = len(epochs(original)[0])
     everything = targets_in(epochs(original)[0])
     is_whole = len(original.loader_starts) > 1 or everything.total() == items
+    if len(candidate.loader_starts) < 2 and len(candidate.steps) < steps:
+        is_whole = False  # the judge has cut its first epoch, and it has not come to the end of it yet
     if original.drops_items or not is_whole or any(targets_in(epoch) != everything for epoch in epochs(original)):
         yield from _check_totals(original, candidate)
         return  # only part of an epoch is compared, or items are sampled or dropped at random

@@ -23,16 +23,16 @@ def race_verdict(
     solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
     undecided = ""
     if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
-        undecided, asked = f"this machine cannot show it now: {solution}; asked: {speed.target:g}x", says
+        undecided = f"this machine hardly shows it now: even {solution}, and {speed.target:g}x is asked"
+        asked = says
         if result.faster is None:
-            asked = f"the speedup may be {speed.text(speed.low)}x to {speed.text(speed.high)}x"
+            asked = f"the speedup may be {speed.may_be}"
     elif result.faster is None:
         after = f"after {speed.pairs} pairs of epochs" + (", when the time ran out" if speed.pairs < MAX_PAIRS else "")
         if result.again:
             one, other = map(speed.text, (mean_ratio(result.pairs), mean_ratio(result.again)))
             after = f"with {one}x in one run of both and {other}x in another"
-        low, high = speed.text(speed.low), speed.text(speed.high)
-        undecided = f"{after}, the speedup may be {low}x to {high}x: too noisy, or too close"
+        undecided = f"{after}, the speedup may be {speed.may_be}; too noisy, or too close"
     if speed.solution_ratio and solution not in undecided:
         notes = (solution, *notes)
     if undecided:

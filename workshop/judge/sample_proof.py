@@ -10,6 +10,7 @@ from statistics import mean
 
 import numpy as np
 
+from workshop.judge.drawn_anew import check_noise, check_noise_of_batches
 from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, figures_of, rounded, usual_distance
 from workshop.judge.two_samples import (
     RARE,
@@ -19,6 +20,8 @@ from workshop.judge.two_samples import (
     chance_of_distances,
     chance_of_figures,
     chance_of_repetitions,
+    distances_between,
+    standardised,
 )
 
 MIN_EPOCHS = 3
@@ -35,11 +38,23 @@ def check_samples(usual: Items, now: Items, drawn: Items | None) -> Iterator[str
     """Check that the inputs may come from where the original's come from.
 
     Where targets name the items, the standard is what was drawn from the dataset, else half of the original's epochs.
+    That they do is seen in the dataset, too: epochs that were cut have few items in common.
     """
-    grouping, numbers = Grouping.of(usual), np.unique(usual.epochs)
+    groupings = [Grouping.of(usual)]
+    if drawn is not None and usual.have_targets and (of_drawn := Grouping.of(drawn)).names_items:
+        groupings.append(of_drawn)
+    for grouping in dict.fromkeys(groupings):
+        if found := _first_difference(usual, now, drawn, grouping):
+            yield found
+            return
+
+
+def _first_difference(usual: Items, now: Items, drawn: Items | None, grouping: "Grouping") -> str | None:
+    """Return what the first test says that can tell the samples apart."""
+    numbers = np.unique(usual.epochs)
     shared = min(len(numbers), len(np.unique(now.epochs)))
     if len(numbers) < MIN_EPOCHS or shared < 2:
-        return
+        return None
     parts = [usual[np.isin(usual.epochs, numbers[rest::3])] for rest in range(3)]
     usual, now = (items[np.isin(items.epochs, np.unique(items.epochs)[:shared])] for items in (usual, now))
     reference, rest = (usual[np.isin(usual.epochs, numbers[:shared][first::2])] for first in (0, 1))
@@ -49,8 +64,8 @@ def check_samples(usual: Items, now: Items, drawn: Items | None) -> Iterator[str
     for test in TESTS:
         chance, says = test(reference, rest, now, grouping)
         if chance < TOO_RARE and test(parts[0], parts[1], parts[2], grouping)[0] > RARE:
-            yield says
-            return
+            return says
+    return None
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ class _Samples:
     def __init__(self, grouping: Grouping, *samples: Items) -> None:
         known = {target: number for number, target in enumerate(dict.fromkeys(samples[0].targets))}
         if grouping.names_items:
-            chosen = {target for target, number in known.items() if number < MAX_ITEMS // 4}
+            chosen = {target for target, _ in Counter(samples[0].targets).most_common(MAX_ITEMS // 4)}
             samples = tuple(each[[target in chosen for target in each.targets]] for each in samples)
         some = [each.noted.some(MAX_ITEMS) for each in samples]
         self.sizes = [len(each) for each in some]
@@ -92,7 +107,7 @@ class _Samples:
             return
         self.items = some
         ends = np.cumsum(self.sizes)[:-1]
-        features = _standard(np.concatenate([each.features for each in some]), self.sizes[0])
+        features = standardised(np.concatenate([each.features for each in some]), self.sizes[0])
         self.features = np.split(features, ends)
         self.strata = [
             np.array([known.get(target, -1) if grouping.by_target else 0 for target in each.targets]) for each in some
@@ -100,7 +115,7 @@ class _Samples:
         figures = None if grouping.by_target else figures_of(*some)
         self.targets: list[Array] | None = None
         if figures:
-            self.targets = np.split(_standard(np.concatenate(figures)[:, None], self.sizes[0])[:, 0], ends)
+            self.targets = np.split(standardised(np.concatenate(figures)[:, None], self.sizes[0])[:, 0], ends)
 
     @property
     def together(self) -> Strata:
@@ -109,7 +124,7 @@ class _Samples:
 
     def distances(self, one: int, other: int, joint: bool = False) -> Array:
         """Return the distance of each item of a sample from each of another one; infinite in another stratum."""
-        found = _distances(self.features[one], self.features[other])
+        found = distances_between(self.features[one], self.features[other])
         if joint and self.targets:
             found = np.sqrt(found**2 + (self.targets[one][:, None] - self.targets[other]) ** 2)
         return np.where(self.strata[one][:, None] == self.strata[other], found, np.inf)
@@ -175,10 +190,10 @@ def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     if grouping.names_items or len(widths) > 1 or min(map(len, some)) < MIN_ITEMS + max(widths) or not figures:
         return 1.0, ""
     size, ends = len(some[0]), np.cumsum([len(each) for each in some])[:-1]
-    features = _standard(np.concatenate([each.features for each in some]), size)
+    features = standardised(np.concatenate([each.features for each in some]), size)
     features = np.concatenate([features, np.ones((len(features), 1), np.float32)], axis=1)
     asked = np.concatenate(figures)[:, None]
-    wanted = asked == np.unique(figures[0]) if grouping.by_target else _standard(asked, size)
+    wanted = asked == np.unique(figures[0]) if grouping.by_target else standardised(asked, size)
     ours = features[:size]
     line = np.linalg.solve(ours.T @ ours + np.eye(ours.shape[1]) * size / 100, ours.T @ wanted[:size])
     off = np.sqrt(((features @ line - wanted) ** 2).sum(axis=1))
@@ -208,33 +223,14 @@ def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) ->
 
 
 def _noise(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    """What is drawn anew for an item, such as noise: how large its peaks are, and whether the same comes again.
-
-    It is an item's distance from the mean of the reference's, column by column.
-    """
-    some = [each.noted for each in (reference, rest, now)]
-    if not grouping.names_items or len({each.features.shape[1] for each in some}) > 1:
-        return 1.0, ""
-    drawn: dict[object, list[Array]] = {}
-    for target, features in zip(some[0].targets, some[0].features, strict=True):
-        drawn.setdefault(target, []).append(features)
-    middle = {target: np.mean(each, axis=0) for target, each in drawn.items()}
-    one, other = (each[[target in middle for target in each.targets]].some(MAX_ITEMS) for each in some[1:])
-    if min(len(one), len(other)) < MIN_ITEMS:
-        return 1.0, ""
-    off = [np.abs(each.features - [middle[target] for target in each.targets]) for each in (one, other)]
-    spread = off[0].mean(axis=0)
-    off = [each[:, spread > 0] / spread[spread > 0] for each in off]
-    usual, found = (each.max(axis=1, initial=0) / np.maximum(each.mean(axis=1), 1e-12) for each in off)
-    together = np.concatenate(off)
-    again = chance_of_repetitions(_distances(together, together), _unlike(one, other))
-    return min(again, _chance_of(usual, found, one, other)), (
-        "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same "
-        "comes again for other items"
-    )
+    return check_noise(reference, rest, now) if grouping.names_items else (1.0, "")
 
 
-TESTS = (_histogram, _likeness, _relation, _distribution, _repetition, _noise)
+def _noise_of_batches(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    return check_noise_of_batches(reference, rest, now) if grouping.names_items else (1.0, "")
+
+
+TESTS = (_histogram, _likeness, _relation, _distribution, _repetition, _noise_of_batches, _noise)
 
 
 def _whole(samples: _Samples) -> Array:
@@ -251,17 +247,3 @@ def _chance_of(usual: Array, found: Array, one: Items, other: Items) -> float:
 def _unlike(one: Items, other: Items) -> Strata:
     """Return two samples whose items are all compared with each other."""
     return Strata(len(one), np.zeros(len(one) + len(other), np.int64), batches_of(one, other))
-
-
-def _standard(figures: Array, first: int) -> Array:
-    """Scale each column by the original's values."""
-    middle = np.median(figures[:first], axis=0)
-    spread = np.abs(figures[:first] - middle).mean(axis=0)
-    scaled = (figures - middle) / np.where(spread > 0, spread, max(float(spread.max()), 1e-12))
-    return np.clip(scaled, -6, 6).astype(np.float32)
-
-
-def _distances(one: Array, other: Array) -> Array:
-    """The root mean square difference of each from each."""
-    squares = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
-    return np.sqrt(np.maximum(squares, 0) / one.shape[1])

@@ -51,7 +51,7 @@ class TimePlan:
         length = f" ({steps} step{'s' * (steps > 1)})"
         if whole_steps:
             length = f", cut to {steps} of its {whole_steps} steps,"
-        epoch = f"an epoch of {original}{length} takes {self.original_s:.1f} s"
+        epoch = f"the first epoch of {original}{length} took {self.original_s:.1f} s"
         at_least_s = passed_s + (ORIGINAL_EPOCHS - 1) * self.original_s
         self._needed_s = at_least_s + CANDIDATE_EPOCHS * self.original_s
         if at_least_s > self.budget_s:
@@ -72,7 +72,8 @@ class TimePlan:
         """Raise an `OutOfTimeError` if this many epochs of each script do not fit into what is left."""
         if not self.fits(epochs):
             seen = f"epochs took {self.original_s:.1f} s and {self.candidate_s:.1f} s"
-            raise OutOfTimeError(f"the {self.budget_s:g} s did not suffice for {what}: {seen}")
+            left = f"the {max(self.left_s, 0.0):.0f} s that are left of {self.budget_s:g} s"
+            raise OutOfTimeError(f"{what} does not fit into {left}: {seen}")
 
     @property
     def advice(self) -> str:

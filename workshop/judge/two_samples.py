@@ -19,6 +19,8 @@ PERMUTATIONS = 500
 NEIGHBOURS = 3
 """The number of nearest items that are looked at."""
 
+NEAR_PAIRS = 8
+"""Among so many items, the nearest pair is looked at; among twice as many, the two nearest ones, and so on."""
 
 TOO_RARE = 1e-6
 """Samples that differ so much by chance are not of the same source."""
@@ -101,6 +103,14 @@ def chance_of_repetitions(distances: Array, strata: Strata) -> float:
     return _largest(share, strata)
 
 
+def chance_of_near_pairs(distances: Array, strata: Strata) -> float:
+    """Return the chance that so many of the nearest pairs of items are both of the second sample."""
+    far = np.where(np.triu(strata.same, k=1), distances, np.inf)
+    nearest = np.argpartition(far, len(far) // NEAR_PAIRS, axis=None)[: len(far) // NEAR_PAIRS]
+    one, other = np.unravel_index(nearest, far.shape)
+    return _largest(lambda first: ((1 - first[one]) * (1 - first[other])).sum(axis=0), strata)
+
+
 def chance_of_figures(figures: Array, strata: Strata) -> float:
     """Return the chance that samples of one source differ so in a figure of each item, by its rank."""
     ranks = _ranks(figures)
@@ -127,6 +137,33 @@ def chance_of_batches(figures: Array, batches: Array, epochs: Array) -> float:
     return _tail(((of_batch.T @ _permuted(ranks, epochs)) ** 2).sum(axis=0))
 
 
+def chance_of_alike_batches(distances: Array, batches: Array, epochs: Array) -> float:
+    """Return the chance that the items of a batch are so near to each other, if those of an epoch are mixed by chance.
+
+    The statistic is the mean distance of two items of a batch.
+    """
+    one, other = np.nonzero(np.triu(batches[:, None] == batches, k=1))
+    if not len(one):
+        return 1.0
+    places = _permuted(np.arange(len(batches)), epochs).astype(np.int64)
+    return _tail(-distances.astype(np.float32)[places[one], places[other]].mean(axis=0))
+
+
+def standardised(figures: Array, first: int) -> Array:
+    """Scale each column by the values of the first rows."""
+    middle = np.median(figures[:first], axis=0)
+    spread = np.abs(figures[:first] - middle).mean(axis=0)
+    scaled = (figures - middle) / np.where(spread > 0, spread, max(float(spread.max()), 1e-12))
+    return np.clip(scaled, -6, 6).astype(np.float32)
+
+
+def distances_between(one: Array, other: Array) -> Array:
+    """Return the root mean square difference of each row of one array from each of another."""
+    squares = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
+    distances: Array = np.sqrt(np.maximum(squares, 0) / one.shape[1])
+    return distances
+
+
 def _largest(statistic: Callable[[Array], Array], strata: Strata) -> float:
     """Return the larger one of the chances that exchanged items and batches give; one that is not rare will do."""
     chance = 0.0
@@ -149,3 +186,14 @@ def _tail(statistics: Array) -> float:
         root = max(0.0, 1 + z / math.sqrt(shape)) ** (1 / 3)
         z = (root - (1 - 1 / (9 * shape))) * math.sqrt(9 * shape)
     return max(0.5 * math.erfc(z / math.sqrt(2)), 1e-300)
+
+
+def hypergeometric(own: int, others: int, count: int) -> Array:
+    """Return the chance that so many of `count` items, chosen from `own` and `others`, are own ones: 0, 1, ..."""
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, own + others + 1)))])  # of factorials
+    numbers = np.arange(max(0, count - others), min(own, count) + 1)
+    ways = logs[own] - logs[numbers] - logs[own - numbers]
+    ways += logs[others] - logs[count - numbers] - logs[others - count + numbers]
+    chances = np.zeros(count + 1)
+    chances[numbers] = np.exp(ways - (logs[own + others] - logs[count] - logs[own + others - count]))
+    return chances

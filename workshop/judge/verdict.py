@@ -9,6 +9,9 @@ from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import ScriptError, UnseenError
 from workshop.processes.script_output import shorten
 
+SCHEMA_VERSION = 2
+"""The version of a verdict's fields in JSON: since 2, there are `unraced` and `timing`."""
+
 
 class Outcome(enum.Enum):
     """How a check ends; the exit codes are stable."""
@@ -34,6 +37,7 @@ class Speed:
     candidate: str
     """The name of the script that was judged."""
     rate_before: float
+    """Of the geometric mean of the pairs' seconds, so that the two rates differ by the speedup; as `rate_after`."""
     rate_after: float
     ratio: float
     low: float
@@ -54,6 +58,35 @@ class Speed:
         """Return a ratio with two decimals, or with as many as show on which side of the target it is."""
         texts = (f"{ratio:.{digits}f}" for digits in range(2, 17))
         return next((text for text in texts if (float(text) < self.target) == (ratio < self.target)), repr(ratio))
+
+    @property
+    def may_be(self) -> str:
+        """What the interval says of the speedup; one of a hundredfold width says no more than the verdict."""
+        if self.high > 100 * self.low:
+            if self.low >= self.target:
+                return f"at least {self.text(self.low)}x"
+            return f"below {self.target:g}x" if self.high < self.target else "anything: the pairs differ too much"
+        return f"{self.text(self.low)}x to {self.text(self.high)}x"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a part times beside a race or in place of one: medians of a few runs, without an interval."""
+
+    before: str
+    """What is timed first, such as "the untouched script"."""
+    after: str
+    before_s: float
+    after_s: float
+    of: str
+    """What is timed, such as "a step"."""
+    runs: int
+    """How often each is timed."""
+
+    @property
+    def ratio(self) -> float:
+        """The speedup."""
+        return self.before_s / self.after_s
 
 
 @dataclass(frozen=True)
@@ -76,19 +109,39 @@ class Verdict:
     """What other programs used of the cores meanwhile; None if nothing was run."""
     answered: bool = False
     """Whether the part's question has been answered, rightly, and the verdict is on the change that it asks for."""
+    question_open: bool = False
+    """Whether the change is accepted, and only the answer to the part's question is missing."""
+    timing: Timing | None = None
+    """What a part timed beside a race, or in place of one."""
+    words: str = ""
+    """How it ended, where the words of the outcome do not fit: a script that had to be no slower is not "done"."""
 
     @property
     def headline(self) -> str:
         """How the check ended, in a few words."""
-        says = "crashed" if self.outcome is Outcome.BROKEN else self.outcome.value
+        says = self.words or ("crashed" if self.outcome is Outcome.BROKEN else self.outcome.value)
         if self.answered and self.outcome is not Outcome.DONE:
             return f"half done: the answer is right; the change: {says}"
+        if self.question_open:
+            return "half done: the change is right; the answer is missing"
         return says
 
+    @property
+    def unraced(self) -> str:
+        """Why there was no race, and so no `speed`; "" where there was one."""
+        if self.speed:
+            return ""
+        if self.outcome is Outcome.DONE:
+            return "what is asked for was shown without a race"
+        if self.outcome is Outcome.OTHER_WORK:
+            return "a script that does other work is not raced"
+        return "the check ended before a race"
+
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, with the `exit_code`."""
-        outcome = {"outcome": self.outcome.value, "exit_code": self.outcome.exit_code}
-        return {**asdict(self), **outcome, "machine": self.machine and self.machine.as_dict()}
+        """Return plain values for JSON, with the `exit_code`, and why there was no race, if there was none."""
+        outcome = {"outcome": self.outcome.value, "exit_code": self.outcome.exit_code, "unraced": self.unraced}
+        machine = {"machine": self.machine and self.machine.as_dict()}
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), **outcome, **machine}
 
 
 def broken(subject: str, error: ScriptError) -> Verdict:

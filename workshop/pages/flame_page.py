@@ -79,4 +79,4 @@ def page(root: Node, title: str, compared: bool = False, notes: Sequence[str] = 
         "nodes": numbers,
     }
     on_top = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
-    return template.fill(title, on_top + BODY, "flame_graph.js", data)
+    return template.fill(title, on_top + BODY, "workshop flamegraph", "flame_graph.js", data)

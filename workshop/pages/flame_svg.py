@@ -46,7 +46,7 @@ def svg(root: Node, title: str, compared: bool = False) -> str:
     height = HEAD + ROW * (max(depth for _, depth, _, _ in boxes) + 1) + 8
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style>",
+        f"<metadata>workshop flamegraph</metadata><title>{escape(title)}</title><style>{STYLE}</style>",
         f'<text class="title" x="4" y="18">{escape(title)}</text>',
         *_legend(compared),
     ]

@@ -36,7 +36,7 @@ def page(profile: LineProfile, groups: Mapping[str, Sequence[LineTable]], whole:
         sections += f'<section class="chosen" id="s{number}">{tables}</section>'
         style += f"#p{number}:checked ~ #s{number} {{ display: block; }} "
     body = f'<p class="quiet">{escape(summary)}</p><style>{style}</style>{choices}{sections}'
-    return template.fill(profile.path.name, f'{body}<p class="quiet">{EXPLANATION}</p>')
+    return template.fill(profile.path.name, f'{body}<p class="quiet">{EXPLANATION}</p>', "workshop lines")
 
 
 def fragment(table: LineTable) -> str:

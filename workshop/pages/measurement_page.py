@@ -50,7 +50,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         section("The lines", "".join([f'<p class="quiet">{EXPLANATION}</p>', *_sources(found, sources)])),
         *(f"<p>{escape(note)}</p>" for note in found["notes"]),
     ]
-    return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>')
+    return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>', "workshop measure")
 
 
 def _finding(finding: Values, sources: Mapping[str, list[str]], rough: str) -> str:
@@ -62,10 +62,10 @@ def _finding(finding: Values, sources: Mapping[str, list[str]], rough: str) -> s
         lines = sources.get(finding["file"], [])
         code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
     cost = f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it."
-    durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed_step_ms']:.1f} ms"
+    durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed']}"
     cost = f"{cost} {durations} ({finding['basis']}). {finding['words']}"
     return (
-        f'<li><span class="gain">up to {rough}{finding["gain"]:.1f}x</span><b>{escape(finding["cause"])}</b>'
+        f'<li><span class="gain">{rough}{finding["speedup"]}</span><b>{escape(finding["cause"])}</b>'
         f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
     )
 

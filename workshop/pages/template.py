@@ -1,8 +1,9 @@
 """What all pages have in common: one template, one stylesheet, bars, and tables of figures."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from html import escape, unescape
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -16,12 +17,13 @@ def read(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def fill(title: str, body: str, script: str = "", data: Any = None) -> str:
+def fill(title: str, body: str, made_by: str, script: str = "", data: Any = None) -> str:
     """Return a page.
 
     Args:
         title: the title, as plain text.
         body: what the page shows below it, as HTML.
+        made_by: the command that draws such pages, by which `maker_of` knows them: "workshop trace".
         script: the name of the file with its script; "" for a page that runs none.
         data: what the script reads as JSON.
     """
@@ -35,11 +37,22 @@ def fill(title: str, body: str, script: str = "", data: Any = None) -> str:
         )
     return Template(read("template.html")).substitute(
         title=escape(title),
+        made_by=escape(made_by),
         style=read("style.css") + read("listing.css"),
         body=body,
         allowed="'unsafe-inline'" if script else "'none'",
         script=scripts,
     )
+
+
+def maker_of(page: str) -> tuple[str, str] | None:
+    """Return the command that made a page or a picture, and its title, from the beginning of its text.
+
+    Return None for a file that none of the commands here has made.
+    """
+    found = re.search(r'<meta name="generator" content="(workshop [\w -]+)">\s*<title>(.*?)</title>', page, re.DOTALL)
+    found = found or re.search(r"<metadata>(workshop [\w -]+)</metadata><title>(.*?)</title>", page, re.DOTALL)
+    return (found[1], unescape(found[2])) if found else None
 
 
 def section(heading: str, content: str) -> str:

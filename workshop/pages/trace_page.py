@@ -57,7 +57,7 @@ def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFindi
 
 def with_timeline(title: str, body: str, rows: list[tuple[Lanes, int]]) -> str:
     """Return a page that ends with a timeline of rows, each with its begin in ns, as clocks may differ."""
-    return fill(title, body + section("Timeline", TIMELINE), "timeline.js", timeline(rows))
+    return fill(title, body + section("Timeline", TIMELINE), "workshop trace", "timeline.js", timeline(rows))
 
 
 def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:

@@ -38,6 +38,9 @@ class ScriptChange:
     target: float = 1.0
     """The speedup that the change must bring; 1 where that is not the point."""
 
+    allowed: float | None = None
+    """How much slower the script may become, such as 0.1, in a part that asks for something else than speed."""
+
     judged_by: str = ""
     """A file in the part's folder whose `check(bench)` judges the change; empty for the same work in less time."""
 

@@ -6,8 +6,8 @@ It is there before a training sends anything, so that whoever waits for its firs
 import os
 import sys
 import traceback
+from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 
@@ -52,19 +52,18 @@ class ActivityListener(Listener):
 
     def on_fault(self, fault: str) -> None:
         """Note why nothing more will be seen."""
-        note(replace(self._seen, fault=fault), self.folder)
+        self._note(fault)
 
     def _begin(self) -> None:
-        self._seen = ProcessActivity(os.getpid(), script_name())
+        self._counts = Counter[str]()
         self._note()
 
-    def _note(self) -> None:
+    def _note(self, fault: str = "") -> None:
         self._noted_s = monotonic()
-        note(self._seen, self.folder)
+        note(ProcessActivity(os.getpid(), script_name(), **self._counts, fault=fault), self.folder)
 
     def _count(self, what: str) -> None:
-        count = getattr(self._seen, what) + 1
-        self._seen = replace(self._seen, **{what: count})
+        self._counts[what] = count = self._counts[what] + 1
         is_power_of_two = not count & (count - 1)
         if is_power_of_two or monotonic() - self._noted_s > NOTED_EVERY_S:
             self._note()

@@ -16,12 +16,10 @@ from typing import Any
 
 import torch
 
+from workshop.probe.backward_graph import nodes_of, roots_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import BackwardPass, WireFrame
 from workshop.probe.stack_sampler import line_of
-
-MAX_OPERATIONS = 20_000
-"""A graph with more operations is cut at this number."""
 
 MANY_TIMES = 16
 """Fewer calls than this in a forward pass may be the model's successive layers, not a loop."""
@@ -73,7 +71,7 @@ class BackwardLines:
         if self._depth > 1:
             return
         self._look_no_more()
-        nodes = _graph([tensors] if isinstance(tensors, torch.Tensor) else list(tensors))
+        nodes = nodes_of(roots_of(tensors))
         self._stacks = [_stack(node) for node in nodes]
         self._seconds: Counter[int] = Counter()
         self._present, self._since = -1, monotonic()
@@ -123,18 +121,6 @@ class BackwardLines:
         now = monotonic()
         self._seconds[self._present] += now - self._since  # type: ignore[assignment]
         self._since = now
-
-
-def _graph(tensors: list[Any]) -> list[Any]:
-    """All operations that a backward pass from these tensors runs."""
-    found: dict[Any, None] = {}
-    ahead = [tensor.grad_fn for tensor in tensors if isinstance(tensor, torch.Tensor) and tensor.grad_fn]
-    while ahead and len(found) < MAX_OPERATIONS:
-        node = ahead.pop()
-        if node not in found:
-            found[node] = None
-            ahead += [following for following, _ in node.next_functions if following is not None]
-    return list(found)
 
 
 def _stack(node: Any) -> tuple[WireFrame, ...]:

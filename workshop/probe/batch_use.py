@@ -6,7 +6,7 @@ from weakref import ref
 
 import torch
 
-from workshop.probe.internals import tree_map_with_names
+from workshop.probe.internals import names_of, tree_flatten
 
 MAX_RECENT = 8
 """A script may load this many batches ahead."""
@@ -15,7 +15,7 @@ MAX_RECENT = 8
 class BatchUse:
     """Finds the batch that a tensor comes from: the input of a model, or the targets of a loss.
 
-    Batches are not kept alive, but for the last one.
+    Batches are not kept alive, but for the last one. Another thread may load batches meanwhile.
 
     Attributes:
         last: the batch that was handed out last.
@@ -30,34 +30,44 @@ class BatchUse:
         self.of_step: list[Any] = []
         self.loaded = 0
         self.is_plain = self.varies = False
-        self._shapes: dict[str, torch.Size] = {}  # of the items of the last batch
-        self._recent: deque[list[tuple[str, Any]]] = deque(maxlen=MAX_RECENT)
+        self._shapes: list[torch.Size | None] = []  # of the items of the last batch
+        self._copies: deque[ref[torch.Tensor]] = deque(maxlen=4 * MAX_RECENT)
+        self._recent: deque[tuple[list[Any], Any]] = deque(maxlen=MAX_RECENT)  # leaves, and where in a batch they are
 
     def load(self, batch: Any, in_training_thread: bool) -> None:
         """Note a batch that was handed out."""
         self.last = batch
         self.loaded += in_training_thread
-        leaves: list[tuple[str, Any]] = []
-        tree_map_with_names(lambda name, leaf: leaves.append((name, leaf)), batch)
-        shapes = {name: leaf.shape[1:] for name, leaf in leaves if isinstance(leaf, torch.Tensor)}
+        leaves, places = tree_flatten(batch)
+        shapes = [leaf.shape[1:] if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
         self.varies |= bool(self._shapes) and shapes != self._shapes
         self._shapes = shapes
-        self._recent.append([(name, _weak(leaf)) for name, leaf in leaves])
+        self._recent.append(([_weak(leaf) for leaf in leaves], places))
 
     def use(self, tensor: torch.Tensor) -> None:
         """Note the batch that this tensor, or one with the same values, comes from."""
-        for batch in reversed(self._recent):
-            if any(is_same(leaf(), tensor) for _, leaf in batch if isinstance(leaf, ref)):
+        for batch in reversed(tuple(self._recent)):
+            if any(is_same(leaf(), tensor) for leaf in batch[0] if isinstance(leaf, ref)):
                 if not any(batch is each for each in self.of_step):
                     self.of_step.append(batch)
                 return
+
+    def copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        """Note that the result has the values of the tensor, perhaps on another device."""
+        if result is not tensor and self.is_loaded(tensor):
+            self._copies.append(ref(result))
+
+    def is_loaded(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor is one of a batch that was handed out lately, or a copy of one."""
+        leaves = (leaf for batch in tuple(self._recent) for leaf in batch[0] if isinstance(leaf, ref))
+        return any(leaf() is tensor for leaf in (*leaves, *self._copies))
 
     def leaves(self) -> list[list[tuple[str, Any]]]:
         """Return copies of what is in each batch of this step, with names; None for what is gone, or cannot be kept."""
         used = self.of_step
         if not used and self.loaded == 1:
             used = [self._recent[-1]]
-        return [[(name, _kept(leaf)) for name, leaf in batch] for batch in used]
+        return [list(zip(names_of(places), map(_kept, leaves), strict=True)) for leaves, places in used]
 
     def next_step(self) -> None:
         """Begin another step."""

@@ -3,6 +3,7 @@
 import functools
 import threading
 from collections.abc import Callable, Iterator
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -10,69 +11,85 @@ import torch
 from torch.utils.data import DataLoader
 
 from workshop.probe.loader_epochs import NO_BATCH, loader_of, without_iterator
-from workshop.probe.noted_settings import is_there, loader_number, loader_site
-from workshop.probe.settings import PREFETCHED
+from workshop.probe.messages import LoaderSettings
+from workshop.probe.noted_settings import is_there, loader_number, loader_site, site_of
+
+TIMEOUT_S = 60.0
+"""Workers that give no batch for so long are taken for hung, unless the script says how long they may take."""
 
 
 class ChangedLoaders:
-    """Lets other DataLoaders load what those of the training would, with another number of workers.
+    """Lets other DataLoaders load what those of the training would, with other settings.
 
     Each DataLoader of the training gets one in its place that lasts, also where the script makes it or its workers
-    anew. It has the same dataset, sampler and collate function; its workers are kept, and compute with one thread each.
-    If it fails, the script's own goes on.
+    anew. It has the same dataset, sampler and collate function; its workers are kept. If it fails, or gives no batch
+    for `TIMEOUT_S`, the script's own goes on.
 
     Attributes:
         given: the number of batches that others have loaded so far.
+        started_s: the seconds from the start of one of them to its first batch, until somebody asks and sets it to 0.
         failure: why they load no more, if one of them failed.
     """
 
     def __init__(self) -> None:
         self.given = 0
+        self.started_s = 0.0
         self.failure = ""
-        self._workers: int | None = None
+        self._settings: LoaderSettings | None = None
+        self._only: object = None
         self._streams: dict[tuple[int, object], Iterator[Any]] = {}
         self._iterated: WeakValueDictionary[int, DataLoader[Any]] = WeakValueDictionary()
         self._lock = threading.Lock()  # batches may be loaded in another thread
 
-    def load_with(self, workers: int | None) -> None:
-        """Load with this many workers from now on; None: with the script's own number."""
+    def load_with(self, settings: LoaderSettings | None, loader: int = -1) -> None:
+        """Load with these settings from now on, or with the script's own for None.
+
+        Args:
+            settings: those of all DataLoaders of the training.
+            loader: the number of the one that is meant, with all that are made in its line; -1 for all.
+        """
         self.failure = ""
-        if workers != self._workers:
+        if settings != self._settings:
             with self._lock:
-                self._workers, self._streams = workers, {}
+                self._settings, self._only, self._streams = settings, site_of(loader), {}
 
     def started(self, loader: DataLoader[Any], iterator: Any) -> None:
         """Remember which DataLoaders are iterated, for as long as they are."""
         if (copied := loader_of(iterator)) is not None:
             self._iterated[loader_number(loader)] = copied
 
-    def are_tried(self) -> bool:
-        """Return whether the present loading is to be done by other DataLoaders."""
-        return self._workers is not None and torch.is_grad_enabled()
+    def are_tried(self, source: Any) -> bool:
+        """Return whether another DataLoader is to do what this one, or its iterator, would do now."""
+        if self._settings is None or not torch.is_grad_enabled():
+            return False
+        loader = source if isinstance(source, DataLoader) else loader_of(source)
+        return self._only is None or (loader is not None and loader_site(loader) == self._only)
 
     def batch(self, source: Any) -> Any:
         """Return a batch in place of a DataLoader's, or of its iterator's; `NO_BATCH` where nothing does."""
         loader = source if isinstance(source, DataLoader) else loader_of(source)
         with self._lock:
-            if loader is None or self._workers is None:
+            if loader is None or self._settings is None:
                 return NO_BATCH
+            begin, streams = monotonic(), len(self._streams)
             try:
-                batch = next(self._stream(loader, self._workers), NO_BATCH)
+                batch = next(self._stream(loader, self._settings), NO_BATCH)
             except Exception as error:  # datasets fail in other processes in many ways
                 batch, self.failure = NO_BATCH, (str(error).strip().splitlines() or [type(error).__name__])[-1]
             if batch is NO_BATCH:
-                self._workers = None
+                self._settings = None
             else:
                 self.given += 1
+                self.started_s = monotonic() - begin if len(self._streams) > streams else self.started_s
             return batch
 
-    def _stream(self, loader: DataLoader[Any], workers: int) -> Iterator[Any]:
+    def _stream(self, loader: DataLoader[Any], settings: LoaderSettings) -> Iterator[Any]:
         """The batches of a DataLoader. One that is made where another was, which is gone, takes over its batches."""
         key = loader_number(loader), loader_site(loader)
         if key not in self._streams:
             same_place = [each for each in self._streams if each[1] == key[1]]
             gone = [each for each in same_place if not is_there(each[0]) and each[0] not in self._iterated]
-            self._streams[key] = self._streams.pop(gone[0]) if gone else _endless(_changed(loader, workers))
+            self._streams[key] = self._streams.pop(gone[0]) if gone else _endless(_changed(loader, settings))
         return self._streams[key]
 
 
@@ -85,20 +102,37 @@ def _endless(loader: DataLoader[Any]) -> Iterator[Any]:
             yield batch
 
 
-def _changed(loader: DataLoader[Any], workers: int) -> DataLoader[Any]:
-    """Return a DataLoader of the same batches with another number of workers."""
-    changed = without_iterator(loader)
+def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
+    """Return how a DataLoader loads."""
+    context = loader.multiprocessing_context
+    return LoaderSettings(
+        workers=int(loader.num_workers),
+        prefetch_factor=int(loader.prefetch_factor or LoaderSettings.prefetch_factor),
+        persistent=bool(loader.persistent_workers),
+        pin_memory=bool(loader.pin_memory),
+        start_method=context.get_start_method() if context is not None else "",
+    )
+
+
+def _changed(loader: DataLoader[Any], settings: LoaderSettings) -> DataLoader[Any]:
+    """Return a DataLoader of the same batches with other settings."""
+    changed, workers = without_iterator(loader), settings.workers
     changed.__dict__.update(  # its own __setattr__ forbids to change it
         num_workers=workers,
         persistent_workers=workers > 0,
-        prefetch_factor=PREFETCHED if workers else None,
-        timeout=loader.timeout if workers else 0,
-        worker_init_fn=functools.partial(_with_one_thread, loader.worker_init_fn),
+        prefetch_factor=settings.prefetch_factor if workers else None,
+        pin_memory=settings.pin_memory,
+        timeout=(loader.timeout or TIMEOUT_S) if workers else 0,
     )
+    if settings.worker_threads:
+        initialize = functools.partial(_with_threads, loader.worker_init_fn, settings.worker_threads)
+        changed.__dict__.update(worker_init_fn=initialize)
+    if workers and settings.start_method != settings_of(loader).start_method:
+        changed.multiprocessing_context = settings.start_method or None
     return changed
 
 
-def _with_one_thread(initialize: Callable[[int], None] | None, worker: int) -> None:
+def _with_threads(initialize: Callable[[int], None] | None, threads: int, worker: int) -> None:
     if initialize:
         initialize(worker)
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)

@@ -202,6 +202,8 @@ class ForwardPass:
     """One item of a batch of complex numbers; noted with the state."""
     inputs: InputRows | None = None
     """More of each item; None in evidence that was recorded before there was such a thing."""
+    is_loaded: bool = False
+    """Whether it is a tensor that a DataLoader has handed out, or a copy of one; noted of `other_inputs`."""
     is_output: bool = False
     """Whether a module of the script has made it, as a generator makes what its discriminator gets."""
 
@@ -239,4 +241,6 @@ class StepTaken(Event):
     retaken: int = 0
     """How many steps of others the script's loop had taken before in this run: a counter in it has gone on."""
     without_gradients: int = 0
-    """The number of items that entered any model without gradients since the last step, as in a validation."""
+    """The number of items that entered any model without gradients, or to validate, since the last step."""
+    other_inputs: tuple[ForwardPass, ...] = ()
+    """What else entered the model, and what entered others: a few tensors that no module of the script has made."""

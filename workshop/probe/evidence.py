@@ -3,7 +3,6 @@
 After the last optimizer step of an epoch the process waits until the judge lets it go on: see `EvidenceRecorder.wait`.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +20,7 @@ from workshop.probe.activity import ActivityListener
 from workshop.probe.batch_use import BatchUse
 from workshop.probe.connection import Connection
 from workshop.probe.copy_trace import end_copy_trace, start_copy_trace
+from workshop.probe.epoch_length import MAX_STEPS, EpochLength
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import (
     BatchCopied,
@@ -29,8 +29,9 @@ from workshop.probe.events import (
     ParameterGroup,
     TrainedModel,
 )
-from workshop.probe.hooks import ModuleHook, TrainingHooks, is_trained
-from workshop.probe.internals import is_compiled, is_transformed, tree_leaves
+from workshop.probe.followed_model import FollowedModel
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.internals import is_transformed, tree_leaves
 from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.listener import Listener
 from workshop.probe.messages import (
@@ -44,7 +45,8 @@ from workshop.probe.messages import (
     Recompute,
     Repeat,
 )
-from workshop.probe.noted_inputs import item_of, rows_of
+from workshop.probe.model_hooks import ModuleHook, is_trained
+from workshop.probe.noted_inputs import NotedInputs, item_of
 from workshop.probe.noted_step import NotedPass, NotedStep, StepWriter
 from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
@@ -56,19 +58,11 @@ from workshop.probe.retaking import Retaking
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.sharding import inner_optimizer, is_flat, whole
 from workshop.probe.signature import encode, signature
-from workshop.probe.spots import Spots
+from workshop.probe.training_mode import TrainingMode
 from workshop.probe.training_state import TrainingState
 
-MAX_STEPS = 50
-"""The number of steps in an epoch, unless the judge or the DataLoader asks for fewer."""
-
-MAX_EPOCH_S = 20.0
-MIN_STEPS = 3
-"""An epoch ends after this many seconds from its first step, if no other time is asked for, but not before this many
-steps."""
-
-LOOKED_AT = 2
-"""In this many steps of each epoch, it is looked for what of a batch enters the model."""
+MAX_OTHER_INPUTS = 4
+"""So many inputs beside those of the model's first argument are noted in a step."""
 
 
 def _drops_items(loader: DataLoader[Any]) -> bool:
@@ -86,31 +80,23 @@ class EvidenceRecorder(Listener):
         assert config.judged
         self.judge, self.events = judge, events
         self.hooks = TrainingHooks(self, ActivityListener(config.folder))
-        self.epoch_steps = config.judged.epoch_steps
+        self.length = EpochLength(config.judged.epoch_steps, config.judged.max_epoch_s)
         self.steps_to_go: int | None = None  # until the script waits; None for an epoch
         self.recorder = StepRecorder(Path(config.folder), config.judged.sample_step, self.hooks.clock.leave_out)
-        self.random_states, self.max_epoch_s = config.judged.random_states, config.judged.max_epoch_s
-        self.has_begun = False
-        self.began_s = monotonic()
-        self.loaded: LoadedBatch | None = None
-        self.batches: int | None = None  # of the DataLoader that began last
-        self.loaders_begun = self.batches_taken = 0  # since the run began
-        self.root: nn.Module | None = None  # that the script calls
-        self.model: nn.Module | None = None  # inside of it
-        self.inner_hook: Any = None  # of the model, where that is not the root
-        self.parameters: list[nn.Parameter] = []
-        self.known_parameters: set[nn.Parameter] = set()
-        self.trained: set[nn.Parameter] = set()
-        self.spots = Spots([])
+        self.random_states, self.has_begun = config.judged.random_states, False
+        self.loader: DataLoader[Any] | None = None  # of the training, that began last
+        self.model: FollowedModel | None = None
+        self.called_before: list[nn.Module] = []  # other models, as long as this one was not seen
+        self.inner_hook: Any = None  # of the model, where that is not the one that the script calls
         self.optimizers: list[Optimizer] = []  # of the model's parameters
         self.others = OtherOptimizers()
         self.adaptive = False
         self.unseen_steps = 0  # of optimizers, as long as no model was seen
         self.early: Optimizer | None = None  # that is at work before a model was seen
         self.stepped: set[nn.Parameter] = set()  # in the step that is under way
-        self.other_models: list[nn.Module] = []  # that the script calls, in the order of their first calls
         self.batch_use = BatchUse()
-        self.in_validation = False  # whether the last batch was loaded without gradients
+        self.mode = TrainingMode()
+        self.in_validation = False  # whether the last batch was loaded to validate
         self.last_stepped: set[nn.Parameter] = set()  # in the last step
         self.retaking: Retaking | None = None  # of a recorded step
         self.retaken = 0  # so often the loop has taken a recorded step
@@ -132,41 +118,37 @@ class EvidenceRecorder(Listener):
         """At the first sign of the training, tell the judge that the start-up is over."""
         if not self.has_begun:
             self.has_begun = True
-            self.began_s = monotonic()
+            self.length.begin()
             self.hooks.clock.restart()
             self.judge.send(EpochBegan())
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Note its length, which may be that of an epoch; a validation in the midst of an epoch begins none."""
         self.begin()
+        if self.model:
+            self.mode.loader_began(self.model.root)
         self.before_batch()
-        if not torch.is_grad_enabled() or (self.root is not None and not self.root.training):
+        if not self.trains():
             return
-        try:
-            self.batches = len(loader)
-        except TypeError:  # of an iterable dataset
-            self.batches = None
-        self.loaders_begun += 1
-        if self.loaded is None or self.loaded.loader is not loader:
-            self.loaded = LoadedBatch(loader, None)
+        self.length.loader_began(loader)
+        self.loader = loader
         kept = {"workers": loader.num_workers, "persistent": loader.persistent_workers, "drops": _drops_items(loader)}
         self.events.write(LoaderStarted, **kept)
 
     def on_batch(self, batch: Any) -> None:
-        """Remember the batch, and the random states as it comes; in the first steps, see what becomes of it."""
-        self.in_validation = not torch.is_grad_enabled()
+        """Remember the batch, and the random states as it comes."""
+        self.in_validation = not self.trains()
         if self.retaking or self.in_validation:
             return
         in_training_thread = self.hooks.clock.is_training_thread()
-        self.batches_taken += self.root is None or self.root.training
+        self.length.batch_taken()
         self.batch_use.load(batch, in_training_thread)
         if in_training_thread and self.recorder.wants(len(self.steps)):
             self.recorder.note_random_states()
-        if self.loaded is not None:
-            self.loaded.batch = batch if len(self.steps) < LOOKED_AT else None
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
+        self.batch_use.copy(tensor, result)
         if self.has_begun and not self.retaking and tensor.ndim and tensor.numel():
             picture = encode(signature(tensor[:1])) if tensor.device.type == "cpu" else None
             self.events.write(BatchCopied, picture=picture, memory=result.data_ptr())
@@ -179,32 +161,30 @@ class EvidenceRecorder(Listener):
             self.begin()
             self.follow(module)
         if self.model is None:
-            self.number_of(module)  # such as a teacher that is called first
+            has_parameters = next(module.parameters(), None) is not None
+            if has_parameters and not self.in_validation and not any(module is each for each in self.called_before):
+                self.called_before.append(module)
             return
-        if not torch.is_grad_enabled() and not self.retaking:
-            self.step.without_gradients += items_of(inputs, options)
-        if module is self.model:
+        if module is self.model.root:
+            self.mode.before_forward(module)
+        number = None if self.retaking else self.number_of(module)
+        if not self.trains():
+            self.step.without_gradients += 0 if self.retaking else items_of(inputs, options)
+        elif module is self.model.module:
             self.enter(inputs, options)
-        elif not self.retaking and (number := self.number_of(module)) is not None and self.is_sampled():
-            self.recorder.enter(number, tensors_in_call(module, inputs, options), self.state())
+        elif number is not None:
+            tensors = tensors_in_call(module, inputs, options)
+            self.enter_others(tensors[:1])
+            if self.is_sampled():
+                self.recorder.enter(number, tensors, self.state())
+
+    def trains(self) -> bool:
+        """Return whether what is called now is of the training, and not of a validation, with gradients or without."""
+        return torch.is_grad_enabled() and not (self.model and self.mode.validates(self.model.root))
 
     def number_of(self, module: nn.Module) -> int | None:
-        """Return the number of a model: 0 for the one that is followed, 1 for the first of the others.
-
-        None for what is around the followed one, or a part of it, for a module without parameters, and for one that is
-        called for the first time in a validation, such as an averaged copy.
-        """
-        if module is self.model:
-            return 0
-        known = next((number for number, each in enumerate(self.other_models, 1) if each is module), None)
-        if (
-            known is None
-            and not self.in_validation
-            and any(each not in self.known_parameters for each in module.parameters())
-        ):
-            self.other_models.append(module)
-            return len(self.other_models)
-        return known
+        """Return the number of a model: 0 for the one that is followed; None for a module of no interest."""
+        return self.model.number_of(module, is_new=not self.in_validation) if self.model else None
 
     def is_sampled(self) -> bool:
         """Return whether the step that is under way is the one that the judge asks for."""
@@ -212,40 +192,30 @@ class EvidenceRecorder(Listener):
 
     def state(self) -> TrainingState:
         """Return what a step depends on and changes."""
-        assert self.model is not None
+        assert self.model
         others = [each.optimizer for each in self.others.known]
-        return TrainingState([self.model, *self.other_models], [*self.optimizers, *others], self.parameters)
+        models = [self.model.module, *self.model.others]
+        return TrainingState(models, [*self.optimizers, *others], self.model.parameters)
 
     def follow(self, module: nn.Module) -> None:
         """Keep evidence of a model, from the innermost module on that has all of its parameters."""
-        self.root, self.model = module, innermost(module)
-        self.follow_parameters(self.model)
-        if self.model is not module:
-            enter = ModuleHook(self.hooks.guard(lambda _, *call: self.enter_inside(*call)))
-            self.inner_hook = self.model.register_forward_pre_hook(enter, with_kwargs=True)
+        self.model = FollowedModel(module, self.called_before)
+        if self.model.module is not module:
+            enter = ModuleHook(self.hooks.audience.guard(lambda _, *call: self.enter_inside(*call)))
+            self.inner_hook = self.model.module.register_forward_pre_hook(enter, with_kwargs=True)
         if self.early:  # the model is called in a closure, for the first time
             self.before_optimizer(self.early)
-
-    def follow_parameters(self, model: nn.Module) -> None:
-        """Follow those that the model has now: one that is sharded has others while it is called than at its step."""
-        self.parameters = list(model.parameters())
-        self.known_parameters = set(self.parameters)
-        self.other_models = [
-            each for each in self.other_models if not self.known_parameters.issuperset(each.parameters())
-        ]
-        self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
-        self.spots = Spots(self.parameters)
 
     def enter_inside(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Note what enters a model inside the one that the script calls, or replace it."""
         self.enter(inputs, options)
-        return self.retaking.inputs(self.model, inputs, options) if self.retaking and self.model is not None else None
+        return self.retaking.inputs(self.model.module, inputs, options) if self.retaking and self.model else None
 
     def enter(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note what enters the model."""
-        if self.model is None or not torch.is_grad_enabled():
+        if self.model is None or not self.trains():
             return
-        tensors = tensors_in_call(self.model, inputs, options)
+        tensors = tensors_in_call(self.model.module, inputs, options)
         if not tensors or not tensors[0].ndim:
             return
         batch = tensors[0]
@@ -255,26 +225,27 @@ class EvidenceRecorder(Listener):
             return
         if self.stepped:  # some parameters are never stepped
             self.end_step()
-        if self.loaded is not None and self.loaded.batch is not None and not self.step.forwards:
-            self.loaded.entered(batch)
-        device = batch.device.type
-        noted = {
-            "t": monotonic(),
-            "shape": tuple(batch.shape),
-            "dtype": str(batch.dtype).removeprefix("torch."),
-            "device": device,
-            "autocast": torch.is_autocast_enabled(device),
-        }
+        noted = _noted(batch)
         if self.random_states:
             noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
         noted["is_output"] = batch.requires_grad or self.is_output(batch)
         item = item_of(batch) if self.random_states and batch.is_complex() else None
-        self.step.forwards.append(NotedPass(noted, signature(batch), rows_of(batch), item=item))
-        if len(self.step.forwards) > 2 * max(self.epoch_steps or 0, MAX_STEPS):
+        self.step.forwards.append(NotedPass(noted, NotedInputs(batch), item=item))
+        self.enter_others(tensors[1:])
+        if len(self.step.forwards) > 2 * max(self.length.steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
         if self.is_sampled():
             self.recorder.enter(0, tensors, self.state())
         self.look_for_batch(tensors)
+
+    def enter_others(self, tensors: list[torch.Tensor]) -> None:
+        """Note more inputs of the model, or those of others, where they are no outputs of a module."""
+        for each in tensors:
+            if len(self.step.other_inputs) >= MAX_OTHER_INPUTS:
+                return
+            if each.ndim and each.layout == torch.strided and not each.requires_grad and not self.is_output(each):
+                noted = _noted(each) | {"is_loaded": self.batch_use.is_loaded(each)}
+                self.step.other_inputs.append(NotedPass(noted, NotedInputs(each)))
 
     def look_for_batch(self, tensors: list[torch.Tensor]) -> None:
         """Note which batch these tensors come from: in the step that is recorded, and in the first of an epoch."""
@@ -291,8 +262,9 @@ class EvidenceRecorder(Listener):
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Look at the output: if it is the loss itself, the module that computes it is the model."""
-        if module is self.root and self.inner_hook and isinstance(output, torch.Tensor) and not output.ndim:
-            self.model = module
+        is_loss = self.inner_hook and isinstance(output, torch.Tensor) and not output.ndim
+        if is_loss and self.model and module is self.model.root:
+            self.model.module = module
             self.inner_hook.remove()
             self.inner_hook = None
         if isinstance(output, torch.Tensor) and output.layout == torch.strided and not is_transformed():
@@ -301,17 +273,17 @@ class EvidenceRecorder(Listener):
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Note the targets, the second argument of a loss function."""
         targets = args[1] if len(args) > 1 else options.get("target")
-        if torch.is_grad_enabled() and self.step.forwards and isinstance(targets, torch.Tensor):
+        if self.trains() and self.step.forwards and isinstance(targets, torch.Tensor):
             self.step.forwards[-1].targets = targets.detach().clone()
             self.look_for_batch([targets])
-            if self.loaded is not None and self.loaded.batch is not None and len(self.step.forwards) == 1:
-                self.loaded.compared(targets.detach(), self.step.forwards[0].noted["shape"][0])
             if self.recorder.wants(len(self.steps) - self.is_over):
                 self.recorder.on_loss(targets)
 
     def on_backward(self, tensors: Any) -> None:
         """Note a backward pass, and the loss."""
         first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+        if self.model is not None:
+            self.mode.on_backward(self.model.root)
         if self.retaking:
             self.retaking.on_backward(first)
             return
@@ -335,8 +307,8 @@ class EvidenceRecorder(Listener):
                 self.wait(finished=False)
             return
         if not self.optimizers:
-            self.follow_parameters(self.model)
-        if not self.of_model(optimizer):
+            self.model.take_parameters()
+        if not self.model.share_of(optimizer):
             self.others.before_step(optimizer)
             if self.is_sampled():
                 self.recorder.before_optimizer(optimizer, self.state())
@@ -348,44 +320,42 @@ class EvidenceRecorder(Listener):
         if not any(optimizer is known for known in self.optimizers):
             self.optimizers.append(optimizer)
         if not self.stepped:
-            self.step.before = self.spots.values(self.optimizers)
+            self.step.before = self.model.spots.values(self.optimizers)
         if self.is_sampled():
             self.recorder.before_optimizer(optimizer, self.state())
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""
         self.early = None
-        self.stepped |= self.of_model(optimizer)
+        if self.model:
+            share = self.model.share_of(optimizer)
+            self.stepped = self.stepped | share if self.stepped else share
         if self.retaking:
             self.retaking.after_optimizer(optimizer)
             if not self.others.known:
                 self.begin_step()
             return
-        if self.model is not None and self.is_sampled():
+        if self.model and self.is_sampled():
             self.recorder.after_optimizer(optimizer, self.state())
-        if self.stepped and self.stepped >= self.trained:
+        if self.model and self.stepped and self.stepped >= self.model.trained:
             self.end_step()
-
-    def of_model(self, optimizer: Optimizer) -> set[nn.Parameter]:
-        """Return the parameters of the model that an optimizer steps."""
-        return {parameter for group in optimizer.param_groups for parameter in group["params"]} & self.known_parameters
 
     def end_step(self) -> None:
         """Note the step; perhaps the epoch ends with it.
 
         Where there are other models, they may still be stepped with what this step has computed. Their step belongs to
-        it: it is over when the next batch is asked for.
+        it: it is over when the next batch is asked for. In the first step, it is not known yet whether there are any.
         """
+        assert self.model
         self.last_stepped, self.stepped = self.stepped, set()
         self.step.retaken = self.retaken
-        self.step.after = self.spots.values(self.optimizers)
-        self.step.parameter = whole(min(self.parameters, key=torch.numel).detach()).clone()
+        self.step.after = self.model.spots.values(self.optimizers)
+        self.step.parameter = whole(self.model.smallest.detach()).clone()
         self.steps.append(self.step)
         self.step, self.outputs = NotedStep(), {}
-        if self.epoch_steps is None and self.is_enough():
-            self.epoch_steps = len(self.steps)
+        self.length.step_ended(len(self.steps))
         self.is_over = True
-        if not self.others.known:
+        if not self.others.known and self.last_stepped:
             self.begin_step()
 
     def begin_step(self) -> None:
@@ -399,7 +369,7 @@ class EvidenceRecorder(Listener):
                 self.recorder.after_step(self.state(), self.batch_use)
             self.is_over = False
             self.batch_use.next_step()
-            if len(self.steps) == (self.steps_to_go or self.epoch_steps):
+            if len(self.steps) == (self.steps_to_go or self.length.steps):
                 self.carried, self.step = self.step, NotedStep()
                 self.wait(finished=True)
             elif self.recorder.wants(len(self.steps)):
@@ -412,28 +382,9 @@ class EvidenceRecorder(Listener):
             self.recorder.note_buffers(self.state())
 
     def before_batch(self) -> None:
-        """A batch is asked for: the step before is over."""
-        if torch.is_grad_enabled() and self.hooks.clock.is_training_thread():
+        """A batch is asked for: if it is one to train on, the step before is over."""
+        if self.trains() and self.hooks.clock.is_training_thread():
             self.begin_step()
-
-    def is_enough(self) -> bool:
-        """Return whether the first epoch is over: as the DataLoader of its first step says, or part of a long one.
-
-        Once half of a short DataLoader has gone by, the other half is waited for: the last batch may be a special one.
-        """
-        if len(self.steps) == 1:
-            self.began_s = monotonic()  # how long it took to start workers, or to compile, says little
-        is_long = monotonic() - self.began_s > (self.max_epoch_s or MAX_EPOCH_S)
-        if self.batches and self.batches <= MAX_STEPS:
-            cut = is_long and self.max_epoch_s and MIN_STEPS <= len(self.steps) < self.batches / 2
-            return bool(cut) or len(self.steps) == self.batches
-        return len(self.steps) >= (MIN_STEPS if is_long else MAX_STEPS)
-
-    def whole_steps(self) -> int | None:
-        """Return how many steps the DataLoader's epoch would have had, if the run's first epoch ends before it does."""
-        if self.loaders_begun != 1 or not self.batches or not 0 < self.batches_taken < self.batches:
-            return None
-        return math.ceil(self.batches * len(self.steps) / self.batches_taken)
 
     def wait(self, finished: bool) -> None:
         """Stop at the end of an epoch, hand over what was noted, and do what the judge asks for until it says go on."""
@@ -442,10 +393,10 @@ class EvidenceRecorder(Listener):
 
     def obey(self) -> None:
         """Do what the judge asks for; return when the script should go on: to train, or to take a recorded step."""
-        batches = self.hooks.batches
+        batches = self.hooks.loading.batches
         while not isinstance(message := self.judge.receive(), Proceed):
             if isinstance(message, DrawItems):
-                self.judge.send(draw_items(self.loaded, message, self.events))
+                self.judge.send(draw_items(self.loaded(), message, self.events))
             elif isinstance(message, Repeat):
                 for path in message.files:
                     self.judge.send(repeat(Path(path)))
@@ -460,6 +411,11 @@ class EvidenceRecorder(Listener):
         self.copy_trace = start_copy_trace() if message.trace_copies else None
         self.hooks.clock.restart()
 
+    def loaded(self) -> LoadedBatch | None:
+        """Return what of the last batch has entered the model; None if no DataLoader was seen."""
+        forwards = self.steps[-1].forwards if self.steps else []
+        return LoadedBatch(self.loader, self.batch_use.last, forwards) if self.loader is not None else None
+
     def begins_to_retake(self, message: Recompute) -> bool:
         """Let the script's own loop take a recorded step; return False if that cannot be."""
         if self.model is None or not self.last_stepped:
@@ -467,7 +423,7 @@ class EvidenceRecorder(Listener):
             return False
         attempts = recompute([Path(sample) for sample in message.samples], self.state())
         about = self.hooks, self.state, self.number_of, self.batch_use, self.last_stepped
-        self.retaking = Retaking(attempts, *about)
+        self.retaking = Retaking(attempts, *about, self.trains)
         return not self.has_retaken(self.retaking)
 
     def has_retaken(self, retaking: Retaking) -> bool:
@@ -489,7 +445,7 @@ class EvidenceRecorder(Listener):
 
     def report(self, finished: bool, cut_short: bool = False) -> None:
         """Hand over what was noted of an epoch."""
-        if torch.cuda.is_available():
+        if torch.cuda.is_initialized():
             torch.cuda.synchronize()
         clock = self.hooks.clock
         clock.adopt_thread()
@@ -505,41 +461,44 @@ class EvidenceRecorder(Listener):
                 phases=phases,
                 sample=self.recorder.save(),
                 replaced_clocks=replaced_clocks(),
-                from_memory=self.hooks.batches.replayed,
+                from_memory=self.hooks.loading.batches.replayed,
                 copy_trace=copies,
                 recording_s=self.recorder.seconds,
                 cut_short=cut_short,
-                whole_steps=self.whole_steps(),
+                whole_steps=self.length.whole_steps(len(self.steps)),
             )
         )
 
     def write_events(self) -> None:
         """Write the model and each step of the epoch. Only now are figures fetched from the device."""
-        if not self.optimizers or self.model is None or self.root is None:
+        if not self.optimizers or self.model is None:
             return
         self.events.write(
             TrainedModel,
-            parameters=[tuple(parameter.shape) for parameter in self.parameters],
+            parameters=[tuple(parameter.shape) for parameter in self.model.parameters],
             ranks=distributed.get_world_size() if distributed.is_initialized() else 1,
             adaptive=self.adaptive,
-            is_flat=is_flat(self.root),
+            is_flat=is_flat(self.model.root),
         )
         for other in self.others.epoch():
             self.events.write(OtherOptimizer, **other)
         for step in [*self.steps, self.step]:
-            self.writer.write(step, self.spots)
+            self.writer.write(step, self.model.spots)
+
+
+def _noted(batch: torch.Tensor) -> dict[str, Any]:
+    """Return what is noted of a batch at once."""
+    device = batch.device.type
+    return {
+        "t": monotonic(),
+        "shape": tuple(batch.shape),
+        "dtype": str(batch.dtype).removeprefix("torch."),
+        "device": device,
+        "autocast": torch.is_autocast_enabled(device),
+    }
 
 
 def items_of(inputs: tuple[Any, ...], options: dict[str, Any]) -> int:
     """Return the number of items that a model is called with: the length of its first tensor."""
     tensors = (each for each in tree_leaves((inputs, options)) if isinstance(each, torch.Tensor) and each.ndim)
     return len(next(tensors, ()))
-
-
-def innermost(module: nn.Module) -> nn.Module:
-    """Return the module inside of wrappers, frameworks and transforms of the input, which has all of the parameters."""
-    children = [child for child in module.children() if not type(child).__module__.startswith("torchvision.transforms")]
-    if len(children) != 1 or is_compiled(module) or isinstance(module, torch.jit.ScriptModule):
-        return module
-    has_all = sum(1 for _ in children[0].parameters()) == sum(1 for _ in module.parameters())
-    return innermost(children[0]) if has_all else module

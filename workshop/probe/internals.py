@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -46,10 +47,17 @@ INTERNALS = (
     Internal("torch._dynamo.utils", "counters", "that compiled code draws other random numbers is not known"),
     Internal("torch._subclasses.functional_tensor", "FunctionalTensor", "backward passes that are only traced count"),
     Internal("torch._C._functorch", "peek_interpreter_stack", "the probe fails in what torch.func transforms"),
+    Internal("torch._C", "TensorBase.grad", "gradients that nobody uses are not found"),
+    Internal("torch._inductor.utils", "fresh_inductor_cache", "torch.compile is not tried"),
     Internal("torch.utils._pytree", "tree_map", "batches are not copied"),
     Internal("torch.utils._pytree", "tree_leaves", "batches are not counted"),
+    Internal("torch.utils._pytree", "tree_flatten", "a step is not taken again with its batch"),
     Internal("torch.utils._pytree", "tree_map_with_path", "a step is not taken again with its batch"),
     Internal("torch.profiler", "_ExperimentalConfig", "a trace does not tell which stream waits for which event"),
+    Internal("torch.utils._python_dispatch", "TorchDispatchMode", "tensors are not followed"),
+    Internal("torch.utils._python_dispatch", "_get_current_dispatch_mode", "tensors are not followed"),
+    Internal("torch._C._autograd", "SavedTensor.data", "activations count as others"),
+    Internal("torch.autograd", "_profiler_enabled", "what operators allocate inside is not known"),
     Internal("sys", "_current_frames", "no stack is sampled"),
     Internal("sys", "_getframe", "the lines that make DataLoaders and settings are not known"),
 )
@@ -96,6 +104,21 @@ def has_compiled() -> bool:
     return bool(module and module.counters["frames"].get("ok"))
 
 
+def forget_compiled() -> None:
+    """Leave no trace of what was compiled in this process."""
+    import torch
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+
+
+def plain_gradient() -> Any:
+    """Return the descriptor by which torch reads and sets the gradient of a tensor."""
+    import torch
+
+    return torch._C.TensorBase.grad
+
+
 def is_transformed() -> bool:
     """Return whether this is called inside a transform of torch.func, where tensors have no values of their own."""
     import torch
@@ -128,6 +151,22 @@ def tree_leaves(tree: Any) -> list[Any]:
     return _pytree.tree_leaves(tree)
 
 
+def tree_flatten(tree: Any) -> tuple[list[Any], Any]:
+    """Return each thing in what may be a list, a dict, or such of such, and where in it they are."""
+    from torch.utils import _pytree
+
+    return _pytree.tree_flatten(tree)
+
+
+def names_of(places: Any) -> list[str]:
+    """Return a text for each of the places that `tree_flatten` returns, as `tree_map_with_names` has it."""
+    from torch.utils import _pytree
+
+    names: list[str] = []
+    tree_map_with_names(lambda name, _: names.append(name), _pytree.tree_unflatten([None] * places.num_leaves, places))
+    return names
+
+
 def tree_map_with_names(change: Callable[[str, Any], Any], tree: Any) -> Any:
     """Return a copy as `tree_map` does, with something made of each thing and of a text that says where it is."""
     from torch.utils import _pytree
@@ -158,3 +197,66 @@ def worker_argument(function: Callable[..., Any], name: str, args: Any, options:
         return inspect.signature(function).bind(*args, **options).arguments.get(name, default)
     except (TypeError, ValueError):
         return default
+
+
+def node_at_work() -> Any:
+    """Return the node of a graph whose backward pass runs in this thread; None outside of one."""
+    from torch import _C
+
+    return _C._current_autograd_node()
+
+
+def newest_sequence_number() -> int:
+    """Return the number of the node that was made last in this thread."""
+    from torch import autograd
+
+    number: int = autograd._get_sequence_nr() - 1
+    return number
+
+
+def is_innermost_mode(mode: Any) -> bool:
+    """Return whether a dispatch mode was entered last, so that it can be left."""
+    from torch.utils import _python_dispatch
+
+    return _python_dispatch._get_current_dispatch_mode() is mode
+
+
+def saved_tensors(node: Any) -> list[Any]:
+    """Return the tensors that a node of a graph keeps for its backward pass, but not those that hooks have packed.
+
+    Reading them otherwise would call the hooks: a checkpoint would compute its forward pass again.
+    """
+    found = []
+    try:
+        for name in _saved_names(node.__class__):
+            kept = getattr(node, name, None)
+            several = kept if isinstance(kept, (tuple, list)) else (kept,)
+            found += [None if each is None else each.data for each in several]
+    except RuntimeError:  # the pass is over, and they are freed
+        return []
+    return found
+
+
+@cache
+def _saved_names(kind: type) -> list[str]:
+    return [name for name in dir(kind) if name.startswith("_raw_saved_")]
+
+
+def locals_of(frame: FrameType) -> dict[str, Any]:
+    """Return the variables of a frame; the dict in which Python before 3.13 would keep them alive is emptied."""
+    variables = dict(frame.f_locals)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        frame.f_locals.clear()
+    return variables
+
+
+def sequence_number(node: Any) -> int:
+    """Return the number of a node of a graph: later ones have higher numbers; 0 for one that has none."""
+    number: int = node._sequence_nr()
+    return 0 if number > 1 << 62 else number
+
+
+def dataset_of_worker(function: Callable[..., Any], args: Any, options: Any) -> Any:
+    """Return the dataset that a worker loop is called with, as it is or in a list; None if there is none."""
+    held = worker_argument(function, "dataset_holder", args, options, None)
+    return held[0] if isinstance(held, list) and held else worker_argument(function, "dataset", args, options, None)

@@ -8,9 +8,8 @@ import copy
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 
@@ -22,63 +21,54 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.events import ForwardPass, ItemsDrawn
 from workshop.probe.internals import tree_leaves
 from workshop.probe.messages import DrawItems, DrawnItems
-from workshop.probe.noted_inputs import rows_of
+from workshop.probe.noted_inputs import NotedInputs
+from workshop.probe.noted_step import NotedPass
 from workshop.probe.signature import encode, signature, values_of_items
 
 TIMEOUT_S = 20.0
 """A worker that needs longer for a batch hangs, as after a fork in the midst of something."""
 
 
-@dataclass
 class LoadedBatch:
-    """Which of the tensors in a DataLoader's batch enters the model, and which holds the targets."""
+    """Which of the tensors in a DataLoader's batch enters the model, and which holds the targets.
 
-    loader: DataLoader[Any]
-    batch: Any
-    """The one that was handed out last; None after the first steps of an epoch."""
-    input_place: int | None = None
-    target_place: int | None = None
-    shape: tuple[int, ...] = ()
-    """The shape of an item as it enters the model."""
-    dtype: torch.dtype | None = None
+    Args:
+        loader: the DataLoader.
+        batch: the batch that it has handed out last.
+        forwards: what has entered the model in the step that was taken with it, perhaps.
+    """
 
-    def entered(self, inputs: torch.Tensor) -> None:
-        """Look for what enters the model among the tensors of the batch."""
-        self.input_place, self.shape, self.dtype = None, tuple(inputs.shape[1:]), inputs.dtype
-        for place, leaf in enumerate(_tensors(self.batch)):
-            if len(leaf) == len(inputs) and leaf.numel() == inputs.numel():
-                one, other = (encode(signature(each.reshape(inputs.shape))) for each in (leaf, inputs))
-                if one == other:
-                    self.input_place = place
-                    return
-
-    def compared(self, targets: torch.Tensor, items: int) -> None:
-        """Look for the targets among the tensors of the batch."""
-        wanted = values_of_items(targets, items)
-        places = (n for n, leaf in enumerate(_tensors(self.batch)) if leaf.numel() == targets.numel())
-        self.target_place = next(
-            (n for n in places if values_of_items(_tensors(self.batch)[n].reshape(targets.shape), items) == wanted),
-            None,
-        )
+    def __init__(self, loader: DataLoader[Any], batch: Any, forwards: Sequence[NotedPass]) -> None:
+        self.loader = loader
+        self.places: tuple[int, int] | None = None
+        leaves = _tensors(batch)
+        for noted in reversed(forwards):
+            forward = noted.fetch()
+            self._shape, self._dtype = forward.shape[1:], getattr(torch, forward.dtype)
+            inputs = [place for place, leaf in enumerate(leaves) if _is_input(leaf, forward)]
+            targets = [place for place, leaf in enumerate(leaves) if _is_target(leaf, noted.targets, forward)]
+            if inputs and targets:
+                self.places = inputs[0], targets[0]
+                return
 
     def as_entered(self, batch: Any) -> ForwardPass:
         """Return what would be noted if the items of another batch entered the model."""
-        assert self.input_place is not None
-        assert self.target_place is not None
+        assert self.places
         leaves = _tensors(batch)
-        inputs, targets = leaves[self.input_place], leaves[self.target_place]
-        if math.prod(inputs.shape[1:]) == math.prod(self.shape):
-            inputs = inputs.reshape(len(inputs), *self.shape)
-        inputs = inputs.to(self.dtype)
+        inputs, targets = (leaves[place] for place in self.places)
+        if math.prod(inputs.shape[1:]) == math.prod(self._shape):
+            inputs = inputs.reshape(len(inputs), *self._shape)
+        inputs = inputs.to(self._dtype)
+        pictures, rows = NotedInputs(inputs).fetch()
         return ForwardPass(
             t=monotonic(),
             shape=tuple(inputs.shape),
             dtype=str(inputs.dtype).removeprefix("torch."),
             device="cpu",
             autocast=False,
-            pictures=encode(signature(inputs)),
+            pictures=pictures,
             targets=values_of_items(targets, len(inputs)),
-            inputs=rows_of(inputs).fetch(),
+            inputs=rows,
         )
 
 
@@ -111,13 +101,27 @@ def _why_not(loaded: LoadedBatch | None) -> str | None:
         return "no DataLoader was seen"
     if isinstance(loaded.loader.dataset, IterableDataset) or loaded.loader.batch_sampler is None:
         return "its DataLoader has no items that could be asked for"
-    if loaded.input_place is None or loaded.target_place is None:
+    if loaded.places is None:
         return "what is loaded is not what enters the model"
     return None
 
 
 def _tensors(batch: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.ndim]
+
+
+def _is_input(leaf: torch.Tensor, forward: ForwardPass) -> bool:
+    """Return whether a tensor of the batch has entered the model, as it is or in another shape."""
+    if len(leaf) != forward.shape[0] or leaf.numel() != math.prod(forward.shape):
+        return False
+    return encode(signature(leaf.reshape(forward.shape))) == forward.pictures
+
+
+def _is_target(leaf: torch.Tensor, targets: torch.Tensor | None, forward: ForwardPass) -> bool:
+    """Return whether a tensor of the batch is what the loss function got, as it is or in another shape."""
+    if targets is None or leaf.numel() != targets.numel():
+        return False
+    return values_of_items(leaf.reshape(targets.shape), forward.shape[0]) == forward.targets
 
 
 Numbered = list[tuple[int, Any]]

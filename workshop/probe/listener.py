@@ -68,6 +68,12 @@ class Listener:
         """A training step is over, as the `StepCounter` counts them; or some that were not counted before."""
 
 
+def hears(listener: Listener, method: str) -> bool:
+    """Return whether a listener does something in one of its methods."""
+    own = getattr(listener, method)
+    return getattr(own, "__func__", own) is not getattr(Listener, method)
+
+
 def tell(listeners: Iterable[Listener], method: str, *about: Any) -> None:
     """Call a method of each listener: below this function, the workshop itself is at work."""
     for listener in listeners:

@@ -86,14 +86,39 @@ class DrawnItems:
 
 
 @dataclass(frozen=True)
+class LoaderSettings:
+    """How a DataLoader loads, but not what."""
+
+    workers: int = 0
+    prefetch_factor: int = 2
+    """The number of batches that each worker loads ahead; it means nothing without workers."""
+    persistent: bool = False
+    """Whether the workers are kept from epoch to epoch."""
+    pin_memory: bool = False
+    start_method: str = ""
+    """How workers are started: "fork", "spawn" or "forkserver"; empty for the process's own method."""
+    worker_threads: int = 0
+    """The number of threads of an operation in a worker; 0 for as many as the script has there."""
+
+    @property
+    def ahead(self) -> int:
+        """The number of batches that are loaded ahead."""
+        return self.workers * self.prefetch_factor
+
+
+@dataclass(frozen=True)
 class SetStage:
     """Let the following steps belong to another stage of a measurement."""
 
     stage: str
     """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
-    "closer": each backward pass is cut into lines; "trial" and a name of `trials.TRIALS`: that is tried in the first
-    step; "keep": batches are kept; "replay": batches come from memory; "workers" and a number: the batches are loaded
-    with this many workers."""
+    "closer": each backward pass is cut into lines; "gradients": it is watched who reads them; "trial" and the name of
+    one of `workshop.probe.trials`: that is tried in the first step; "keep": batches are kept; "replay": batches come
+    from memory; any other name, with `loading`."""
+    loading: LoaderSettings | None = None
+    """The settings that the batches of the training are loaded with; None for the script's own."""
+    loader: int = -1
+    """The number of the DataLoader that others take the place of, with all that are made in its line; -1 for all."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +207,7 @@ class BatchCounts:
     kept: int = 0
     from_memory: int = 0
     with_workers: int = 0
-    """Batches that another number of workers has loaded."""
+    """Batches that another DataLoader has loaded in place of the script's."""
     bytes: int = 0
     """The size of the arrays of all training batches."""
     pageable_bytes: int = 0
@@ -238,7 +263,11 @@ class StepReport:
     forwards: tuple[int, ...] = ()
     """The number of calls of modules in each step, of those that the script itself calls."""
     failure: str = ""
-    """Why another number of workers could not load, if one was tried and failed."""
+    """Why other settings could not load, if they were tried and failed."""
+    started_s: float = 0.0
+    """The seconds from the start of another DataLoader to its first batch, if that came in these steps; otherwise 0."""
+    waits_s: tuple[tuple[int, float], ...] = ()
+    """The number of each DataLoader that the training waited for, and the seconds."""
 
     @property
     def steps(self) -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from workshop.probe.events import SKETCH, InputRows, WholeItem
+from workshop.probe.events import SKETCH, InputRows, Signatures, WholeItem
+from workshop.probe.signature import encode, signature
 
 MAX_SKETCHED = 1024
 """Of an item with more values than this, that many go into its sketch."""
@@ -21,7 +22,26 @@ MAX_NOTED = 4096
 HASH = torch.tensor(-25033, dtype=torch.int16).numpy()
 """A whole number is multiplied by this, in 16 bits, so that tokens of near numbers differ much; 0 stays 0."""
 
+COPIED = 2**16
+"""Of a batch of up to this many bytes a copy is kept, which takes less time than to note what is in it."""
+
 _dice = random.SystemRandom()  # the script's own draws stay, and it cannot know which items are noted
+
+
+class NotedInputs:
+    """What is noted of a batch as it enters the model, still on its device."""
+
+    def __init__(self, batch: torch.Tensor) -> None:
+        self._copy: torch.Tensor | None = None
+        if batch.nbytes <= COPIED:
+            self._copy = batch.detach().as_subclass(torch.Tensor).clone()
+        else:
+            self._notes = signature(batch), rows_of(batch)
+
+    def fetch(self) -> tuple[Signatures, InputRows]:
+        """Return the notes as an event tells them."""
+        pictures, rows = self._notes if self._copy is None else (signature(self._copy), rows_of(self._copy))
+        return encode(pictures), rows.fetch()
 
 
 @dataclass

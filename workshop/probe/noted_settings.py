@@ -3,25 +3,36 @@
 import itertools
 import os
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
 from torch import nn
+from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader, get_worker_info
 
+from workshop.probe.after_import import after_import
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, frame_above
 from workshop.probe.observations import LoaderMade, SettingMade
 from workshop.probe.replaced_function import replace_function
 from workshop.probe.stack_sampler import stack_here
 
+HOW_OFTEN = """
+val_check_interval check_val_every_n_epoch log_every_n_steps eval_strategy eval_steps save_steps logging_steps
+""".split()
+"""The settings of a framework's trainer that say how often something is done."""
+
 PROBE = os.path.dirname(__file__)
+
+HOOKS = tuple(os.path.join(PROBE, name) for name in ("hooks.py", "phase_clock.py"))
+"""The files of what may stand between a call and the function that is called."""
 
 _NUMBER, _SITE = "_workshop_number", "_workshop_site"
 
 _made: WeakValueDictionary[int, DataLoader[Any]] = WeakValueDictionary()
+_sites: dict[int, object] = {}
 
 
 def loader_number(loader: DataLoader[Any]) -> int:
@@ -33,6 +44,11 @@ def loader_number(loader: DataLoader[Any]) -> int:
 def loader_site(loader: DataLoader[Any]) -> object:
     """Return where a DataLoader was made."""
     return loader.__dict__.get(_SITE, id(loader))
+
+
+def site_of(number: int) -> object:
+    """Return where the DataLoader of this number was made, also if it is gone; None if there was none."""
+    return _sites.get(number)
 
 
 def is_there(number: int) -> bool:
@@ -48,12 +64,15 @@ def note_settings(events: EventFile) -> None:
         loader.__dict__[_NUMBER] = next(numbers)
         _made[loader_number(loader)] = loader
         if get_worker_info() is None:
-            loader.__dict__[_SITE] = stack_here(2)
-            events.write(LoaderMade, loader=loader_number(loader), stack=loader.__dict__[_SITE])
+            loader.__dict__[_SITE] = _sites[loader_number(loader)] = stack_here(2)
+            number, site, dataset = loader_number(loader), loader.__dict__[_SITE], id(loader.dataset)
+            events.write(LoaderMade, loader=number, stack=site, dataset=dataset)
 
     def note_setting(function: str) -> Callable[..., None]:
         def note(*args: Any, **options: Any) -> None:
-            caller = frame_above(2)
+            caller: FrameType = frame_above(2)
+            while caller.f_code.co_filename in HOOKS and caller.f_back is not None:
+                caller = caller.f_back
             site = caller.f_code, caller.f_lasti
             is_workers = get_worker_info() is not None or caller.f_code.co_name == WORKER_LOOP
             if not is_workers and site not in seen and not caller.f_code.co_filename.startswith(PROBE):
@@ -63,12 +82,29 @@ def note_settings(events: EventFile) -> None:
 
         return note
 
+    def note_optimizer(optimizer: Optimizer, *_: Any, **__: Any) -> None:
+        events.write(SettingMade, function="Optimizer", values=(type(optimizer).__name__,), stack=stack_here(2))
+
     _after(DataLoader, "__init__", note_loader)
     for mode in (torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly):
         _after(mode, "__init__", note_setting("detect_anomaly"))
+    _after(nn.Embedding, "__init__", note_setting("Embedding"))
+    _after(Optimizer, "__init__", note_optimizer)
+
+    def note_trainer(settings: Any, *_: Any, **__: Any) -> None:
+        values = tuple(f"{name}={getattr(settings, name)}" for name in HOW_OFTEN if hasattr(settings, name))
+        events.write(SettingMade, function="Trainer", values=values, stack=stack_here(2))
+
+    for name in ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer"):
+        after_import(name, lambda module: _after(module.Trainer, "__init__", note_trainer))
+    after_import(
+        "transformers.training_args", lambda module: _after(module.TrainingArguments, "__post_init__", note_trainer)
+    )
     for owner, function in [
         (torch, "set_num_threads"),
         (torch, "set_default_dtype"),
+        (Optimizer, "zero_grad"),
+        (nn.Module, "zero_grad"),
         (nn.Module, "double"),
         (nn.Module, "to"),
     ]:

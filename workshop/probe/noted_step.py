@@ -10,9 +10,9 @@ import torch
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import ForwardPass, ParameterGroup, StepTaken
-from workshop.probe.noted_inputs import PendingItem, PendingRows
-from workshop.probe.signature import encode, values_of_items
-from workshop.probe.spots import Spots, moved
+from workshop.probe.noted_inputs import NotedInputs, PendingItem
+from workshop.probe.signature import values_of_items
+from workshop.probe.spots import Spots, SpotValues, moved
 
 MAX_PARAMETERS = 64
 """The number of values of the model's smallest parameter that are noted."""
@@ -23,16 +23,16 @@ class NotedPass:
     """A forward pass."""
 
     noted: dict[str, Any]  # the other fields of a `ForwardPass`
-    pictures: torch.Tensor
-    inputs: PendingRows
+    inputs: NotedInputs
     targets: torch.Tensor | None = None
     item: PendingItem | None = None
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
         targets = None if self.targets is None else values_of_items(self.targets, self.noted["shape"][0])
-        inputs, item = self.inputs.fetch(), self.item.fetch() if self.item else None
-        return ForwardPass(**self.noted, pictures=encode(self.pictures), targets=targets, inputs=inputs, item=item)
+        pictures, inputs = self.inputs.fetch()
+        item = self.item.fetch() if self.item else None
+        return ForwardPass(**self.noted, pictures=pictures, targets=targets, inputs=inputs, item=item)
 
 
 @dataclass
@@ -40,11 +40,12 @@ class NotedStep:
     """A step, and the parameters before and after it; None as long as no optimizer has stepped."""
 
     forwards: list[NotedPass] = field(default_factory=list)
+    other_inputs: list[NotedPass] = field(default_factory=list)  # see `StepTaken`
     backwards: int = 0
-    without_gradients: int = 0  # items that entered any model so
+    without_gradients: int = 0  # items that entered any model so, or to validate
     parameter: torch.Tensor | None = None
-    before: torch.Tensor | None = None  # a few values of each parameter tensor, in a row of its own
-    after: torch.Tensor | None = None
+    before: SpotValues | None = None
+    after: SpotValues | None = None
     groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
     retaken: int = 0  # the number of recorded steps that the loop has taken before
 
@@ -54,7 +55,7 @@ class StepWriter:
 
     def __init__(self, events: EventFile, run_index: int) -> None:
         self._events, self._run_index = events, run_index
-        self._last_values: torch.Tensor | None = None  # of the parameters, after the last step
+        self._last_values: SpotValues | None = None  # of the parameters, after the last step
         self._last_groups: tuple[ParameterGroup, ...] = ()
 
     def write(self, step: NotedStep, spots: Spots) -> None:
@@ -65,6 +66,7 @@ class StepWriter:
         self._events.write(
             StepTaken,
             forwards=tuple(each.fetch() for each in step.forwards),
+            other_inputs=tuple(each.fetch() for each in step.other_inputs),
             backwards=step.backwards,
             without_gradients=step.without_gradients,
             parameter=some,

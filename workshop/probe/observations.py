@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from workshop.probe.events import Event
+from workshop.probe.messages import LoaderSettings
 
 WireFrame: TypeAlias = tuple[str, str, int]
 """A frame of a call stack: the function's name, the path of its file, and the number of the line."""
@@ -60,6 +61,8 @@ class LoaderMade(Event):
     loader: int
     stack: tuple[WireFrame, ...]
     """Where, outermost frame first."""
+    dataset: int = 0
+    """The identity of its dataset: a library may make another DataLoader of the one that it is given."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,23 @@ class LoaderIterated(Event):
     """`iter(loader)` was called on a DataLoader."""
 
     loader: int
-    workers: int
-    persistent: bool
+    settings: LoaderSettings
     training: bool
     """Whether gradients were switched on."""
     collate: tuple[str, str]
     """The name and the file of its collate function; empty texts where it is no Python function."""
+    batches: int | None = None
+    """The number of batches of an epoch; None where it is not known."""
+    iterable: bool = False
+    """Whether each worker goes through the dataset by itself."""
+    dataset_state: str = ""
+    """A digest of the dataset's plain attributes: one that changes from epoch to epoch would not reach workers that are
+    kept."""
+
+
+@dataclass(frozen=True)
+class WorkerAsked(Event):
+    """Code that is not torch's has asked which worker it runs in: so an iterable dataset hands out its share there."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,8 @@ class SettingMade(Event):
     """The script has called a function that changes how everything is computed."""
 
     function: str
-    """"set_num_threads", "detect_anomaly", "double", "to" or "set_default_dtype"."""
+    """"set_num_threads", "detect_anomaly", "double", "to", "set_default_dtype", "zero_grad", "Embedding", "Optimizer"
+    with the name of its class, or "Trainer" of a framework with the settings that say how often something is done."""
     values: tuple[str, ...]
     """Those of its arguments that are plain values."""
     stack: tuple[WireFrame, ...]
@@ -102,12 +117,45 @@ class BackwardPass(Event):
 
 
 @dataclass(frozen=True)
+class KeptGraphs(Event):
+    """The script keeps the graphs of its losses, long after the steps that they belong to."""
+
+    kept: int
+    of: int
+    """The number of backward passes that were watched."""
+    stack: tuple[WireFrame, ...]
+    """Where one of these passes was asked for."""
+    place: str = ""
+    """The name of the list that they are kept in; empty if it is not known."""
+
+
+@dataclass(frozen=True)
 class Trial(Event):
-    """Forward and backward of a copy of the model, on a batch of the training, as it is and with one thing changed."""
+    """A race of something as it is, and with one thing changed."""
 
     name: str
     as_it_is_s: float
-    """The median of some repetitions."""
+    """The shortest of some passes."""
     changed_s: float
+    usual_s: float = 0.0
+    """The median of the unchanged passes."""
     error: str = ""
     """Why nothing was tried; the seconds then mean nothing."""
+    applies: bool = True
+    """Whether there was something to try."""
+    faster: float = 1.0
+    """The share of the rounds in which the changed pass was the faster one."""
+    begin_s: float = 0.0
+    """How much longer the first changed pass took than a later one."""
+    difference: float | None = None
+    """The largest difference of the results, relative to the largest value; None if they cannot be compared."""
+    draws: bool = False
+    """Whether random numbers are drawn, so that the results differ anyway."""
+    times: float = 1.0
+    """How often a training step does what was tried."""
+    about: str = ""
+    """What was changed: a module, an optimizer's class, or a line."""
+    stack: tuple[WireFrame, ...] = ()
+    """The user's frames that it is about, if it is about a line."""
+    setting: str = ""
+    """What was changed to, if that was searched for, such as "4 threads"."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch.optim.optimizer import Optimizer
 
-from workshop.probe.spots import Spots, moved
+from workshop.probe.optimizers import parameters_of
+from workshop.probe.spots import Spots, SpotValues, moved
 
 
 @dataclass
@@ -17,7 +17,7 @@ class _Known:
     optimizer: Optimizer
     spots: Spots
     steps: int = 0
-    before: torch.Tensor | None = None
+    before: SpotValues | None = None
     """Some values of its parameters, as they were before its first step of the epoch."""
 
 
@@ -31,7 +31,7 @@ class OtherOptimizers:
         """An optimizer is about to step."""
         found = next((each for each in self.known if each.optimizer is optimizer), None)
         if found is None:
-            found = _Known(optimizer, Spots([each for group in optimizer.param_groups for each in group["params"]]))
+            found = _Known(optimizer, Spots(parameters_of(optimizer)))
             self.known.append(found)
         if not found.steps:
             found.before = found.spots.values([])

@@ -1,9 +1,9 @@
 """The clock that cuts the time of the training thread into phases."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import monotonic  # the script may replace that of the module
+from typing import Any
 
 import torch
 
@@ -23,8 +23,8 @@ class PhaseClock:
 
     def __init__(self) -> None:
         self.synchronize = False
-        self.on_enter: Callable[[Phase], None] = lambda phase: None
-        self.on_leave: Callable[[Phase], None] = lambda phase: None
+        self.on_enter: Callable[[Phase], None] | None = None
+        self.on_leave: Callable[[Phase], None] | None = None
         self.adopt_thread()
         self.restart()
 
@@ -49,11 +49,6 @@ class PhaseClock:
         """Return whether the present thread is the one that trains."""
         return threading.get_ident() == self.thread
 
-    @property
-    def counted_phase(self) -> Phase:
-        """The phase that the present time counts to: while the model is validated, whatever is done is validation."""
-        return Phase.VALIDATION if self._validates else self._stack[-1]
-
     def validate(self, validates: bool, waited: bool = False) -> None:
         """Begin or end a validation. Other threads than the one that trains are ignored.
 
@@ -71,32 +66,33 @@ class PhaseClock:
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase inside the present one. Other threads than the one that trains are ignored."""
-        if self.is_training_thread():
-            self.on_enter(phase)
+        if threading.get_ident() == self.thread:
+            if self.on_enter:
+                self.on_enter(phase)
             self._account()
             self._stack.append(phase)
 
     def leave(self) -> None:
         """End the present phase. Other threads than the one that trains are ignored."""
-        if self.is_training_thread():
-            before_s = self._seconds[Phase.DATA_WAIT]
-            self._account()
-            if self.phase == Phase.DATA_WAIT:
-                self._last_wait_s = self._seconds[Phase.DATA_WAIT] - before_s
+        if threading.get_ident() == self.thread:
+            passed_s = self._account()
             if len(self._stack) > 1:
-                self.on_leave(self._stack.pop())
+                phase = self._stack.pop()
+                if phase is Phase.DATA_WAIT:
+                    self._last_wait_s = passed_s
+                if self.on_leave:
+                    self.on_leave(phase)
 
     def leave_all(self, phase: Phase) -> None:
         """End a phase as often as it was entered, also where an exception has skipped its end."""
         while self.is_training_thread() and self.phase == phase:
             self.leave()
 
-    @contextmanager
-    def within(self, phase: Phase) -> Iterator[None]:
-        """Spend the block in a phase."""
+    def call(self, phase: Phase, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+        """Call a function in a phase, and return what it returns."""
         self.enter(phase)
         try:
-            yield
+            return function(*args, **options)
         finally:
             self.leave()
 
@@ -115,9 +111,16 @@ class PhaseClock:
         if self.is_training_thread():
             self._since += seconds
 
-    def _account(self, until_s: float | None = None) -> None:
+    @property
+    def counted_phase(self) -> Phase:
+        """The phase that the present time counts to: while the model is validated, whatever is done is validation."""
+        return Phase.VALIDATION if self._validates else self._stack[-1]
+
+    def _account(self, until_s: float | None = None) -> float:
+        """Let the time since the last call count to the present phase, and return it in seconds."""
         if self.synchronize and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()
-        until_s = max(self._since, monotonic() if until_s is None else until_s)
-        self._seconds[self.counted_phase] += until_s - self._since
-        self._since = until_s
+        passed_s = max((monotonic() if until_s is None else until_s) - self._since, 0.0)
+        self._seconds[Phase.VALIDATION if self._validates else self._stack[-1]] += passed_s
+        self._since += passed_s
+        return passed_s

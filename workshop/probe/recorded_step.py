@@ -135,6 +135,8 @@ def gradients_of(optimizer: Optimizer, state: TrainingState) -> dict[int, torch.
 
 def tensors_in_call(model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> list[torch.Tensor]:
     """Return the tensors among the arguments of a model: in the order of its signature, in a mapping by key."""
+    if not options and all(isinstance(each, torch.Tensor) for each in inputs):
+        return list(inputs)
     found: dict[str, torch.Tensor] = {}
 
     def note(name: str, leaf: Any) -> Any:

@@ -11,6 +11,7 @@ from workshop.probe.batch_use import BatchUse
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import batches_yielded
 from workshop.probe.messages import Recomputation
+from workshop.probe.optimizers import parameters_of
 from workshop.probe.recomputation import Attempts
 from workshop.probe.retaken_step import RetakenStep
 from workshop.probe.training_state import TrainingState
@@ -26,6 +27,7 @@ class Retaking:
         number_of: returns the number of a model, 0 for the one that is followed; None for one of no interest.
         batches: the batch that was handed out last, whether the loop loads ahead, and whether shapes vary.
         stepped: the parameters that a step moves: when all have been stepped, it is over.
+        trains: returns whether what is called now is of the training.
     """
 
     def __init__(
@@ -36,9 +38,10 @@ class Retaking:
         number_of: Callable[[nn.Module], int | None],
         batches: BatchUse,
         stepped: set[nn.Parameter],
+        trains: Callable[[], bool] = torch.is_grad_enabled,
     ) -> None:
         self._attempts, self._hooks, self._state, self._number_of = attempts, hooks, state, number_of
-        self._batches, self._to_step = batches, stepped
+        self._batches, self._to_step, self._trains = batches, stepped, trains
         self._stepped: set[nn.Parameter] = set()
         self._step: RetakenStep | None = None
         self.attempts = 0
@@ -63,23 +66,23 @@ class Retaking:
             self._step = RetakenStep(
                 attempt, self._state(), self._batches.last, self._batches.is_plain, self._batches.varies
             )
-        self._hooks.handover = None if self.result else self
+        self._hooks.audience.handover = None if self.result else self
 
     def batch(self, iterator: Any) -> Any:
         """Return the batch that a DataLoader hands out; None for its own."""
-        is_of_training = torch.is_grad_enabled() and self._hooks.clock.is_training_thread()
+        is_of_training = self._trains() and self._hooks.clock.is_training_thread()
         return self._step.batch(batches_yielded(iterator) > 0) if self._step and is_of_training else None
 
     def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return what a model is called with, as a tuple and a dictionary; None for what it has."""
         number = self._number_of(module)
-        if self._step is None or number is None or not torch.is_grad_enabled():
+        if self._step is None or number is None or not self._trains():
             return None
         return self._step.enter(number, module, inputs, options)
 
     def targets(self, targets: torch.Tensor) -> torch.Tensor | None:
         """Return the targets of a loss; None for what they are."""
-        return self._step.targets(targets) if self._step and torch.is_grad_enabled() else None
+        return self._step.targets(targets) if self._step and self._trains() else None
 
     def on_backward(self, loss: Any) -> None:
         """Note the loss."""
@@ -96,7 +99,7 @@ class Retaking:
         if self._step is None:
             return
         self._step.after_optimizer(optimizer)
-        self._stepped |= {parameter for group in optimizer.param_groups for parameter in group["params"]}
+        self._stepped |= set(parameters_of(optimizer))
 
     def begin_step(self) -> None:
         """End the attempt if its step is over: another one begins."""

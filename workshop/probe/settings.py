@@ -15,6 +15,9 @@ RUN_VARIABLE = "WORKSHOP_RUN"
 FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
 """The environment variable with the folder in which a process notes that it has loaded torch, and taken a step."""
 
+REDIRECT_VARIABLE = "WORKSHOP_REDIRECT"
+"""The environment variable of `RedirectedImports`."""
+
 MAX_KEPT = 8
 """The number of batches that are kept of one DataLoader, for a stage with batches from memory."""
 
@@ -24,8 +27,24 @@ SMALL_OPERATORS = 500
 WRITTEN_EVERY_S = 0.5
 """The time between two moments when a process writes the stacks that it has sampled."""
 
-PREFETCHED = 2
-"""The number of batches that a worker loads ahead in a stage with other workers: torch's default."""
+TRIALS_OF_OPTIMIZER = ("fused-optimizer", "foreach-optimizer")
+TRIALS_OF_MODEL = (
+    "other-threads",
+    "set-to-none",
+    "channels-last",
+    "bfloat16",
+    "matmul-precision",
+    "cudnn-benchmark",
+)
+TRIALS_ON_CUDA = ("matmul-precision", "cudnn-benchmark")
+"""The settings that are tried on copies of an optimizer and of a model; those that need a GPU."""
+
+TRIAL_OF_VALIDATION = "inference-mode"
+TRIAL_OF_COPY = "pageable-copy"
+"""What is tried in a validation, and at a copy to a GPU."""
+
+ONCE_A_STEP = ("set-to-none",)
+"""The trials of a model whose pass has something that a step does once, however often it calls the model."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,10 @@ class ProbeConfig:
     """How many times the script was started before this run."""
     judged: JudgedRun | None = None
     """None for a run that is only measured."""
+    memory: bool = False
+    """Whether a run that is measured is about memory: tensors are followed, and no stacks are sampled."""
+    every_step: bool = False
+    """Whether they are followed in every step and validation, and not only where that is cheap."""
 
 
 ACTIVITIES = ("cpu", "cuda", "xpu", "mtia", "hpu")
@@ -132,3 +155,13 @@ class CountedRun:
     """Folders of installed packages whose lines are counted beside user code."""
     only: tuple[str, ...] = ()
     """The names of the functions to be counted, qualified or not; empty for all."""
+
+
+@dataclass(frozen=True)
+class RedirectedImports:
+    """Where the modules of an earlier version of a repository are, beside its working tree."""
+
+    tree: str
+    """The top folder of the working tree, without symbolic links."""
+    base: str
+    """The folder with the files of the earlier version, without symbolic links."""

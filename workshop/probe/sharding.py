@@ -1,6 +1,7 @@
 """What is shared out to the ranks of a run: each keeps, and steps, a part of one whole."""
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -24,9 +25,14 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, _kind("tensor", "DTensor")) else tensor
 
 
-def part(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the part of such a tensor that is here."""
-    return tensor.to_local() if isinstance(tensor, _kind("tensor", "DTensor")) else tensor
+def has_parts(tensors: Iterable[torch.Tensor]) -> bool:
+    """Return whether there is such a tensor among these."""
+    return any(isinstance(each, _kind("tensor", "DTensor")) for each in tensors)
+
+
+def parts(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the parts of such tensors that are here."""
+    return [each.to_local() if isinstance(each, _kind("tensor", "DTensor")) else each for each in tensors]
 
 
 def is_flat(model: nn.Module) -> bool:

@@ -11,6 +11,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import monotonic, process_time, sleep  # the script may replace those of the module
 from types import CodeType, FrameType
 from typing import Any, TypeAlias
@@ -20,12 +21,15 @@ from workshop.probe.internals import WORKER_LOOP, frame_above, running_frame, wo
 from workshop.probe.observations import Role, StackSamples, WireFrame
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import WRITTEN_EVERY_S
+from workshop.probe.user_code import is_user_code
 
 PERIOD_S = 0.01
 """The mean time between two samples of a process."""
 
 SWITCH_INTERVAL_S = 0.00002
 """Python's default, 5 ms, would hide whatever Python does for a shorter time between two native functions."""
+
+PROBE = os.path.dirname(__file__)
 
 Site: TypeAlias = tuple[CodeType, int]
 """A place in the code: an instruction."""
@@ -89,11 +93,23 @@ class StackSampler:
         written = monotonic()
         while not self._stopped:
             sleep(self._period_s * dice.uniform(0.5, 1.5))
-            self._sample()
-            if monotonic() - written > WRITTEN_EVERY_S:
-                self._write()
-                written = monotonic()
+            with self._not_interrupted():
+                self._sample()
+                if monotonic() - written > WRITTEN_EVERY_S:
+                    self._write()
+                    written = monotonic()
         self._write()
+
+    @contextmanager
+    def _not_interrupted(self) -> Iterator[None]:
+        """Let the script wait until a sample is taken, once: on a busy machine each change of threads takes long."""
+        if is_ours := sys.getswitchinterval() == self._interval_s:  # otherwise the script has set its own
+            sys.setswitchinterval(self._interval_before_s)
+        try:
+            yield
+        finally:
+            if is_ours and sys.getswitchinterval() == self._interval_before_s:
+                sys.setswitchinterval(self._interval_s)
 
     def _sample(self) -> None:
         main, role, phase = self._main()
@@ -140,6 +156,13 @@ def stack_here(skipped: int) -> tuple[WireFrame, ...]:
         for each in _outwards(frame_above(skipped + 1))
     ]
     return tuple(reversed(frames))
+
+
+def called_by_user() -> bool:
+    """Return whether user code, and no other library than torch, has called what the probe looks at."""
+    files = (each.f_code.co_filename for each in _outwards(frame_above(1)))
+    callers = (each for each in files if not each.startswith(PROBE) and "/torch/" not in each)
+    return is_user_code(next(callers, "<none>"))
 
 
 def _outwards(innermost: FrameType) -> Iterator[FrameType]:

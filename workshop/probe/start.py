@@ -14,6 +14,7 @@ from workshop.probe.activity import ActivityListener, note_fault
 from workshop.probe.after_import import after_import
 from workshop.probe.connection import Connection, claim
 from workshop.probe.event_file import EventFile
+from workshop.probe.import_redirect import ImportRedirect
 from workshop.probe.internals import WORKER_MODULE
 from workshop.probe.log import log
 from workshop.probe.settings import (
@@ -22,6 +23,7 @@ from workshop.probe.settings import (
     NVTX_VARIABLE,
     PROBE_VARIABLE,
     PROFILER_VARIABLE,
+    REDIRECT_VARIABLE,
     JudgedRun,
     ProbeConfig,
 )
@@ -29,10 +31,15 @@ from workshop.probe.settings import (
 judge: Connection | None = None
 """The connection to the process that judges this script, in the process that has claimed it."""
 
+memory: Any = None
+"""What follows the tensors of this process, if it is asked for."""
+
 
 def start() -> None:
     """Start whatever the environment asks for. A forked process inherits it, a spawned one comes here itself."""
     log(f"a Python starts: {' '.join(sys.orig_argv)[:200]}")
+    if REDIRECT_VARIABLE in os.environ:
+        sys.meta_path.insert(0, ImportRedirect(wire.decode(os.environ[REDIRECT_VARIABLE])))
     if PROBE_VARIABLE in os.environ:
         config = wire.decode(os.environ[PROBE_VARIABLE])
         if config.judged:
@@ -56,8 +63,27 @@ def start() -> None:
 def _measure(config: ProbeConfig) -> None:
     """Watch the training in this process, if there is one, and the DataLoader's worker that it may be."""
     folder = config.folder
+    if config.memory:
+        _measure_memory(config)
+        return
     _after("torch", lambda _: _probe("step_meter").StepMeter(config).install(), folder)
     _after(WORKER_MODULE, lambda module: _probe("stack_sampler").watch_workers(EventFile(folder), module), folder)
+    _after(WORKER_MODULE, lambda module: _probe("worker_question").note_question(EventFile(folder), module), folder)
+
+
+def _measure_memory(config: ProbeConfig) -> None:
+    """Follow the tensors of this process, and watch the DataLoader's worker that it may be."""
+
+    def begin(_: Any) -> None:
+        global memory
+        memory = _probe("memory.memory_meter").MemoryMeter(config)
+        memory.install()
+
+    def watch(module: Any) -> None:
+        _probe("memory.worker_attributes").watch_worker_attributes(EventFile(config.folder), module)
+
+    _after("torch", begin, config.folder)
+    _after(WORKER_MODULE, watch, config.folder)
 
 
 def _judge(config: ProbeConfig, judged: JudgedRun) -> None:

@@ -74,6 +74,8 @@ class StepCounter:
 
     def _repeated(self, unit: StepUnit, patience_s: float) -> int:
         """Take a unit once it has come often enough with nothing above it, or at once in place of a lower one."""
+        if self.unit is StepUnit.OPTIMIZER:
+            return 0
         if self.unit is None:
             self._seen[unit] += 1
             waited_s = monotonic() - self._first_s.setdefault(unit, monotonic())

@@ -4,34 +4,48 @@ In the stages that are only timed it changes nothing. In others, batches come fr
 copy of the model, which needs its memory twice for a moment.
 """
 
+import hashlib
 import os
+from collections import defaultdict
 from contextlib import suppress
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
 from torch import distributed, nn
-from torch.utils.data import DataLoader
+from torch.optim.optimizer import Optimizer
+from torch.utils.data import DataLoader, IterableDataset
 
 from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
+from workshop.probe.changed_loaders import settings_of
 from workshop.probe.connection import Connection, connect
+from workshop.probe.embedding_rows import EmbeddingRows
 from workshop.probe.event_file import EventFile
-from workshop.probe.hooks import TrainingHooks, is_trained
+from workshop.probe.gradient_use import GradientUse
+from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import is_compiled, tree_leaves
+from workshop.probe.kept_graphs import GraphLives
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
+from workshop.probe.model_hooks import is_trained
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
+from workshop.probe.output_use import OutputUse
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
-from workshop.probe.settings import ProbeConfig
-from workshop.probe.stack_sampler import StackSampler
-from workshop.probe.trials import attempt
+from workshop.probe.settings import ONCE_A_STEP, TRIAL_OF_COPY, TRIAL_OF_VALIDATION, ProbeConfig
+from workshop.probe.stack_sampler import StackSampler, called_by_user
+from workshop.probe.trials import OPTIMIZER_TRIALS, TRIALS, attempt, attempt_of_optimizer, attempt_pinned
 
 REPORT_EVERY_S = 0.05
 """Steps shorter than this are reported together: reporting costs time, too."""
+
+
+PLAIN = (bool, int, float, str)
+MAX_NESTED = 5
+"""Datasets that are wrapped more often are not looked into."""
 
 
 class StepMeter(Listener):
@@ -50,6 +64,10 @@ class StepMeter(Listener):
         self.parent: Connection | None = None
         self.sampler = StackSampler(self.events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
         self.backward_lines = BackwardLines(self.events)
+        self.gradients = GradientUse(self.events)
+        self.embeddings = EmbeddingRows(self.events)
+        self.outputs = OutputUse(self.events)
+        self.graphs = GraphLives(self.events)
         self.stage = "warm-up"
         self.unit = StepUnit.OPTIMIZER
         self._pid = os.getpid()
@@ -57,7 +75,9 @@ class StepMeter(Listener):
         self.anomaly_mode = False
         self.model: nn.Module | None = None
         self.reported_s = self.stepped_s = self.backward_s = monotonic()
-        self.first_step = self.called = 0
+        self.asked_s: float | None = None
+        self.first_step = self.called = self.calls = self.validated = self.largest_copy = 0
+        self.has_workers = False
         self.clear()
 
     def install(self) -> None:
@@ -88,25 +108,38 @@ class StepMeter(Listener):
         self.forwards: list[int] = []
         self.loaded = self.trained = self.epochs_begun = 0
         self.batches = BatchCounts()
+        self.waits_s: defaultdict[int, float] = defaultdict(float)
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Note the settings of a DataLoader, and that an epoch begins."""
-        self.epochs_begun += torch.is_grad_enabled()
+        of_training = self.hooks.loading.is_of_training(loader_number(loader))
+        self.epochs_begun += of_training
+        self.has_workers = loader.num_workers > 0 if of_training else self.has_workers
         function = getattr(loader.collate_fn, "func", loader.collate_fn)  # of a functools.partial
         collate = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
         self.events.write(
             LoaderIterated,
             loader=loader_number(loader),
-            workers=int(loader.num_workers),
-            persistent=bool(loader.persistent_workers),
-            training=torch.is_grad_enabled(),
+            settings=settings_of(loader),
+            training=of_training,
             collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
+            batches=self.hooks.loading.epochs.length(loader),
+            iterable=isinstance(loader.dataset, IterableDataset),
+            dataset_state=state_of(loader.dataset),
         )
+
+    def before_batch(self) -> None:
+        """Begin to wait for a DataLoader."""
+        self.asked_s = monotonic()
 
     def on_batch(self, batch: Any) -> None:
         """Count a batch."""
+        loading = self.hooks.loading
+        if self.asked_s is not None and self.hooks.clock.is_training_thread() and not loading.of_validation:
+            self.waits_s[loading.asked] += monotonic() - self.asked_s
+        self.asked_s = None
         self.batches.elsewhere += not self.hooks.clock.is_training_thread()
-        if torch.is_grad_enabled():
+        if not loading.of_validation:
             samples, size = measure_batch(batch)
             self.batches.training += 1
             self.batches.bytes += size
@@ -117,34 +150,76 @@ class StepMeter(Listener):
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Count what a GPU cannot fetch by itself."""
         if result.is_cuda and not tensor.is_cuda and not tensor.is_pinned():
-            self.batches.pageable_bytes += tensor.numel() * tensor.element_size()
+            size = tensor.numel() * tensor.element_size()
+            self.batches.pageable_bytes += size
+            self.largest_copy = max(self.largest_copy, size)
+            if TRIAL_OF_COPY in self.trials and size == self.largest_copy:
+                self.trials.remove(TRIAL_OF_COPY)
+                attempt_pinned(tensor, result.device, self.has_workers, self.events)
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Count the calls, and the samples that enter the first model: those of a loop without a DataLoader."""
         self.called += self.hooks.clock.phase != Phase.FORWARD
+        self.gradients.before_forward(module)
+        self.embeddings.before_forward(module)
+        self.outputs.before_forward(module, inputs, options)
         if self.model is None and is_trained(module):
             self.model = module
+        if self.hooks.clock.counted_phase == Phase.VALIDATION:
+            self._validate(module, inputs, options)
         if module is self.model and torch.is_grad_enabled():
             self.trained += measure_batch((inputs, options))[0]
-            while self.trials:
-                attempt(self.trials.pop(), module, inputs, options, self.events)
+            times = self.calls / self._steps_taken
+            self.calls += 1
+            for name in [each for each in self.trials if each in TRIALS and each != TRIAL_OF_VALIDATION]:
+                self.trials.remove(name)
+                attempt(name, module, inputs, options, self.events, 1.0 if name in ONCE_A_STEP else times)
             if self.stage == "closer" and not self.compiled() and not self.anomaly_mode:
                 self.backward_lines.begin()
+
+    @property
+    def _steps_taken(self) -> int:
+        return max(self.first_step + len(self.durations_us), 1)
+
+    def _validate(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Count the calls of models in validations, and try one if it is the script that decides how it is called."""
+        times = self.validated / self._steps_taken
+        self.validated += 1
+        if TRIAL_OF_VALIDATION in self.trials and not torch.is_inference_mode_enabled() and called_by_user():
+            self.trials.remove(TRIAL_OF_VALIDATION)
+            attempt(TRIAL_OF_VALIDATION, module, inputs, options, self.events, times)
+
+    def after_forward(self, module: nn.Module, output: Any) -> None:
+        """Note what may be gone through."""
+        self.outputs.after_forward(output)
 
     def on_backward(self, tensors: Any) -> None:
         """Look for anomaly mode, which a script may switch on for this pass alone."""
         self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
         self.backward_lines.step = self.first_step + len(self.durations_us)
         self.backward_lines.on_backward(tensors)
+        self.gradients.on_backward(tensors)
+        self.graphs.on_backward(tensors)
         self.backward_s = monotonic()
 
     def after_backward(self) -> None:
         """Note the pass, if it was cut."""
         self.backward_lines.after_backward()
+        self.gradients.after_backward()
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        """Try what is to be tried on an optimizer."""
+        self.embeddings.before_optimizer(optimizer)
+        for name in [each for each in self.trials if each in OPTIMIZER_TRIALS]:
+            self.trials.remove(name)
+            attempt_of_optimizer(name, optimizer, self.events)
 
     def on_step_end(self, steps: int) -> None:
         """Count the step, and report if it is time for it."""
         now = monotonic()
+        self.gradients.on_step_end()
+        self.embeddings.on_step_end()
+        self.outputs.on_step_end()
         if self.hooks.steps.unit not in (None, self.unit):  # what was counted so far were no steps
             self.unit = self.hooks.steps.unit
             log(f"a training step is the {self.unit}")
@@ -169,10 +244,10 @@ class StepMeter(Listener):
         """
         if self.parent is None:
             self.parent = connect(self.config)
-        store = self.hooks.batches
+        store = self.hooks.loading.batches
         self.batches.kept, self.batches.from_memory = store.kept, store.replayed
         store.kept = store.replayed = 0
-        self.batches.with_workers, self.hooks.loaders.given = self.hooks.loaders.given, 0
+        self.batches.with_workers, self.hooks.loading.loaders.given = self.hooks.loading.loaders.given, 0
         self.parent.send(
             StepReport(
                 stage=self.stage,
@@ -189,14 +264,17 @@ class StepMeter(Listener):
                 first_step=self.first_step,
                 backward_s=tuple(self.backwards_s),
                 forwards=tuple(self.forwards),
-                failure=self.hooks.loaders.failure,
+                failure=self.hooks.loading.loaders.failure,
+                started_s=self.hooks.loading.loaders.started_s,
+                waits_s=tuple(self.waits_s.items()),
             )
         )
+        self.hooks.loading.loaders.started_s = 0.0
         self.first_step += len(self.durations_us)
         self.reported_s = monotonic()
         self.clear()
         while isinstance(message := self.parent.receive(timeout_s=0), SetStage):
-            self.set_stage(message.stage)
+            self.set_stage(message)
 
     def end(self) -> None:
         """Report the last steps as the process ends."""
@@ -204,18 +282,19 @@ class StepMeter(Listener):
             with suppress(OSError):
                 self.report()
 
-    def set_stage(self, stage: str) -> None:
+    def set_stage(self, message: SetStage) -> None:
         """Go on to another stage."""
-        self.stage = stage
+        self.stage = stage = message.stage
         self.backward_lines.end()
+        for each in (self.gradients, self.embeddings, self.outputs, self.graphs):
+            each.begin() if stage == "gradients" and not self.compiled() else each.end()
         self.hooks.clock.synchronize = stage == "synchronized"
-        store = self.hooks.batches
+        store = self.hooks.loading.batches
         store.keeping, store.replaying = stage == "keep", stage == "replay"
-        workers = stage.partition("workers ")[2]
-        self.hooks.loaders.load_with(int(workers) if workers else None)
+        self.hooks.loading.loaders.load_with(message.loading, message.loader)
         trial = stage.partition("trial ")[2]
         looks_closer = stage == "closer" and not self.compiled()
-        self.trials = ["once-for-all", "tiny-operators"] if looks_closer else [trial] * bool(trial)
+        self.trials = ["once-for-all", "small-modules", "tiny-operators"] if looks_closer else [trial] * bool(trial)
 
     def circumstances(self) -> Circumstances:
         """Return what decides how fast a step is computed."""
@@ -233,6 +312,16 @@ class StepMeter(Listener):
     def compiled(self) -> bool:
         """Return whether torch.compile has made the model, or a part of it."""
         return self.model is not None and any(map(is_compiled, self.model.modules()))
+
+
+def state_of(dataset: Any) -> str:
+    """Return a digest of the plain attributes of a dataset, and of those that it wraps."""
+    plain: list[list[tuple[str, str]]] = []
+    while dataset is not None and len(plain) < MAX_NESTED:
+        values = getattr(dataset, "__dict__", {})
+        plain.append(sorted((str(name), str(each)) for name, each in values.items() if type(each) in PLAIN))
+        dataset = values.get("dataset")
+    return hashlib.blake2b(repr(plain).encode(), digest_size=8).hexdigest()
 
 
 def rank_here() -> int | None:

@@ -37,6 +37,7 @@ from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
+from workshop.probe.profiled_scopes import ProfiledScopes
 from workshop.probe.settings import OPERATORS, REPORTS, ProfilerOptions, ProfilerReport
 
 MAX_OPERATORS = 100
@@ -59,8 +60,11 @@ def profile(*, on_trace_ready: Handler | None = None, schedule: Any = None, **op
         ValueError: `activities` names one that torch does not know.
     """
     recorder = Recorder(ProfilerOptions(**options), on_trace_ready, schedule)
-    with recorder.profiler as profiler:
-        yield profiler
+    try:
+        with recorder.profiler as profiler:
+            yield profiler
+    finally:
+        recorder.put_scopes_back()
 
 
 class Recorder:
@@ -71,6 +75,8 @@ class Recorder:
         self.folder = Path(options.prof_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.cycles = 0
+        self.scopes = ProfiledScopes()
+        self.put_scopes_back = self.scopes.watch()
         self.profiler = Profiler(
             activities=_activities(options.activities),
             schedule=schedule or torch.profiler.schedule(**_some(options, "wait warmup active repeat skip_first")),
@@ -83,6 +89,7 @@ class Recorder:
 
     def keep(self, profiler: Profiler) -> None:
         """Write the trace of a cycle that has ended, and add its operators to the list."""
+        self.scopes.on_profiler_end()
         rank = rank_here()
         while (path := self.folder / f"rank{rank}.cycle{self.cycles}.pt.trace.json.gz").exists():
             self.cycles += 1
@@ -137,7 +144,7 @@ class ScriptRecording(Listener):
     def begin(self) -> None:
         """Begin to wait for a training in this process."""
         self.recorder: Recorder | None = None
-        self.hooks.clock.on_enter = self.hooks.guard(self.on_enter)
+        self.hooks.clock.on_enter = self.hooks.audience.guard(self.on_enter)
         self.steps = 0
         self.stepped = False
         self._pid = os.getpid()
@@ -149,7 +156,7 @@ class ScriptRecording(Listener):
 
     def on_fault(self, fault: str) -> None:
         """Record nothing more."""
-        self.hooks.clock.on_enter = lambda _: None
+        self.hooks.clock.on_enter = None
         self.stepped = False
 
     def on_enter(self, _: Phase) -> None:

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.internals import tree_map
+from workshop.probe.optimizers import parameters_of
 from workshop.probe.sharding import inner_optimizer, whole
 
 HOW_COMPUTED = ("params", "foreach", "fused", "capturable", "differentiable")
@@ -35,7 +36,7 @@ class TrainingState:
     def __init__(
         self, models: Sequence[nn.Module], optimizers: Sequence[Optimizer], followed: Sequence[nn.Parameter] = ()
     ) -> None:
-        stepped = [(each, owner) for owner in optimizers for group in owner.param_groups for each in group["params"]]
+        stepped = [(each, owner) for owner in optimizers for each in parameters_of(owner)]
         self.owners: dict[nn.Parameter, Optimizer] = dict(stepped)
         of_models = [each for model in models[bool(followed) :] for each in model.parameters()]
         self.parameters: list[nn.Parameter] = list(dict.fromkeys([*followed, *of_models, *self.owners]))

@@ -6,12 +6,13 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from workshop.probe import events, messages, observations, settings
+from workshop.probe.memory import memory_notes
 
 TAG = "$"
 """The key under which a JSON object names its class; no field of a message has this name."""
 
 _CLASSES: dict[str, Any] = {}
-for _module in (events, messages, observations, settings):
+for _module in (events, messages, observations, settings, memory_notes):
     for _name, _class in vars(_module).items():
         if is_dataclass(_class) and _CLASSES.setdefault(_name, _class) is not _class:
             raise TypeError(f"two classes of messages are called {_name}")

@@ -25,6 +25,20 @@ def describe_activities(folder: Path) -> str:
     return "; ".join(map(_describe, active[:MAX_NAMED])) + others
 
 
+def counted_activities(folder: Path) -> str:
+    """Return the same in a few words, for a line of progress: it is cut at the width of the terminal."""
+    seen = activities(folder)
+    if not any(map(activity, seen)):
+        return "torch is loaded, no training yet" if seen else "torch is not loaded yet"
+    counts = {
+        "batches": sum(each.batches for each in seen),
+        "forward": sum(each.forwards for each in seen),
+        "backward": sum(each.backwards for each in seen),
+        "optimizer": sum(each.optimizer_steps for each in seen),
+    }
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
 def _describe(seen: ProcessActivity) -> str:
     counts = [
         _count(seen.batches, "batch of a DataLoader", "batches of a DataLoader"),

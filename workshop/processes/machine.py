@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import platform
 import resource
 import shutil
 import sysconfig
@@ -13,6 +14,16 @@ from typing import Any
 def usable_cores() -> int:
     """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """Return the name of the processor, or else the kind of it, such as "arm64"."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
 
 
 def most_processes() -> int:

@@ -17,6 +17,9 @@ from workshop.processes.machine import core_quota, usable_cores
 BUSY_SHARE = 0.1
 """A machine is busy if other programs use at least this share of the cores that this process may use."""
 
+MAX_SLOWDOWN = 4.0
+"""Whatever the others use, the system gives each thread a share of the cores."""
+
 MIN_PERCENT = 10.0
 """Programs that use less than this much of a core, in percent, are not named."""
 
@@ -55,6 +58,13 @@ class OtherLoad:
         """Whether they used so much that the measured times are longer than on a quiet machine."""
         return self.other_cores is not None and self.other_cores >= BUSY_SHARE * self.usable_cores
 
+    @property
+    def slows_by(self) -> float:
+        """How many times longer a thread takes that shares the cores with the other programs; 1 on a quiet machine."""
+        if not self.busy or self.other_cores is None:
+            return 1.0
+        return min(self.usable_cores / max(self.usable_cores - self.other_cores, 1e-9), MAX_SLOWDOWN)
+
     def __str__(self) -> str:
         """Return the sentence that every instrument says of a busy machine; an empty text for a quiet one."""
         if not self.busy:
@@ -69,10 +79,14 @@ class OtherLoad:
     @property
     def advice(self) -> str:
         """A sentence that says what to close before measuring again."""
+        return f"Close {self.most} and try again." if self.most else "Try again when the machine is quiet."
+
+    @property
+    def most(self) -> str:
+        """The programs that use most, for a sentence; empty if those that are known use less than half of it."""
         if sum(each.percent for each in self.programs) < 50 * (self.other_cores or 0.0):  # many small ones
-            return "Try again when the machine is quiet."
-        names = [f"{each.name} (process {each.pid}, {each.percent:.0f} % of a core)" for each in self.programs]
-        return f"Close {', '.join(names)} and try again." if names else "Try again when the machine is quiet."
+            return ""
+        return ", ".join(f"{each.name} (process {each.pid}, {each.percent:.0f} % of a core)" for each in self.programs)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -226,6 +240,6 @@ def _name(process: psutil.Process) -> str:
     try:
         words = takewhile(lambda word: word != "-c", process.cmdline()[1:])
         script = next((Path(each).name for each in words if not each.startswith("-")), "")
-        return f"{process.name()} {script}".strip()
+        return process.name() if script == process.name() else f"{process.name()} {script}".strip()
     except (psutil.Error, OSError):
         return "a program"

@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
 import psutil
 
+from workshop.processes.again_and_again import again_and_again
 from workshop.processes.machine import most_processes
 
 MAX_PROCESSES = most_processes()
@@ -36,19 +36,8 @@ class ProcessTree:
     @contextmanager
     def watched(self, pid: int) -> Iterator[None]:
         """Look at all processes below a process, again and again, until the block ends."""
-        over = threading.Event()
-
-        def look() -> None:
-            while not over.wait(LOOK_EVERY_S):
-                self._look(pid)
-
-        watcher = threading.Thread(target=look, daemon=True)
-        watcher.start()
-        try:
+        with again_and_again(lambda: self._look(pid), LOOK_EVERY_S):
             yield
-        finally:
-            over.set()
-            watcher.join()
 
     def running(self) -> list[psutil.Process]:
         """Return the processes that were ever seen and still run."""
@@ -107,10 +96,10 @@ def group_size(process_group: int) -> int:
     return found
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time that the processes below a process have used, in seconds."""
+def cpu_seconds(pid: int, without: Collection[int] = ()) -> float:
+    """Return the CPU time that the processes below a process have used, in seconds, `without` some of them."""
     total = 0.0
-    for process in descendants(pid):
+    for process in (each for each in descendants(pid) if each.pid not in without):
         with suppress(psutil.Error):
             total += sum(process.cpu_times()[:2])
     return total

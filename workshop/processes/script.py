@@ -21,7 +21,7 @@ from workshop.probe.connection import ClosedError
 from workshop.probe.log import FILE_VARIABLE, log
 from workshop.probe.messages import ProbeFault
 from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
-from workshop.processes.activity_text import activities, activity, describe_activities
+from workshop.processes.activity_text import activities, activity, counted_activities, describe_activities
 from workshop.processes.connections import Connections
 from workshop.processes.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
 from workshop.processes.script_output import OutputTail
@@ -101,6 +101,7 @@ class Script:
         work_folder: the folder it runs in; None for an empty one.
         environment: variables beside those of this process.
         patience_s: how long it may be silent, the start-up included.
+        title: what it is called in messages; by default the name of the script, or of the module.
 
     Attributes:
         say: told what was seen where nothing else was for half a minute.
@@ -109,6 +110,12 @@ class Script:
     unit = "a step"
     """What a script is expected to report again and again."""
 
+    memory = False
+    """Whether its memory is what is measured."""
+
+    every_step = False
+    """Whether the memory of every step is."""
+
     def __init__(
         self,
         command: Sequence[str],
@@ -116,8 +123,9 @@ class Script:
         work_folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
         patience_s: float = 180.0,
+        title: str = "",
     ) -> None:
-        self.command, self.folder = list(command), folder
+        self.command, self.folder, self.title = list(command), folder, title
         self.work_folder = work_folder or folder / "work"
         self.environment, self.patience_s = dict(environment or {}), patience_s
         self.process: subprocess.Popen[bytes] | None = None
@@ -133,8 +141,8 @@ class Script:
 
     @property
     def name(self) -> str:
-        """The name of the script, or of the module."""
-        return self.command[1] if self.command[0] == "-m" else Path(self.command[0]).name
+        """What the script is called in messages."""
+        return self.title or (self.command[1] if self.command[0] == "-m" else Path(self.command[0]).name)
 
     def start(self, judged: JudgedRun | None = None) -> None:
         """Start the script from its beginning; `judged` is None for a script that is measured."""
@@ -143,7 +151,7 @@ class Script:
         for seen in self.folder.glob(f"*{SUFFIX}"):  # in an earlier run
             seen.unlink(missing_ok=True)
         self.connections = Connections(self.folder, several=judged is None)
-        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged)
+        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged, self.memory, self.every_step)
         self.process = subprocess.Popen(
             [sys.executable, *self.command],
             cwd=self.work_folder,
@@ -176,6 +184,12 @@ class Script:
         self._guard.communicate()
         self.connections.close()
         self._follow_log()
+
+    def terminate(self) -> None:
+        """Tell the script, and everything that it started, to end, so that it writes what it keeps until then."""
+        if process := self.process:
+            end(lambda: tree_of(process, mark=str(self.folder)))
+            self.stop()
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the script and everything that it has started, also what has left its process group."""
@@ -213,7 +227,7 @@ class Script:
                 raise self.out_of_patience()
             if now > speak_up:
                 speak_up = now + 2 * SILENCE_S
-                self.on_silence(now - began)
+                self.on_silence()
             if group_size(self.process.pid) > MAX_PROCESSES:
                 raise self.broken(f"it started more than {MAX_PROCESSES} processes")
         if isinstance(message, ProbeFault):
@@ -224,7 +238,7 @@ class Script:
         """Return the error of a script that was silent for too long, and stop it."""
         return self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s: {self.seen()}")
 
-    def on_silence(self, seconds: float) -> None:
+    def on_silence(self) -> None:
         """Say what was seen in place of what is waited for.
 
         Raises:
@@ -233,7 +247,7 @@ class Script:
         active = [each for each in activities(self.folder) if each.fault or activity(each)]
         if active and all(each.fault for each in active):
             raise self.unseen(self.seen())
-        self.say(f"no end of {self.unit} for {seconds:.0f} s; seen so far: {self.seen()}")
+        self.say(f"no end of {self.unit} yet; so far {counted_activities(self.folder)}")
 
     def seen(self) -> str:
         """Return what the script's processes have done with torch so far, in a sentence."""

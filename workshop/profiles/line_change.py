@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean, quantiles
+from statistics import mean, median, quantiles
 from typing import Any
 
 from workshop import noise
@@ -23,6 +23,9 @@ MIN_SLOWDOWN = 1.2
 
 MIN_UNTOUCHED = 4
 """With fewer untouched lines, the slowdown is not estimated."""
+
+MIN_HITS = 10
+"""Lines with fewer hits do not tell whether two runs were of the same length."""
 
 MIN_TIMED_S = 0.005
 """Untouched lines with less time are not used for that."""
@@ -49,6 +52,11 @@ class RowChange:
     def seconds(self) -> float:
         """The change, in seconds; less than 0 for what got faster."""
         return self.after_s - self.before_s
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether the text of the statement, or its place, is another one."""
+        return self.kind in ("changed", "moved", "added", "deleted")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the change as plain values."""
@@ -77,6 +85,11 @@ class FunctionChange:
         what = next((kind for kind in (NOT_PROFILED, NOT_RUN) if kind in kinds), self.rows[0].kind)
         when = (" after" if old else " before") if what in (NOT_PROFILED, NOT_RUN) else ""
         return f"{old or new}, {what}{when}"
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether any of the statements was edited."""
+        return any(row.is_edited for row in self.rows)
 
     @property
     def before_s(self) -> float:
@@ -114,6 +127,28 @@ class LineChange:
         """Whether it is known of every run that the machine was not busy."""
         loads = [load for side in self.machines for load in side.values()]
         return len(loads) == sum(self.runs) and not any(load.busy or load.other_cores is None for load in loads)
+
+    @property
+    def more_hits(self) -> float:
+        """How many times as often the unchanged lines ran after as before, by the median; 1 where there are none."""
+        rows = [row for each in self.functions for row in each.rows]
+        hits = [(row.before.hits, row.after.hits) for row in rows if row.before and row.after]
+        ratios = [after / before for before, after in hits if min(before, after) >= MIN_HITS]
+        return median(ratios) if ratios else 1.0
+
+    def own_growth_s(self, function: FunctionChange, row: RowChange) -> float:
+        """Return the seconds by which a row of a function grew, and not the functions that it calls.
+
+        If the row was edited, and a function that it calls was not, the function grew because of the row.
+        """
+        text = row.after.text if row.after else ""
+        called = (each for each in self.functions if each is not function and each.after)
+        inside_s = sum(
+            each.seconds
+            for each in called
+            if calls_of(each.after).search(text) and (each.is_edited or not row.is_edited)
+        )
+        return min(row.seconds - inside_s, function.seconds)
 
     def of(self, name: str) -> "LineChange":
         """Return the change of one function, by a name that it has or had.

@@ -64,9 +64,13 @@ class Function:
         """Return whether this is the function's name, qualified or not."""
         return name in (self.name, self.name.rpartition(".")[2], self.title)
 
+    def seconds_in(self, number: int) -> float:
+        """Return the seconds that a line took; 0 for a line that never ran."""
+        return sum(line.seconds for line in self.lines if line.number == number)
+
     def share(self, number: int) -> float:
         """Return a line's share of the function's time, from 0 to 1; 0 for a line that never ran."""
-        return sum(line.seconds for line in self.lines if line.number == number) / (self.seconds or 1.0)
+        return self.seconds_in(number) / (self.seconds or 1.0)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ from workshop.profiles.statements import Row, Source
 
 TOGETHER = "all processes"
 
+QUICK_S, QUICK_SHARE = 1e-6, 0.1
+"""Lines that took no more than this a hit, the counting included, and the share of all time from which that is said."""
+
 
 @dataclass(frozen=True)
 class LineTable:
@@ -114,7 +117,14 @@ def notes(profile: LineProfile) -> list[str]:
                 f"{file.name} was saved after {profile.path.name} was written: figures may stand beside wrong lines; "
                 "`workshop record lines` keeps the source"
             )
-    if not any(function.lines for function in profile.functions):
+    lines = [line for function in profile.functions for line in function.lines]
+    quick_s = sum(line.seconds for line in lines if line.hits and line.seconds / line.hits < QUICK_S)
+    if quick_s > QUICK_SHARE * sum(line.seconds for line in lines):
+        found.append(
+            "some lines ran so often, and for so short a time, that counting them took most of their time: loops look "
+            "slower than they are. `workshop measure` takes samples instead, and ranks them as they run uncounted"
+        )
+    if not lines:
         found.append(f"no line of {profile.path} ran")
     return found
 

@@ -72,13 +72,13 @@ def as_function(recording: Recording, script: Path) -> Function:
     return Function(script, script.name, 1, lines)
 
 
-def share_below(recording: Recording, script: Path, number: int) -> float:
-    """Return the share of the samples of a script's functions in which a line waits for another of its lines."""
+def samples_below(recording: Recording, script: Path, number: int) -> int:
+    """Return the number of samples in which a line of a script waits for another of its lines."""
     below = 0
     for stack in recording.stacks:
         lines = [frame.line for frame in stack.frames if _is_of(frame, script)]
         below += stack.samples * (number in lines[:-1] and lines[-1] != number)
-    return below / (sum(line.hits for line in as_function(recording, script).lines) or 1)
+    return below
 
 
 def _waits(frame: Frame, script: Path) -> bool:

@@ -77,22 +77,44 @@ def record(
         if run.stopped:
             raise run.stopped
         raise WorkshopError(_why_nothing(command, only, run.exit_code))
+    together, warnings = write_profile(path, found, command, only, run.load.end())
+    processes, ran_s = len({*_names(found)}), max(each.seconds for each in found)
+    return RecordedLines(
+        path, processes, len(together.timings), ran_s, run.exit_code, run.stopped, warnings, run.load.end()
+    )
+
+
+def write_profile(
+    path: Path, found: Sequence[ProcessCounts], command: Sequence[str], only: Sequence[str], machine: OtherLoad
+) -> tuple[LineStats, list[str]]:
+    """Write what the processes of a run have counted to a line profile.
+
+    Args:
+        path: the file.
+        found: the counts, at least one.
+        command: what was run.
+        only: the names of the functions that were counted; empty for all.
+        machine: what other programs used of the cores meanwhile.
+
+    Returns:
+        the counts of all processes together, and sentences on what was left out.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     warnings = [f"{file} was edited during the run; its later version is left out" for file in _drop_edited(found)]
     together = LineStats.from_stats_objects(*(each.stats for each in found))
-    ran_s = max(each.seconds for each in found)
-    processes = _by_process(found)
     recorded = {
         "command": tuple(command),
         "sources": {file: source for each in reversed(found) for file, source in each.sources.items()},
-        "processes": {name: stats.timings for name, stats in processes.items()},
-        "seconds": ran_s,
+        "processes": {name: stats.timings for name, stats in _by_process(found).items()},
+        "seconds": max(each.seconds for each in found),
         "python": tuple(found[0].python),
         "only": tuple(only),
-        "machine": run.load.end().as_dict(),
+        "machine": machine.as_dict(),
     }
     line_profile.write(path, together, recorded)
-    ended = run.exit_code, run.stopped, warnings, run.load.end()
-    return RecordedLines(path, len(processes), len(together.timings), ran_s, *ended)
+    return together, warnings
 
 
 def _what_runs(command: Sequence[str]) -> str:
@@ -117,12 +139,19 @@ def _drop_edited(found: Iterable[ProcessCounts]) -> set[str]:
     return edited
 
 
+def _names(found: Sequence[ProcessCounts]) -> list[str]:
+    """The name of each process; of several main processes, as after os.fork, the later ones have a number."""
+    names: list[str] = []
+    for number, each in enumerate(found, start=1):
+        names.append(f"process {number}" if each.name == MAIN and MAIN in names else each.name)
+    return names
+
+
 def _by_process(found: Sequence[ProcessCounts]) -> dict[str, LineStats]:
     """Add up the counts of the processes of the same name, such as the first worker of each epoch."""
     groups: dict[str, list[LineStats]] = defaultdict(list)
-    for number, each in enumerate(found, start=1):
-        is_another = each.name == MAIN and MAIN in groups  # such as one that the script has started by os.fork
-        groups[f"process {number}" if is_another else each.name].append(each.stats)
+    for name, each in zip(_names(found), found, strict=True):
+        groups[name].append(each.stats)
     return {name: LineStats.from_stats_objects(*stats) for name, stats in groups.items()}
 
 

@@ -34,10 +34,11 @@ MARK = "workshop-record"
 
 # py-spy mixes its own output with the command's, and does not tell how the command ended. So its output goes to a file,
 # the command's past it to where it belongs, and the exit code to another file. As soon as no Python is left, py-spy
-# kills its child: that is a shell around the one that waits for the command. The traps let both outlive Ctrl-C.
+# kills its child: that is a shell around the one that waits for the command. The traps let both outlive Ctrl-C. In
+# parentheses, the command has its redirections for itself: "Terminated" is the shell's word, and goes to the file.
 AROUND_PY_SPY = 'exec 7>&1 8>&2 9>"$1" 1>"$2" 2>&1; shift 2; exec "$@"'
 TO_BE_KILLED = 'trap : INT TERM; sh -c "$0" "$@"; :'
-AROUND_COMMAND = 'trap : INT TERM; "$@" 1>&7 2>&8 7>&- 8>&- 9>&-; echo $? >&9'
+AROUND_COMMAND = 'trap : INT TERM; ("$@" 1>&7 2>&8 7>&- 8>&- 9>&-); echo $? >&9'
 NO_PTRACE = (
     "py-spy may not look into other processes here: start the container with --cap-add=SYS_PTRACE, or ask those who "
     "run the machine to allow ptrace"

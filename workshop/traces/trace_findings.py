@@ -7,7 +7,7 @@ from statistics import median
 from workshop.probe.phases import Phase
 from workshop.traces import breakdown, memory
 from workshop.traces.path import critical_path
-from workshop.traces.path.dependencies import DATA, KINDS, UNKNOWN
+from workshop.traces.path.dependencies import COMMUNICATION, DATA, KINDS, UNKNOWN
 from workshop.traces.path.window import DATA_WAIT
 from workshop.traces.steps import stragglers, traced_steps
 from workshop.traces.trace import Trace
@@ -135,7 +135,8 @@ def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
         return []
     most = min(operators, key=lambda each: each.without)  # the wait for data is another finding's
     kind, time = max(path.times().items(), key=lambda each: each[1])
-    if kind in (KINDS[UNKNOWN], KINDS[DATA]):  # of what nobody knows, or what another finding says
+    said = {KINDS[UNKNOWN], KINDS[DATA]} | (set() if len(trace.gpu) else {KINDS[COMMUNICATION]})
+    if kind in said:  # of what nobody knows, or what another finding says: on a CPU, communication is a wait
         return []
     name = most.name if len(most.name) <= MAX_NAME else f"{most.name[:MAX_NAME]}..."
     launched = f", launched by {most.launched_by}," if most.launched_by else ""

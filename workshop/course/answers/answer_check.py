@@ -53,7 +53,7 @@ class AnswerCheck:
         """
         if choices:
             return self.answer_like("|".join(choices), f"choose one of {', '.join(choices)}")[0]
-        return self.answer_like(r"\d+", "it takes the number of a line")[0]
+        return self.answer_like(r"(?:line )?(\d+)", "it takes the number of a line")[1]
 
     def answer_like(self, pattern: str, expected: str) -> re.Match[str]:
         """Return the participant's answer, in small letters, as a match of a pattern; else say what is expected.

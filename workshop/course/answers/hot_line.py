@@ -17,24 +17,27 @@ def judge_profiled(check: AnswerCheck) -> Verdict:
     """Ask for the line in which the part's function spends its time."""
     script, name = check.script, check.question.profiled
     check.say(f"reading the line profile of {script.name}")
-    path = newest_profile(script)
+    named = check.recording if check.recording and check.recording.is_file() else None
+    path = named or newest_profile(script)
     of_all = f"workshop record lines -- {check.command}"
     run_again = of_all if check.question.recorded else f"kernprof -lv {check.command}"
     if path is None:
-        return check.not_yet(f"there is no {script.name}.lprof here", run_again)
+        missing = f"there is no {script.name}.lprof here; if it has another name, say --recording FILE"
+        return check.not_yet(missing, run_again)
     profile = line_profile.read(path)
     function = profile.find(script, name)
     if function is None:
         others = {each.file.resolve() for each in profile.functions} - {script.resolve()}
         of = f"; it was taken of {min(others)}" if others else ""
-        return check.not_yet(f"{path.name} does not cover {name} of {script}{of}", of_all)
+        name_it = "" if named else "; name another profile by --recording FILE"
+        return check.not_yet(f"{path.name} does not cover {name} of {script}{of}{name_it}", of_all)
     main = profile.find(script, "main")
     if stale := line_profile.why_stale(profile, function, script, ran_s=main.seconds if main else 0.0):
         return check.not_yet(f"the profile is stale: {stale}", run_again)
     if function.hottest is None:
         never = f"{name} has 0 hits in {path.name}: either it never ran, or DataLoader workers ran it"
         return check.not_yet(never, of_all)
-    return _judge_line(check, function, "did not run in", f"workshop lines {typed(path)}")
+    return _judge_line(check, function, f"did not run in {name}", f"workshop lines {typed(path)}")
 
 
 def newest_profile(script: Path) -> Path | None:
@@ -62,7 +65,11 @@ def judge_recorded(check: AnswerCheck) -> Verdict:
         return check.not_yet(f"the recording is stale: {stale}", record)
     if "--idle" in recorder and not sampled_lines.shows_waiting(recording, script):
         return check.not_yet(f"hardly anything waits in {path.name}: it was recorded without --idle", record)
-    return _judge_recorded_line(check, path, recording, script)
+    verdict = _judge_recorded_line(check, path, recording, script)
+    if verdict.outcome is Outcome.DONE or script.read_bytes() == check.part.untouched.read_bytes():
+        return verdict
+    changed = f"{script.name} is not the original that this part begins with: `workshop reset`, and record again"
+    return replace(verdict, reasons=(*verdict.reasons, changed))
 
 
 def judge_untouched(check: AnswerCheck) -> Verdict:
@@ -88,14 +95,12 @@ def _recordings(check: AnswerCheck) -> Iterator[tuple[Path, Recording]]:
 
 def _judge_recorded_line(check: AnswerCheck, path: Path, recording: Recording, script: Path) -> Verdict:
     function = sampled_lines.as_function(recording, script)
-    # A sampling profiler may miss a line that ran.
-    name = f"the lines of {script.name} that {path.name} has"
     verdict = _judge_line(
         check,
-        replace(function, name=name),
-        "is not one of",
+        function,
+        f"is in no sample of {path.name}",  # a sampling profiler may miss a line that ran
         f"workshop py-spy-report --user-code --file {typed(path)}",
-        lambda number: sampled_lines.share_below(recording, script, number),
+        lambda number: sampled_lines.samples_below(recording, script, number),
     )
     return with_note(verdict, path)
 
@@ -105,7 +110,7 @@ def _judge_line(
     function: Function,
     absent: str,
     look: str,
-    share_below: Callable[[int], float] = lambda _: 0.0,
+    samples_below: Callable[[int], int] | None = None,
 ) -> Verdict:
     """Ask for the number of the hottest line of a function, and judge it.
 
@@ -114,18 +119,23 @@ def _judge_line(
         function: the function, or what was sampled of a script.
         absent: what is said of a line of a different function.
         look: the command that shows the lines.
-        share_below: returns the share of the time in which a line waits for others of the script that it calls.
+        samples_below: for what was sampled, returns in how many samples a line waits for others that it calls. The
+            verdict then tells samples, as the report does, whose shares are of the whole recording.
     """
     number, hottest = int(check.answer()), function.hottest
     assert hottest
-    if (below := share_below(number)) > function.share(number):
-        waits = f"line {number} waits {below:.1%} of the time for a line that it calls"
+    here = function.seconds_in(number)
+    if samples_below and (below := samples_below(number)) > here:
+        waits = f"in {below} samples, line {number} waits for a line that it calls"
         return check.wrong(f"{waits}: answer with the innermost line of {function.file.name}", look)
     if number not in {line.number for line in function.lines}:
-        return check.wrong(f"line {number} {absent} {function.name}", look)
-    share = function.share(number)
+        return check.wrong(f"line {number} {absent}", look)
     source = getline(str(function.file), number).strip()
-    says = f"line {number} takes {share:.1%} of the time in {function.name}: {source}"
-    if share >= MIN_OF_HOTTEST * function.share(hottest.number):
+    if samples_below:
+        found = f"has {here:.0f} of the {function.seconds:.0f} samples in functions of {function.name}"
+    else:
+        found = f"takes {function.share(number):.1%} of the time in {function.name}"
+    says = f"line {number} {found}: {source}"
+    if function.share(number) >= MIN_OF_HOTTEST * function.share(hottest.number):
         return check.verdict(Outcome.DONE, says)
     return check.wrong(f"{says}; another line takes more", look)

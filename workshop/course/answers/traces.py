@@ -57,10 +57,11 @@ def judge_slow_rank(check: AnswerCheck) -> Verdict:
             continue
         answer = check.answer(*sorted(str(row["rank"]) for row in table))
         row = next(row for row in table if str(row["rank"]) == answer)
-        says = f"rank {answer} works {row['own_work(us)'] / 1e6:.2f} s of each step by itself, in {folder.name}"
+        says = f"in {folder.name}, rank {answer} works for {row['own_work(us)'] / 1e6:.2f} s of each step"
         recorded = next(iter(traces.values())).path
         if row is table[0]:
-            right = check.verdict(Outcome.DONE, f"{says}, {behind:.0%} of the step more than the quickest")
+            quickest_s = (table[0]["own_work(us)"] - table[0]["behind(us)"]) / 1e6
+            right = check.verdict(Outcome.DONE, f"{says}, the quickest rank for {quickest_s:.2f} s")
             return with_note(right, recorded)
         look = f"workshop trace {typed(folder)} --tables stragglers"
         return with_note(check.wrong(f"{says}; another one works more, and this one waits for it", look), recorded)

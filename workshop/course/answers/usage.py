@@ -32,7 +32,7 @@ def judge_busiest(check: AnswerCheck) -> Verdict:
     gpu = f"the busiest GPU for {shares[GPU]:.0%} of it" if GPU in shares else "there is no GPU here"
     says = f"the run kept the cores busy for {shares[RUN_CPU]:.0%} of the time; {gpu}"
     if shares[ALL_CPU] > shares[RUN_CPU] + IDLE:
-        says += f"; with other programs, they were busy for {shares[ALL_CPU]:.0%}"
+        says += f"; with other programs, for {shares[ALL_CPU]:.0%}, so on a quiet machine these shares may be others"
     waits = f"for {shares[DATA_WAIT]:.0%} of the time the training loop waited for data"
     if answer in right:
         verdict = check.verdict(Outcome.DONE, says, waits)

@@ -1,14 +1,15 @@
-"""The bottlenecks of a script: in loading, in other user code, in computing, at the GPU."""
+"""The bottlenecks of a script: in loading, in other user code, in computing, at the GPU, in trials."""
 
 from workshop.diagnosis.causes.computing import computing_findings
 from workshop.diagnosis.causes.data_wait import data_wait_findings
 from workshop.diagnosis.causes.gpu import gpu_findings
 from workshop.diagnosis.causes.other_work import other_work_findings
+from workshop.diagnosis.causes.tried_change import tried_findings
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.measurement import Measurement
 
 
 def findings(measurement: Measurement) -> list[Finding]:
     """Return the bottlenecks, those with the largest potential speedup first."""
-    of_all = (data_wait_findings, other_work_findings, computing_findings, gpu_findings)
+    of_all = (data_wait_findings, other_work_findings, computing_findings, gpu_findings, tried_findings)
     return in_order([found for of_one in of_all for found in of_one(measurement)])

@@ -3,6 +3,7 @@
 from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
+from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.diagnosis.user_lines import Path, hottest, trunk_of
 from workshop.probe.observations import BackwardPass
 from workshop.probe.phases import COMPUTING, Phase
@@ -24,7 +25,10 @@ def computing_findings(measurement: Measurement) -> list[Finding]:
 
 
 def _tiny_operators(measurement: Measurement) -> list[Finding]:
-    observations, steps = measurement.observations, measurement.steps
+    """Loops over small tensors: by a trial of the modules in them, or else by the number of repeated operators."""
+    if at_once := [each for each in tried_changes(measurement) if each.name == "small-modules" and each.has_effect]:
+        return [_small_modules(at_once[0], _loop(measurement))]
+    observations, step_ms = measurement.observations, measurement.undisturbed_ms
     passes = observations.backward_passes
     count = len({each.step for each in passes}) or 1
     operations = sum(each.operations for each in passes) / count
@@ -32,14 +36,13 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
     if repeated < MANY_OPERATIONS:
         return []
     both = measurement.table.share(Phase.FORWARD, Phase.BACKWARD)
-    each_ms = both * steps.ms_a_step / operations
+    each_ms = both * step_ms / operations
     small_ms = _saved(observations, "tiny-operators")[0] / SMALL_OPERATORS
     _, saved = _saved(observations, "once-for-all")
-    if not saved and each_ms < TINY * small_ms:
+    slowed = measurement.machine.slows_by if measurement.machine else 1.0  # the trial is too short to be interrupted
+    if not saved and each_ms / slowed < TINY * small_ms:
         saved = MOSTLY_CALLS
-    part = min(repeated * max(saved * each_ms, small_ms) / steps.ms_a_step, both)
-    trunk = trunk_of(path for path, _ in measurement.user_paths(steps, Phase.OPTIMIZER))
-    line = hottest(measurement.user_paths(steps, Phase.FORWARD), trunk)
+    part = min(repeated * max(saved * each_ms, small_ms) / step_ms, both)
     return [
         finding(
             "tiny-operators",
@@ -47,11 +50,40 @@ def _tiny_operators(measurement: Measurement) -> list[Finding]:
             "goes into the calls, not the numbers: compute with larger tensors in place of the loop.",
             gain=gain_of(1.0, 1.0 - part),
             phase=Phase.FORWARD,
-            path=line.path if line else (),
-            ms_a_step=part * steps.ms_a_step,
+            path=_loop(measurement),
+            ms_a_step=part * measurement.steps.ms_a_step,
             share=part,
         )
     ]
+
+
+def _loop(measurement: Measurement) -> Path:
+    """The line of a loop in the forward pass that takes most time."""
+    steps, passes = measurement.steps, measurement.observations.backward_passes
+    trunk = trunk_of(path for path, _ in measurement.user_paths(steps, Phase.OPTIMIZER))
+    paths = list(measurement.user_paths(steps, Phase.FORWARD))
+    loops = {(path, number) for each in passes for path, number, _ in each.loops}
+    in_loops = [each for each in paths if any((frame.path, frame.line) in loops for frame in each[0])]
+    line = hottest(in_loops or paths, trunk)
+    return line.path if line else ()
+
+
+def _small_modules(change: TriedChange, path: Path) -> Finding:
+    """Modules of the same shapes that were tried at once."""
+    share = 1.0 - 1.0 / change.most_gain
+    return finding(
+        "tiny-operators",
+        "Modules of the same shapes are called one after the other, each with small operators: call all of them at "
+        "once, with torch.func.stack_module_state and vmap, or with one batched product a layer. Tried: "
+        f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}, {change.results}.",
+        gain=change.most_gain,
+        low=change.gain,
+        path=path,
+        ms_a_step=share * change.step_ms,
+        share=share,
+        margin=OF_A_COPY,
+        measured=True,
+    )
 
 
 def _saved(observations: Observations, name: str) -> tuple[float, float]:
@@ -81,7 +113,8 @@ OF_A_COPY = 1.1
 """In the training itself, the cost may be this many times that on the model's copy, which has a different loss."""
 
 _WORDS = {
-    "one-thread": "The operators run on one thread, though there are more cores: leave the number of threads to torch.",
+    "one-thread": "The operators run on one thread, though there are more cores: leave the number of threads to torch, "
+    "or set it to what was tried.",
     "anomaly-mode": "Anomaly mode checks every operation: switch it on only to look for a NaN.",
     "float64": "The model computes in double precision: use float32, from the data on.",
 }
@@ -107,7 +140,8 @@ def _settings(measurement: Measurement) -> list[Finding]:
         found.append(
             finding(
                 cause,
-                f"{words} On a copy of the model the speedup was {trial.as_it_is_s / trial.changed_s:.2f}x.",
+                f"{words} On a copy of the model the speedup was {trial.as_it_is_s / trial.changed_s:.2f}x"
+                f"{f', with {trial.setting}' if trial.setting else ''}.",
                 gain=gain_of(1.0, 1.0 - share),
                 path=_where(measurement, cause),
                 ms_a_step=share * steps.ms_a_step,

@@ -10,13 +10,18 @@ from typing import Any
 import numpy as np
 
 from workshop.diagnosis.findings import LITTLE, MAX_GAIN, Finding, finding, gain_of
+from workshop.diagnosis.how_often import decided_by
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.user_lines import HotLine, Path, hottest, trunk_of
+from workshop.noise import change
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
 OF_CALL = "estimated from the time of the whole call that the line is in"
+
+OF_PHASE = 1.1
+"""The time of a validation was measured: without it, this many times as much is saved, with what is done around it."""
 
 MAX_LINES = 3
 
@@ -163,7 +168,12 @@ def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Findi
         elsewhere = sum(each.weight_s for each in here if not line.holds(each.path))
         line = replace(line, weight=line.weight + elsewhere, of_call=line.of_call + elsewhere)
         found.append(_finding_of(timeline, line, here))
-    return found
+    decided = [each.decided_in for each in found if each.phase == Phase.VALIDATION]  # one for each validation
+    return [
+        each
+        for number, each in enumerate(found)
+        if each.phase != Phase.VALIDATION or each.decided_in is None or each.decided_in not in decided[:number]
+    ]
 
 
 def _before_model(path: Path) -> Path:
@@ -172,7 +182,7 @@ def _before_model(path: Path) -> Path:
 
 
 def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> Finding:
-    steps, share = timeline.steps, timeline.share(line.weight)
+    steps = timeline.steps
     in_steps = len({each.step for each in samples})
     each_ms = line.weight / in_steps * 1e3
     validates = sum(each.weight_s for each in samples if each.phase == Phase.VALIDATION) > line.weight / 2
@@ -205,16 +215,45 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
             "learns from it, do it less often."
         )
         words += _may_grow(timeline, line, samples)
+    decides = None
+    if cause == "periodic-work" and not acts:
+        decides = decided_by(timeline.measurement.observations, line.path, validates)
+    if decides and decides != line.frame:
+        where = f"line {decides.line}" if decides.path == line.frame.path else f"{decides.path}:{decides.line}"
+        text = linecache.getline(decides.path, decides.line or 0).strip()
+        words += f" How often is decided in {where}: {text}"
+    spent_s, of_call_s = line.weight, line.of_call
+    if validates and decides:  # all of the validation is done as often
+        spent_s = max(spent_s, steps.phases_s[Phase.VALIDATION])
+        of_call_s = max(of_call_s, spent_s)
+    of_period = _of_whole_periods(timeline, samples) if cause == "periodic-work" else 1.0
+    spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
     return finding(
         cause,
         words,
-        gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
+        decided_in=(decides.path, decides.line or 0) if decides else None,
+        gain=gain_of(1.0, 1.0 - timeline.share(of_call_s)),
         basis=OF_CALL,
+        margin=OF_PHASE if validates and decides else None,
         phase=Phase.VALIDATION if validates else Phase.OTHER,
         path=line.path,
-        ms_a_step=line.weight / steps.count * 1e3,
-        share=share,
+        ms_a_step=spent_s / steps.count * 1e3,
+        share=timeline.share(spent_s),
     )
+
+
+def _of_whole_periods(timeline: Timeline, samples: list[StepSample]) -> float:
+    """Return by what the share of periodic work is to be multiplied, so that it is that of whole periods.
+
+    Of 11 steps, two may be such as come every 10th time: from the first of them on, one of 10 is.
+    """
+    within = {each.step for each in samples}
+    first, last = min(within), max(within)
+    durations_s = timeline.steps.durations_s
+    if first == last:
+        return 1.0
+    spent_s = sum(each.weight_s for each in samples if first <= each.step < last)
+    return spent_s / sum(durations_s[first:last]) / timeline.share(sum(each.weight_s for each in samples))
 
 
 def _may_grow(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> str:
@@ -251,7 +290,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
     shortest = [float(each.min()) for each in np.array_split(durations, 4)]  # what a busy machine does not make longer
     ratio = min(each[3] / max(each[0], 1e-9) for each in (quarters, shortest))
     grown_s = min(each[3] - each[0] for each in (quarters, shortest))  # little beside some steps that take far longer
-    if ratio < GROWS or sorted(shortest) != shortest or grown_s < LITTLE * durations.mean():
+    if ratio < GROWS or not _grows_on(durations) or grown_s < LITTLE * durations.mean():
         return []
     half = len(durations) / 2
     more = [(each, each.weight_s / work[each.step] * (1 if each.step >= half else -1)) for each in timeline.samples]
@@ -279,6 +318,16 @@ def _growing(timeline: Timeline) -> list[Finding]:
             share=float(grown / mean),
         )
     ]
+
+
+def _grows_on(durations: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+    """Return whether steps grow in both halves of a measurement, each by more than noise.
+
+    A program that begins to use the cores makes all steps after that longer, which shows in one half at most.
+    """
+    quarters = np.array_split(durations, 4)
+    grown = [change(*quarters[:2]), change(*quarters[2:])]
+    return all(each.mean > 0 and each.is_real(len(grown)) for each in grown)
 
 
 def _grows_all(timeline: Timeline, line: HotLine) -> bool:

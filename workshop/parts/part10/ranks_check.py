@@ -8,7 +8,7 @@ from statistics import median
 from workshop.judge.bench import Bench
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.ledger import Ledger
-from workshop.judge.verdict import Outcome, Verdict
+from workshop.judge.verdict import Outcome, Timing, Verdict
 from workshop.processes.machine import usable_cores
 
 PAIRS = 3
@@ -32,7 +32,11 @@ def check(bench: Bench) -> Verdict:
         f"{len(ranks)} ranks train one model: each item once an epoch, the same parameters on all after "
         "each step, and the steps are those of one process"
     )
-    return Verdict(bench.subject, Outcome.DONE, (together, speedup(bench, on_cpu=ranks[0].forwards[0].device == "cpu")))
+    if unmeasured := why_not_timed(len(ranks), on_cpu=ranks[0].forwards[0].device == "cpu"):
+        return Verdict(bench.subject, Outcome.DONE, (together, unmeasured))
+    timing = timing_of(bench)
+    speedup = f"speedup {timing.ratio:.2f}x of {timing.after} over one"
+    return Verdict(bench.subject, Outcome.DONE, (together, speedup), timing=timing)
 
 
 def why_separate(ranks: Sequence[Ledger]) -> str:
@@ -45,19 +49,25 @@ def why_separate(ranks: Sequence[Ledger]) -> str:
     )
 
 
-def speedup(bench: Bench, on_cpu: bool) -> str:
-    """Return a sentence that says how much faster several ranks are than one, where the machine can tell."""
-    count, cores = len(bench.ranks.scripts), usable_cores()
-    if on_cpu and cores < CORES_FOR_A_RANK * count:
-        return (
-            f"whether {count} ranks are faster than one cannot be measured here: it takes a GPU, or "
-            f"{CORES_FOR_A_RANK} cores, for each, and there are {cores} cores"
-        )
+def why_not_timed(count: int, on_cpu: bool) -> str:
+    """Return why this machine cannot tell how much faster that many ranks are; empty if it can."""
+    cores = usable_cores()
+    if not on_cpu or cores >= CORES_FOR_A_RANK * count:
+        return ""
+    return (
+        f"whether {count} ranks are faster than one cannot be measured here: it takes a GPU, or "
+        f"{CORES_FOR_A_RANK} cores, for each, and there are {cores} cores"
+    )
+
+
+def timing_of(bench: Bench) -> Timing:
+    """Time an epoch of one rank, and of all, in turn."""
     bench.say("starting one rank beside them, to see how much faster they are")
     with JudgedRanks(bench.contest, count=1) as one:
         one.epoch()
-        ratios = [_seconds(one) / _seconds(bench.ranks) for _ in range(PAIRS)]
-    return f"speedup {median(ratios):.2f}x of {count} ranks over one"
+        pairs = [(_seconds(one), _seconds(bench.ranks)) for _ in range(PAIRS)]
+    before_s, after_s = map(median, zip(*pairs, strict=True))
+    return Timing("one rank", f"{len(bench.ranks.scripts)} ranks", before_s, after_s, "an epoch", PAIRS)
 
 
 def _seconds(ranks: JudgedRanks) -> float:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 
 from workshop.judge.bench import Bench
-from workshop.judge.verdict import Outcome, Verdict, other_work
+from workshop.judge.verdict import Outcome, Timing, Verdict, other_work
 from workshop.parts.case import Case
 
 EPOCHS = 3
@@ -22,7 +22,8 @@ def check(bench: Bench, case: Case) -> Verdict:
         verdict = other_work(bench.subject, list(missing_results(bench, case))) or verdict
     if verdict.outcome is not Outcome.DONE:
         return verdict
-    return replace(verdict, reasons=(speedup(bench, case), *verdict.reasons), next="")
+    timing = timing_of(bench, case)
+    return replace(verdict, reasons=(speedup(timing), *verdict.reasons), next="", timing=timing)
 
 
 def missing_results(bench: Bench, case: Case) -> Iterator[str]:
@@ -38,12 +39,17 @@ def missing_results(bench: Bench, case: Case) -> Iterator[str]:
             yield f"in more than {STEPS} steps it has not written {name}, which the untouched script wrote"
 
 
-def speedup(bench: Bench, case: Case) -> str:
-    """Time some steps of the untouched script and of the candidate, and return the speedup, in a sentence."""
+def timing_of(bench: Bench, case: Case) -> Timing:
+    """Time some steps of the untouched script and of the candidate, in turn."""
     bench.say(f"timing the untouched {case.script}")
     with bench.contest.script(case.untouched) as untouched:
         pairs = [(untouched.epoch().seconds, bench.candidate.epoch().seconds) for _ in range(EPOCHS)]
     before_s, after_s = map(median, zip(*pairs, strict=True))
     first = "the first " if case.cause == "growing-steps" else ""  # of which the later ones take longer still
-    steps = f"{first}{bench.steps} steps took {before_s:.2f} s, and take {after_s:.2f} s now"
-    return f"Speedup {before_s / after_s:.1f}x over the untouched script: {steps}"
+    return Timing("the untouched script", case.script, before_s, after_s, f"{first}{bench.steps} steps", EPOCHS)
+
+
+def speedup(timing: Timing) -> str:
+    """Return the speedup, in a sentence."""
+    steps = f"{timing.of} took {timing.before_s:.2f} s, and take {timing.after_s:.2f} s now"
+    return f"Speedup {timing.ratio:.1f}x over the untouched script: {steps}"

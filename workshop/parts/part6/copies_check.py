@@ -9,9 +9,12 @@ from workshop.judge.bench import Bench
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, epochs, forwards_in
 from workshop.judge.signatures import is_same, values_of
-from workshop.judge.verdict import Outcome, Verdict
+from workshop.judge.verdict import Outcome, Timing, Verdict
 from workshop.probe.messages import Proceed
 from workshop.traces.intervals import overlap, union_of
+
+EPOCHS = 5
+"""The number of epochs of which the median is the time of a step."""
 
 MIN_HIDDEN = 0.1
 """With a smaller share of the copy time under kernels, nothing overlaps: a part of the prefetcher is missing."""
@@ -40,7 +43,9 @@ def check(bench: Bench) -> Verdict:
     outcome = Outcome.DONE if hidden >= MIN_HIDDEN else Outcome.NOT_YET
     hides = f"{hidden:.0%} of the copy time is hidden under kernels, in {name} {usual_hidden:.0%}"
     step = f"a step takes {ms:.1f} ms, in {name} {usual_ms:.1f} ms: speedup {usual_ms / ms:.2f}x"
-    return Verdict(bench.subject, outcome, (*reasons, hides, step))
+    before, after = bench.contest.original_name, bench.contest.candidate.name
+    timing = Timing(before, after, usual_ms / 1e3, ms / 1e3, "a step", EPOCHS)
+    return Verdict(bench.subject, outcome, (*reasons, hides, step), timing=timing)
 
 
 def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
@@ -66,7 +71,7 @@ def measured_copies(script: JudgedScript) -> tuple[float, float]:
     """On CUDA: return the share of a script's copy time that is hidden under kernels, and the time of a step in ms."""
     script.epoch()
     hidden = hidden_share(script.epoch(Proceed(trace_copies=True)).report.copy_trace or {})
-    return hidden, median(script.epoch().seconds for _ in range(5)) / (script.epoch_steps or 1) * 1e3
+    return hidden, median(script.epoch().seconds for _ in range(EPOCHS)) / (script.epoch_steps or 1) * 1e3
 
 
 def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:

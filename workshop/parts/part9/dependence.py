@@ -17,6 +17,9 @@ MAX_CORRELATION = 110.0
 MAX_PRODUCT = 65.0
 """The largest statistic of a product of links, for honest draws of gamma(9). A share p of N products adds 9 N p^2."""
 
+AS_LARGE = 0.999
+"""Of products whose statistics differ by rounding only, such as one and its adjoint, the first is named."""
+
 MAX_STEPS = 64
 """So many fields or steps are correlated with each other at a time."""
 
@@ -99,5 +102,6 @@ def _not_uniform(four: Tensor) -> Iterator[str]:
     of_pair = (uses[:, None] + uses).flatten(0, 1)
     statistic *= (of_pair[:, None] + of_pair == 1).any(-1)
     if statistic.max() > MAX_PRODUCT:
-        places = divmod(int(statistic.argmax()), len(pairs))
+        as_large = statistic.flatten() > AS_LARGE * statistic.max()
+        places = divmod(int(as_large.nonzero()[0]), len(pairs))
         yield " ".join(filter(None, (names[each] for place in places for each in divmod(place, len(names)))))

@@ -1,0 +1,1 @@
+"""The instruments as tools for agents, over the Model Context Protocol."""

@@ -1,0 +1,167 @@
+"""The server: each tool is a command of the workshop, run on a script in the folder that the server was started in."""
+
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from workshop.agents import confined
+from workshop.agents.command_run import CommandEnd, page_of, run_command
+from workshop.errors import WorkshopError
+
+MAX_SECONDS = 600.0
+"""The longest time that an agent may ask for."""
+
+SLACK_S = 150.0
+"""A command may take this much longer than the seconds it was given: a script takes time to start."""
+
+INSTRUCTIONS = """Find out why a PyTorch training script is slow, and prove that an edit makes it faster without
+changing what it computes. First `measure`: it names the line and the cause. Then edit a copy, and `compare` the old
+script with the new one: only "done" says that the work is the same and the speedup is real. `lines` counts each line
+exactly, `trace` shows the device, `lesson` explains. Paths are relative to the folder of the server."""
+
+Tool = Callable[..., Awaitable[str]]
+
+
+def server(root: Path, max_seconds: float = MAX_SECONDS, slack_s: float = SLACK_S) -> MCPServer:
+    """Return the server of a folder.
+
+    Args:
+        root: the folder; scripts are named relative to it, and run in it.
+        max_seconds: the longest time that an agent may ask for.
+        slack_s: how much longer a command may take than it was asked to.
+    """
+    found, tools = MCPServer("workshop", instructions=INSTRUCTIONS), Tools(root, max_seconds, slack_s)
+    for each in (tools.measure, tools.lines, tools.compare, tools.trace, tools.lesson):
+        found.tool(structured_output=False)(_in_one_line(each))
+    return found
+
+
+def _in_one_line(tool: Tool) -> Tool:
+    """Have the errors of a tool told in one line."""
+
+    @wraps(tool)
+    async def answer(*arguments: object, **named: object) -> str:
+        try:
+            return await tool(*arguments, **named)
+        except WorkshopError as error:
+            raise ToolError(str(error)) from None
+
+    return answer
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What an agent can ask for in a folder; the docstrings are what it reads."""
+
+    root: Path
+    max_seconds: float
+    slack_s: float
+
+    async def measure(
+        self, script: str, arguments: list[str] | None = None, seconds: float = 20.0, page: int = 1
+    ) -> str:
+        """Name the bottlenecks of a training script: the line, the cause, and the potential speedup.
+
+        The script runs unchanged for about `seconds` and is then ended; some of its batches are repeated. Takes one
+        minute or two.
+        """
+        path, words = confined.script(self.root, script), confined.words(arguments or [])
+        return page_of(
+            (await self._run(self._limited(seconds), "measure", "--seconds", f"{seconds}", path, *words)).output, page
+        )
+
+    async def lines(
+        self,
+        script: str,
+        arguments: list[str] | None = None,
+        seconds: float = 20.0,
+        function: str | None = None,
+        page: int = 1,
+    ) -> str:
+        """Count how often each line of your code runs and how long it takes, in all processes of a script.
+
+        The script is ended `seconds` after its first training step. `function` shows one function alone.
+        """
+        path, words = confined.script(self.root, script), confined.words(arguments or [])
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/lines.lprof"
+            recorded = ("record", "lines", "--seconds", f"{self._limited(seconds)}", "-o", file, "--", path, *words)
+            end = await run_command(recorded, self.root, seconds + self.slack_s)
+            if not Path(file).exists():
+                raise WorkshopError(_why_nothing(end, seconds + self.slack_s))
+            only = ("--function", function) if function else ()
+            found = (await self._run(0.0, "lines", *only, file)).output
+            early = f"It was ended after {seconds + self.slack_s:.0f} s, without a training step.\n" * (
+                end.exit_code is None
+            )
+            return page_of(early + found, page)
+
+    async def compare(
+        self,
+        new: str,
+        old: str | None = None,
+        base: str | None = None,
+        arguments: list[str] | None = None,
+        seconds: float = 120.0,
+        page: int = 1,
+    ) -> str:
+        """Judge whether `new` does the same work as another version of it, and how much faster it is.
+
+        Name either another script (`old`), or a git revision (`base`) at which the same script is compared; then it is
+        asked whether it is no slower. Takes up to `seconds`.
+        """
+        path, words = confined.script(self.root, new), confined.words(arguments or [])
+        if (old is None) == (base is None):
+            raise WorkshopError("name either old, another script, or base, a git revision")
+        options = ("--budget", f"{self._limited(seconds)}")
+        versions = ("--base", base, path) if base is not None else (confined.script(self.root, old or ""), path)
+        return page_of((await self._run(seconds, "compare", *options, *versions, *words)).output, page)
+
+    async def trace(self, path: str, arguments: list[str] | None = None, page: int = 1) -> str:
+        """Say what the device waits for, from a trace of torch.profiler.
+
+        `path` is a trace or a folder of traces, or a script, of which a few steps are recorded first.
+        """
+        words, place = confined.words(arguments or []), confined.inside(self.root, path)
+        if place.suffix != ".py":
+            return page_of((await self._run(0.0, "trace", str(place))).output, page)
+        with tempfile.TemporaryDirectory() as folder:
+            recorded = ("record", "torch", "--stop", "-o", folder, "--", str(place), *words)
+            end = await run_command(recorded, self.root, self.slack_s)
+            if not any(Path(folder).rglob("*.json*")):
+                raise WorkshopError(_why_nothing(end, self.slack_s))
+            return page_of((await self._run(0.0, "trace", folder)).output, page)
+
+    async def lesson(self, name: str | None = None, page: int = 1) -> str:
+        """Return a lesson, such as part3, or what a word means, such as headroom; without a name, what there is."""
+        if name is not None and not name.replace(" ", "").replace("-", "").isalnum():
+            raise WorkshopError("name a part, such as part3, or a word, such as headroom")
+        return page_of((await self._run(0.0, *(("show", name) if name else ("list",)))).output, page)
+
+    async def _run(self, seconds: float, *arguments: str) -> CommandEnd:
+        """Run a command; wrong usage, and a time that is over, are errors."""
+        end = await run_command(arguments, self.root, seconds + self.slack_s)
+        if end.exit_code is None:
+            raise WorkshopError(
+                f"it was ended after {seconds + self.slack_s:.0f} s, which is the limit: {end.last_error}"
+            )
+        if end.exit_code not in (0, 1, 3, 4, 5) or not end.output.strip():
+            raise WorkshopError(end.last_error)
+        return end
+
+    def _limited(self, seconds: float) -> float:
+        if not 0 < seconds <= self.max_seconds:
+            raise WorkshopError(f"seconds are more than 0, and {self.max_seconds:g} at most")
+        return seconds
+
+
+def _why_nothing(end: CommandEnd, limit_s: float) -> str:
+    """Say why a recording came to nothing."""
+    return (
+        f"it was ended after {limit_s:.0f} s, before anything was recorded" if end.exit_code is None else end.last_error
+    )

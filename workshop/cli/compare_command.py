@@ -1,0 +1,156 @@
+"""The command that judges two versions of a training script: `workshop compare`."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workshop.cli.options import (
+    COMMAND_FOLLOWS,
+    INSTRUMENTS,
+    FormatOption,
+    JsonOption,
+    refuse_misplaced,
+    seconds_of,
+    share_of,
+)
+from workshop.cli.output import filled, print_above, print_json, progress_line
+from workshop.cli.reported import of_gate, of_verdict, wanted, write_reports
+from workshop.errors import WorkshopError
+
+if TYPE_CHECKING:
+    from workshop.gate.gate import GateResult
+    from workshop.judge.verdict import Verdict
+
+MIN_BUDGET_S = 10.0
+
+app = typer.Typer()
+
+
+@app.command(context_settings=COMMAND_FOLLOWS, rich_help_panel=INSTRUMENTS)
+def compare(
+    context: typer.Context,
+    scripts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="OLD NEW [ARGUMENTS]...",
+            help="The script that does the right work, the one to judge, and arguments passed on to both; with "
+            "--base, one script and its arguments.",
+            show_default=False,
+        ),
+    ],
+    base: Annotated[
+        str | None,
+        typer.Option(help="Compare the script with its version at this git revision.", show_default=False),
+    ] = None,
+    allow: Annotated[
+        str | None, typer.Option(help="With --base: how much slower is still fine; by default 5%.", show_default=False)
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(help="The speedup that NEW must reach; by default 1.1.", min=0.01, show_default=False),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Optimizer steps in an epoch; by default the DataLoader's length, 50 at most.", min=1),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="The time until the verdict, such as 90, 90s or 10m; long epochs are cut. By default 2m, with "
+            "--base 10m.",
+            show_default=False,
+        ),
+    ] = None,
+    formats: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge two training scripts, or one against a git revision.
+
+    Does the new one do the same work, and how much faster?
+
+    Example: workshop compare old.py new.py config.py --device cpu
+
+    Both run with the same arguments, in this folder, and end when the judge has seen enough, or the budget is spent.
+    Options of this command come before the scripts. Exit codes are those of check.
+
+    With --base, it is a gate for changes: workshop compare --base origin/main train.py config.py. The script of the
+    working tree, as it is now, is raced against its version at that revision, which imports its own modules. Exit
+    codes: 0, not slower than allowed; 1, slower for certain: the lines that grew are named; 2, wrong usage; 3, not
+    the same work; 4, undecided; 5, a version crashed.
+    """
+    from workshop.cli.result_text import print_verdict
+
+    seconds = seconds_of(budget) if budget else 120.0 if base is None else 600.0
+    if seconds < MIN_BUDGET_S:
+        raise typer.BadParameter(f"is {MIN_BUDGET_S:.0f} seconds at least", param_hint="--budget")
+    reports = wanted(formats, as_json)
+    if base is None:
+        if allow is not None:
+            raise typer.BadParameter("goes with --base", param_hint="--allow")
+        verdict = _of_two(context, scripts, target or 1.1, steps, seconds)
+        if not write_reports(reports, lambda: of_verdict(verdict)):
+            print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
+    else:
+        if target is not None:
+            raise typer.BadParameter("goes with two scripts; with --base, say --allow", param_hint="--target")
+        found = _of_base(context, base, scripts, share_of(allow or "5%"), steps, seconds)
+        verdict = found.verdict
+        if not write_reports(reports, lambda: of_gate(found)):
+            print_json(**found.as_dict()) if as_json else _print_gate(found)
+    raise typer.Exit(verdict.outcome.exit_code)
+
+
+def _of_two(context: typer.Context, scripts: list[str], target: float, steps: int | None, seconds: float) -> "Verdict":
+    """Judge two scripts."""
+    from workshop.judge.bench import Bench
+    from workshop.judge.contest import of_two_scripts
+    from workshop.judge.verdict import broken
+    from workshop.processes.script import ScriptError
+
+    if len(scripts) < 2:
+        raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
+    old, new = map(Path, scripts[:2])
+    for script in (old, new):
+        if not script.is_file():
+            raise WorkshopError(f"there is no file {script.absolute()}; name two training scripts")
+    refuse_misplaced(context, scripts[1], scripts[2:])
+    contest = of_two_scripts(old, new, scripts[2:], target, seconds, steps)
+    try:
+        with progress_line() as show, Bench(contest, show, lambda text: print_above(text, sys.stderr)) as bench:
+            return replace(bench.judge(), machine=bench.load.end())
+    except ScriptError as error:
+        return broken(new.name, error)
+
+
+def _of_base(
+    context: typer.Context, base: str, scripts: list[str], allowed: float, steps: int | None, seconds: float
+) -> "GateResult":
+    """Judge a script against its version at a git revision."""
+    from workshop.gate.gate import judge_against
+
+    script = Path(scripts[0])
+    if not script.is_file():
+        raise WorkshopError(f"there is no file {script.absolute()}; name a training script")
+    refuse_misplaced(context, scripts[0], scripts[1:])
+    with progress_line() as show:
+        return judge_against(
+            base, script, scripts[1:], allowed, seconds, steps, show, lambda text: print_above(text, sys.stderr)
+        )
+
+
+def _print_gate(found: "GateResult") -> None:
+    """Print the verdict, the lines that grew, and how they were found."""
+    from workshop.cli.result_text import print_verdict
+
+    print_verdict(found.verdict)
+    if found.lines:
+        print("\nThe lines that grew, in ms a step:")
+    for each in found.lines:
+        kind = "" if each.kind == "same" else f"{each.kind}, "
+        print(f"\n  {each.file}:{each.line}  {each.before_ms:.2f} -> {each.after_ms:.2f}  ({kind}in {each.function})")
+        print(filled(each.text, "      "))
+    if found.about_lines:
+        print(f"\n{filled(found.about_lines[:1].upper() + found.about_lines[1:])}.")

@@ -1,0 +1,73 @@
+"""The commands of a participant in a room: `workshop join` and `workshop leave`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workshop.cli.course import state_beside
+from workshop.cli.options import COURSE, ScriptOption
+from workshop.cli.output import filled
+from workshop.errors import WorkshopError
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=COURSE)
+def join(
+    address: Annotated[str, typer.Argument(help="The room's address, as the board shows it.", show_default=False)],
+    code: Annotated[str, typer.Argument(help="The room's code, as the board shows it.", show_default=False)],
+    name: Annotated[str, typer.Option(help="What you are called on the board.", show_default=False)],
+    certificate: Annotated[
+        Path | None,
+        typer.Option(help="The room's certificate, if your system does not trust it.", exists=True, show_default=False),
+    ] = None,
+    script: ScriptOption = Path("train.py"),
+) -> None:
+    """Join the instructor's room: it gets your checks' results.
+
+    Example: workshop join http://192.168.1.5:8000 K7MPQ2 --name Ada
+
+    Nothing is sent before you have joined; this says what will be. It holds for this folder, until workshop leave.
+    """
+    from workshop.participant.membership import Membership
+    from workshop.participant.reporting import WHAT_IS_SENT
+    from workshop.participant.room_client import AnsweredNoError, RoomClient, UnreachableError, normal_address
+
+    state, address = state_beside(script), normal_address(address)
+    if known := Membership.beside(state):
+        raise WorkshopError(f"you are {known.name} in the room at {known.address} already; first type: workshop leave")
+    trusted = str(certificate.resolve()) if certificate else ""
+    try:
+        answer = RoomClient(address, trusted, silence_s=10.0).join(code, name)
+    except (UnreachableError, AnsweredNoError) as error:
+        raise WorkshopError(f"{address}: {error}") from None
+    Membership(address, answer.participant, answer.token, answer.name, trusted).keep(state)
+    print(filled(f"You are {answer.name} in the room at {address}.\n\n{WHAT_IS_SENT}\n\nTo stop it: workshop leave"))
+
+
+@app.command(rich_help_panel=COURSE)
+def leave(script: ScriptOption = Path("train.py")) -> None:
+    """Leave the room: nothing more is sent.
+
+    Example: workshop leave
+    """
+    from workshop.participant.membership import Membership, path_beside
+    from workshop.participant.outbox import Outbox
+    from workshop.participant.reporting import send_waiting
+    from workshop.participant.room_client import AnsweredNoError, RoomClient, UnreachableError
+
+    state = state_beside(script)
+    path = path_beside(state)
+    if not path.exists():
+        raise WorkshopError("you are in no room")
+    told = "The room has been told; what it has of you, it keeps."
+    try:
+        if membership := Membership.beside(state):
+            send_waiting(state)
+            RoomClient(membership.address, membership.certificate).leave(membership.token)
+    except (UnreachableError, AnsweredNoError, WorkshopError) as error:
+        told = f"The room could not be told: {error}."
+    path.unlink(missing_ok=True)
+    Outbox(state).clear()
+    print(filled(f"You have left the room. Nothing more is sent. {told}"))

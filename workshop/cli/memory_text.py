@@ -1,0 +1,205 @@
+"""The memory of a script as a person reads it, in 80 columns: the peak, the processes, and what to free."""
+
+import linecache
+import os
+import textwrap
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from workshop.cli.output import console, filled
+from workshop.cli.result_text import bar
+from workshop.memory.batch_size import LargestBatch
+from workshop.memory.device_peak import DevicePeak
+from workshop.memory.growth import GrowingLine
+from workshop.memory.host_table import WORKER, HostTable
+from workshop.memory.memory_change import MemoryChange
+from workshop.memory.memory_diagnosis import MemoryDiagnosis
+from workshop.memory.memory_findings import OPTIONS, MemoryFinding
+from workshop.memory.memory_lines import LineMemory
+
+MAX_FINDINGS = 5
+LINES_OF_A_KIND = 3
+MIN_SHARE = 0.02
+"""Lines with a smaller share of the peak are not in the table."""
+
+MAX_GROWING = 3
+MAX_WORKERS = 4
+MAX_CHANGES = 14
+MAX_SOURCE = 72
+MAX_HOLDER = 20
+WIDEST_NAME = 42
+
+UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in GiB, in MiB for small ones, and in KiB for those that are smaller still."""
+    for unit, name in UNITS:
+        if abs(size) >= unit:
+            return f"{size / unit:.2f} {name}" if abs(size) < 10 * unit else f"{size / unit:.1f} {name}"
+    return f"{size:.0f} B"
+
+
+def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
+    """Print what there is at the peak, what grows, what the processes have, and what could be freed."""
+    out, found = console(), diagnosis.measured
+    steps = f", {found.steps.count} steps of {found.steps.ms_a_step:.1f} ms" if found.steps else ""
+    out.print(Text(f"\n{name}: {_headline(diagnosis)}{steps}"))
+    if diagnosis.failure:
+        out.print(Text(f"\n{filled(f'It has ended {diagnosis.failure}')}", "bold red"))
+    for rank, of_devices in diagnosis.rank_peaks.items():
+        sizes = ", ".join(f"{size_text(size)} on {device}" for device, size in of_devices.items())
+        out.print(f"rank {rank}: {sizes} at the peak")
+    for each in diagnosis.peaks:
+        out.print("", _peak(each), sep="\n")
+        if each.largest:
+            out.print(Text(_largest(each.largest, each.memory.peak_bytes)))
+        if each.segment.failure:
+            out.print("\nThis was held when the allocation failed.")
+    if growing := diagnosis.growing:
+        out.print("", _growing(growing), sep="\n")
+    if host := diagnosis.host:
+        out.print("", _host(host), sep="\n")
+    for note in found.notes:
+        out.print(Text(f"\n{filled(note)}"))
+    if largest := diagnosis.largest_batch:
+        out.print(Text(f"\n{filled(batch_text(largest))}"))
+    causes = diagnosis.findings
+    for number, finding in enumerate(causes[:MAX_FINDINGS], start=1):
+        if finding.cause in OPTIONS and (number == 1 or causes[number - 2].cause not in OPTIONS):
+            out.print("\nNo fault of the script, but it needed less in a trial:")
+        out.print(_finding(number, finding))
+    if not causes:
+        out.print("\nNone of the known causes was found.")
+
+
+def batch_text(largest: LargestBatch) -> str:
+    """Return what is known of the largest batch."""
+    return (
+        f"Largest batch that fits into {size_text(largest.free_bytes)} more on {largest.device}: about "
+        f"{largest.samples:.0f} samples ({largest.low:.0f} to {largest.high:.0f}), now {largest.now}. "
+        f"Each sample takes {size_text(largest.bytes_a_sample)} at the peak ({largest.basis})."
+    )
+
+
+def _headline(diagnosis: MemoryDiagnosis) -> str:
+    peaks = [f"{size_text(each.memory.peak_bytes)} of tensors on {each.device}" for each in diagnosis.peaks]
+    host = [f"{size_text(diagnosis.host.together_bytes)} in all processes"] if diagnosis.host else []
+    return ", ".join([*peaks, *host]) or "no tensors were seen"
+
+
+def _peak(peak: DevicePeak) -> Table:
+    """The kinds of tensors at the peak of a device, each with its largest lines."""
+    table = Table.grid(padding=(0, 1))
+    when = f"{peak.segment.name}, step {peak.segment.step}"
+    whole = peak.memory.peak_bytes
+    unit, unit_name = UNITS[1] if whole >= UNITS[1][0] else UNITS[2]
+    table.add_row(
+        Text(f"{peak.device} at the peak ({when})", "bold"), Text(unit_name, "bold"), Text("share", "bold"), ""
+    )
+    for number in (1, 2):
+        table.columns[number].justify = "right"
+    for kind, size in peak.kinds.items():
+        table.add_row(kind, f"{size / unit:.1f}", f"{size / whole:.0%}", bar(size, whole))
+        lines = [each for each in peak.lines if each.kind == kind and each.bytes >= MIN_SHARE * whole and each.file]
+        for line in lines[:LINES_OF_A_KIND]:
+            place = f"  {Path(line.file).name}:{line.line}, {line.function}"
+            table.add_row(
+                Text(_cut(place, 36), "dim"), Text(f"{line.bytes / unit:.1f}", "dim"), "", Text(_held(line), "dim")
+            )
+    table.add_row("together", f"{whole / unit:.1f}", "100%", "")
+    return table
+
+
+def _largest(line: LineMemory, whole: int) -> str:
+    place = f"{Path(line.file).name}:{line.line}, in {line.function}"
+    text = f"\n       {_cut(line.text, MAX_SOURCE)}" if line.text else ""
+    return f"\nThe line that makes most of it, {line.bytes / whole:.0%}: {place}{text}"
+
+
+def _held(line: LineMemory) -> str:
+    """Who holds it; or since when it is there, if that is not known and not this step."""
+    if line.holder:
+        return f"held by {_cut(line.holder, MAX_HOLDER)}"
+    return {"before the first step": "since the start", "this step": ""}.get(line.since, f"since {line.since}")
+
+
+def _growing(lines: list[GrowingLine]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_row(Text("grows", "bold"), Text("a step", "bold"), Text("so far", "bold"), Text("held by", "bold"))
+    for number in (1, 2):
+        table.columns[number].justify = "right"
+    for each in lines[:MAX_GROWING]:
+        place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
+        until = " (until the epoch ends)" if each.until == "epoch" else ""
+        table.add_row(
+            _cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), _cut(f"{each.holder}{until}", 28)
+        )
+    return table
+
+
+def _host(host: HostTable) -> Table:
+    """The processes: what each has by itself, and what it shares."""
+    table = Table.grid(padding=(0, 2))
+    names = ("MiB", "private", "shared", "its share", "grown by")
+    table.add_row(*(Text(each, "bold") for each in names))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    workers = 0
+    for each in host.processes:
+        workers += each.role == WORKER
+        if workers > MAX_WORKERS and each.role == WORKER:
+            continue
+        name = f"{each.role} {workers}" if each.role == WORKER else each.role
+        memory = each.memory
+        figures = (memory.private, memory.shared, memory.pss, each.grown_bytes)
+        table.add_row(name, *(f"{figure / 2**20:.1f}" for figure in figures))
+    if workers > MAX_WORKERS:
+        table.add_row(f"and {workers - MAX_WORKERS} more workers", "", "", "", "")
+    table.add_row("together", "", "", f"{host.together_bytes / 2**20:.1f}", "")
+    if host.shared_memory_bytes >= 1 << 20:
+        table.add_row("/dev/shm", "", "", f"{host.shared_memory_bytes / 2**20:.1f}", "")
+    if host.prefetched_bytes:
+        table.add_row("loaded ahead, at most", "", "", f"{host.prefetched_bytes / 2**20:.1f}", "")
+    return table
+
+
+def _finding(number: int, finding: MemoryFinding) -> Text:
+    """A finding: its cause and place, the line itself, what it takes and what to do."""
+    text = Text(f"\n{number}. {finding.cause}", "bold")
+    if finding.file:
+        path = min(finding.file, os.path.relpath(finding.file), key=len)
+        where = f"{path}:{finding.line}, in {finding.function}" if finding.line else path
+        process = ", in the workers" if finding.process == "worker" else ""
+        text.append(f"  {where}{process}\n", "not bold")
+        source = linecache.getline(finding.file, finding.line or 0).strip()
+        text.append(f"       {textwrap.shorten(source, MAX_SOURCE, placeholder=' …')}", "not bold cyan")
+    basis = finding.basis.partition(":")[0]
+    gain = f"Frees {size_text(finding.gain_bytes)}, {finding.share:.0%} of the peak ({basis})."
+    if finding.bytes_a_step:
+        gain = f"Grows by {size_text(finding.bytes_a_step)} a step, {size_text(finding.gain_bytes)} so far ({basis})."
+    text.append(f"\n{filled(f'{gain} {finding.words}', indent='   ')}", "not bold")
+    return text
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def print_memory_changes(changes: list[MemoryChange]) -> None:
+    """Print what has changed since an earlier measurement."""
+    if not changes:
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_row(Text("MiB", "bold"), Text("before", "bold"), Text("now", "bold"), "")
+    for number in (1, 2):
+        table.columns[number].justify = "right"
+    for each in changes[:MAX_CHANGES]:
+        style = "" if not each.more_than_noise else "green" if each.after < each.before else "red"
+        says = "within the noise" if not each.more_than_noise else "less" if each.after < each.before else "more"
+        table.add_row(
+            _cut(each.name, WIDEST_NAME), f"{each.before / 2**20:.2f}", f"{each.after / 2**20:.2f}", Text(says, style)
+        )
+    console().print("", table, sep="\n")

@@ -1,0 +1,169 @@
+"""Results as the small result that `workshop.reports` writes in the formats of others."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from workshop.cli.output import print_json, write_file
+from workshop.reports import FORMATS
+from workshop.reports.report import Level, Report, ReportedLine, in_repository
+
+if TYPE_CHECKING:
+    from workshop.diagnosis.diagnosis import Diagnosis
+    from workshop.diagnosis.findings import Finding
+    from workshop.gate.gate import GateResult
+    from workshop.judge.verdict import Verdict
+    from workshop.memory.memory_diagnosis import MemoryDiagnosis
+    from workshop.memory.memory_findings import MemoryFinding
+    from workshop.processes.script import ScriptError
+    from workshop.profiles.line_change import LineChange
+
+MAX_LINES = 10
+"""The number of lines of a difference that are reported; GitHub shows no more annotations of a step."""
+
+MIN_GROWTH_S = 1e-3
+"""A line that grew by less is not reported."""
+
+SHOWN_SHARE = 0.1
+"""A line of a difference is reported if it changed by this share of what the line that grew most did."""
+
+
+def wanted(formats: Sequence[str] | None, as_json: bool) -> dict[str, Path | None]:
+    """Return the file of each format that was asked for, None for stdout; a format is NAME or NAME=FILE.
+
+    Raises:
+        typer.BadParameter: there is no such format, or two go to stdout, of which one may be JSON.
+        WorkshopError: a file has no folder.
+    """
+    found: dict[str, Path | None] = {}
+    for each in formats or []:
+        name, equals, file = each.partition("=")
+        if name not in FORMATS or (equals and not file):
+            raise typer.BadParameter(f"{each} is none of {', '.join(FORMATS)}, or NAME=FILE", param_hint="--format")
+        found[name] = Path(file) if file else None
+    if list(found.values()).count(None) + as_json > 1:
+        raise typer.BadParameter("only one goes to stdout; write the others to files: NAME=FILE", param_hint="--format")
+    for path in filter(None, found.values()):
+        write_file(path, "")  # fail now, not after minutes of measuring
+    return found
+
+
+def write_reports(formats: dict[str, Path | None], make: Callable[[], Report]) -> bool:
+    """Write a report in each format, and return whether one of them went to stdout."""
+    if formats:
+        report = make()
+        for name, path in formats.items():
+            text = FORMATS[name](report)
+            write_file(path, text) if path else sys.stdout.write(text)
+    return None in formats.values()
+
+
+def end_of_broken(
+    script: str, error: "ScriptError", as_json: bool, formats: dict[str, Path | None] | None = None
+) -> typer.Exit:
+    """Print that a script broke, in the way that was asked for, and return how the command ends."""
+    from workshop.cli.result_text import print_verdict
+    from workshop.judge.verdict import broken
+
+    verdict = broken(script, error)
+    if not write_reports(formats or {}, lambda: of_verdict(verdict)):
+        print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
+    return typer.Exit(verdict.outcome.exit_code)
+
+
+def of_diagnosis(name: str, found: "Diagnosis") -> Report:
+    """Return what `measure` has found."""
+    lines = tuple(
+        ReportedLine(in_repository(each.file), each.line, each.cause, _with_gain(each), round(each.gain, 3))
+        for each in found.findings
+    )
+    steps = found.measurement.steps
+    pace = f"{steps.count} steps of {steps.ms_a_step:.1f} ms"
+    count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
+    level = Level.WARNING if lines else Level.NOTE
+    return Report(name, count, level, "measured", (pace,), lines)
+
+
+def _with_gain(finding: "Finding") -> str:
+    how = "measured" if finding.measured else "estimated"
+    gain = f"{finding.gain_low:.2f}x to {finding.gain:.2f}x"
+    return f"{finding.share:.0%} of a step. Potential speedup: {gain} ({how}). {finding.words}"
+
+
+def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
+    """Return what `memory` has found."""
+    lines = tuple(
+        ReportedLine(in_repository(each.file), each.line, each.cause, _with_bytes(each)) for each in found.findings
+    )
+    count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
+    failed = (found.failure,) if found.failure else ()
+    level = Level.ERROR if failed else Level.WARNING if lines else Level.NOTE
+    return Report(name, count, level, "measured", failed, lines)
+
+
+def _with_bytes(finding: "MemoryFinding") -> str:
+    from workshop.cli.memory_text import size_text
+
+    how = "measured" if finding.measured else "estimated"
+    held = f" Held by {finding.holder}." if finding.holder else ""
+    return f"{size_text(finding.gain_bytes)}, {finding.share:.0%} ({how}). {finding.words}{held}"
+
+
+def of_verdict(verdict: "Verdict") -> Report:
+    """Return a verdict, which names no lines."""
+    from workshop.judge.verdict import Outcome
+
+    kinds = {
+        Outcome.DONE: (Level.NOTE, "done"),
+        Outcome.NOT_YET: (Level.ERROR, "too-slow"),
+        Outcome.OTHER_WORK: (Level.ERROR, "other-work"),
+        Outcome.UNDECIDED: (Level.WARNING, "undecided"),
+        Outcome.BROKEN: (Level.ERROR, "crashed"),
+    }
+    return Report(verdict.subject, verdict.headline, *kinds[verdict.outcome], verdict.reasons, ())
+
+
+def of_gate(found: "GateResult") -> Report:
+    """Return what `compare --base` has found, with the lines that grew."""
+    whole = of_verdict(found.verdict)
+    lines = []
+    for each in found.lines:
+        words = (
+            f"{each.before_ms:.2f} -> {each.after_ms:.2f} ms a step since {found.base}, in {each.function}: {each.text}"
+        )
+        file = in_repository(str(found.tree / each.file))
+        lines.append(ReportedLine(file, each.line, "slower-line", words))
+    if not lines and whole.level != Level.NOTE:
+        file = in_repository(str(found.tree / found.script))
+        lines = [ReportedLine(file, None, whole.cause, " ".join(found.verdict.reasons))]
+    about = (found.about_lines,) if found.about_lines else ()
+    sentences = (*whole.sentences, *about)
+    return Report(str(found.script), whole.headline, whole.level, whole.cause, sentences, tuple(lines))
+
+
+def of_line_change(name: str, change: "LineChange") -> Report:
+    """Return the lines of a difference that take longer than before, and are no noise.
+
+    The time of a line includes the functions that it calls; what they grew by is theirs.
+    """
+    from workshop.cli.line_text import compared, seconds
+
+    grown = [
+        (change.own_growth_s(function, row), function, row)
+        for function in change.functions
+        for row in function.rows
+        if row.after and not row.is_noise and not row.as_untouched
+    ]
+    grown.sort(key=lambda each: each[0], reverse=True)
+    least_s = max(SHOWN_SHARE * max((own_s for own_s, _, _ in grown), default=0.0), MIN_GROWTH_S)
+    lines = []
+    for _, function, row in [each for each in grown if each[0] >= least_s][:MAX_LINES]:
+        assert row.after
+        words = f"{seconds(row.before_s)} -> {seconds(row.after_s)} in {function.title}: {row.after.text}"
+        file = in_repository(str(function.after[0].file))
+        lines.append(ReportedLine(file, row.after.first, "slower-line", words))
+    count = f"{len(lines)} line{'s' * (len(lines) != 1)} slower"
+    return Report(name, count, Level.WARNING if lines else Level.NOTE, "lines", (compared(change),), tuple(lines))

@@ -1,0 +1,60 @@
+"""The command that opens the instructor's room: `workshop room`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workshop.cli.options import INSTRUCTORS
+from workshop.cli.output import commands, filled
+from workshop.errors import WorkshopError
+from workshop.parts import all_parts
+
+app = typer.Typer()
+
+
+@app.command(rich_help_panel=INSTRUCTORS)
+def room(
+    share: Annotated[
+        Path | None,
+        typer.Argument(help="The folder with what the class gets: packages, photos.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address of this machine to listen on.")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for a free one.")] = 8000,
+    database: Annotated[
+        str, typer.Option(help="A file for SQLite, or postgresql://USER@HOST/NAME.", metavar="FILE|URL")
+    ] = "room.sqlite",
+    address: Annotated[
+        str, typer.Option(help="The address that others type, if it is another one.", show_default=False)
+    ] = "",
+    certificate: Annotated[
+        Path | None, typer.Option(help="For https: the certificate, as PEM.", exists=True, show_default=False)
+    ] = None,
+    private_key: Annotated[
+        Path | None, typer.Option(help="Its private key, if not in the same file.", exists=True, show_default=False)
+    ] = None,
+) -> None:
+    """Open a room for a class, with a board for its results.
+
+    Example: workshop room share
+
+    Ctrl-C ends it. What it has acknowledged is kept: started again with the same database, it goes on.
+    """
+    try:
+        from workshop.classroom.open_room import OpenRoom
+        from workshop.classroom.serving import ServedAt, serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "sqlalchemy", "anyio"):
+            raise
+        raise WorkshopError("this needs a server and a database: pip install 'profiling-workshop[room]'") from None
+
+    def say(opened: OpenRoom, listens_on: str) -> None:
+        joins = f"workshop join {opened.address} {opened.code} --name YOUR_NAME"
+        print(filled(f"The room is open. It listens on {listens_on}. Participants type:"))
+        print(f"\n{commands(joins)}\n")
+        print(f"The board, for the projector:\n\n{commands(opened.address)}\n")
+        print(f"Your page; whoever has this link can change the board:\n\n{commands(opened.instructor_link)}\n")
+        print(filled(f"Results are kept in {opened.kept_in}. Ctrl-C ends it."), flush=True)
+
+    at = ServedAt(host, port, certificate, private_key, address)
+    serve(database, share, at, {part.name: part.title for part in all_parts()}, say)

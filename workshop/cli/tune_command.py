@@ -1,0 +1,113 @@
+"""`workshop tune`: the settings of a DataLoader, searched for and proven."""
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workshop.cli.options import (
+    COMMAND_FOLLOWS,
+    INSTRUMENTS,
+    JsonOption,
+    ModuleOption,
+    ScriptArguments,
+    TrainingScriptArgument,
+    refuse_misplaced,
+    script_name,
+    seconds_of,
+)
+from workshop.cli.output import print_json, progress_line, write_file
+from workshop.cli.reported import end_of_broken
+
+app = typer.Typer()
+
+MIN_BUDGET_S = 10.0
+SEARCH_SHARE = 0.5
+"""The share of the budget that the search may take if the setting found is to be proven, too."""
+
+UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+@app.command(context_settings=COMMAND_FOLLOWS, rich_help_panel=INSTRUMENTS)
+def tune(
+    context: typer.Context,
+    script: TrainingScriptArgument,
+    arguments: ScriptArguments = None,
+    is_module: ModuleOption = False,
+    budget: Annotated[str, typer.Option(help="The time for the search and the proof, such as 90 or 5m.")] = "2m",
+    memory: Annotated[
+        str | None,
+        typer.Option(help="What all processes may use, such as 16G.", metavar="SIZE", show_default=False),
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Edit the file, and keep a copy of it.")] = False,
+    proof: Annotated[bool, typer.Option(help="Have the edited script judged, as by compare.")] = True,
+    html: Annotated[Path | None, typer.Option(help="Write a page with the curve here.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the best number of workers, measured.
+
+    It tries settings of the DataLoader, and shows the edit.
+
+    Example: workshop tune train.py configs/example_config.py
+
+    The script runs in this folder, with its arguments, and is ended when the settings have been tried. It writes what
+    it always writes, and trains on the same few batches for a while, so let it save checkpoints elsewhere. Then the
+    edited script is judged against it. Options of this command come before the script. Exit codes: 0, there is a
+    setting to take, or none is worth an edit; 2, there is nothing to tune; 4, the noise or the time allows no answer;
+    5, the script crashed.
+    """
+    from workshop.cli.tuning_text import print_tuning
+    from workshop.course.scripts import replace_content
+    from workshop.judge.verdict import Outcome
+    from workshop.pages.tuning_page import page
+    from workshop.processes.script import ScriptError
+    from workshop.tuning.edit_proof import with_proof
+    from workshop.tuning.tuned_run import tune as tune_script
+    from workshop.tuning.tuning_result import Advice
+
+    begin, name = time.monotonic(), script_name(script, arguments or [], is_module)
+    refuse_misplaced(context, script, arguments or [])
+    memory_bytes, budget_s = _bytes(memory) if memory else None, seconds_of(budget)
+    if budget_s < MIN_BUDGET_S:
+        raise typer.BadParameter(f"is {MIN_BUDGET_S:.0f} seconds at least", param_hint="--budget")
+    if html:
+        write_file(html, "")  # fail now, not after minutes
+    try:
+        with progress_line() as show:
+            seconds = budget_s * (SEARCH_SHARE if proof else 1.0)
+            found = tune_script(script, arguments or [], seconds, show, is_module, memory_bytes)
+            if proof:
+                left_s = budget_s - (time.monotonic() - begin)
+                found = with_proof(found, script, arguments or [], is_module, left_s, show)
+    except ScriptError as error:
+        raise end_of_broken(script, error, as_json) from None
+    kept = None
+    if write and found.edit and found.advice is Advice.TAKE and not found.interrupted:
+        kept = replace_content(found.edit.path, found.edit.after.encode())
+    if html:
+        write_file(html, page(name, found.as_dict()))
+    if as_json:
+        print_json(**found.as_dict(), kept=kept and str(kept))
+    else:
+        print_tuning(name, found, kept, _again(script, arguments or [], is_module))
+    exit_codes = {Advice.NOT_TUNED: 2, Advice.UNDECIDED: Outcome.UNDECIDED.exit_code}
+    raise typer.Exit(exit_codes.get(found.advice, 0))
+
+
+def _again(script: str, arguments: list[str], is_module: bool) -> str:
+    """The command that writes the edit."""
+    return " ".join(["workshop tune --write", *["-m"] * is_module, script, *arguments])
+
+
+def _bytes(text: str) -> float:
+    """The number of bytes of a text such as "16G".
+
+    Raises:
+        BadParameter: it is no size.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if not found:
+        raise typer.BadParameter(f"{text} is no size; write 16G or 800M", param_hint="--memory")
+    return float(found[1]) * UNITS[found[2].upper()]

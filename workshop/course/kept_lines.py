@@ -1,0 +1,129 @@
+"""What is kept of a line profile: its hottest lines with their text, which the next run or edit would overwrite."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from workshop.course.progress import fingerprint
+from workshop.errors import WorkshopError
+from workshop.profiles import line_profile
+from workshop.profiles.line_profile import LineProfile, same_file, source_now, why_stale
+from workshop.profiles.line_tables import LineTable, tables
+
+MAX_FUNCTIONS = 3
+"""The number of functions that are kept, the hottest first."""
+
+MAX_LINES = 10
+MIN_SHARE = 0.01
+"""Of a function, at most so many lines are kept, and none with a smaller share of its time."""
+
+
+@dataclass(frozen=True)
+class KeptLine:
+    """A statement that took time."""
+
+    line: int
+    hits: int
+    seconds: float
+    share: float
+    """Of the time of its function, from 0 to 1."""
+    text: str
+
+
+@dataclass(frozen=True)
+class KeptFunction:
+    """A function, with its hottest lines in the order of the file."""
+
+    name: str
+    seconds: float
+    lines: tuple[KeptLine, ...]
+
+
+@dataclass(frozen=True)
+class KeptLines:
+    """The hottest lines of a run of a script."""
+
+    profile: str
+    """The name of the file."""
+    script: str
+    """The name of the script."""
+    fingerprint: str
+    """A short hash of the script that ran."""
+    at: str
+    """When the profile was written: the local time with its distance from UTC, in ISO format."""
+    command: str
+    """The script with its arguments; "" where kernprof made the profile, which does not know."""
+    functions: tuple[KeptFunction, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return what `as_dict` has made plain values of."""
+        functions = []
+        for each in values["functions"]:
+            lines = tuple(KeptLine(**known_fields(KeptLine, line)) for line in each["lines"])
+            functions.append(KeptFunction(each["name"], each["seconds"], lines))
+        return cls(**known_fields(cls, values) | {"functions": tuple(functions)})
+
+
+def known_fields(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some values that are fields of a dataclass."""
+    return {each.name: values[each.name] for each in fields(kind) if each.name in values}
+
+
+def of_script(script: Path) -> list[KeptLines]:
+    """Return what the line profiles of a script have, which lie beside it or here, the oldest first.
+
+    Left out are those whose source is unknown: of kernprof, if the script was edited since.
+    """
+    folders = dict.fromkeys(folder.absolute() for folder in (script.parent, Path.cwd()))
+    paths = {path for folder in folders for path in folder.glob("*.lprof")}
+    return sorted((each for path in paths for each in _read(path, script)), key=lambda each: each.at)
+
+
+def newest(script: Path, content: bytes) -> KeptLines | None:
+    """Return the lines of the newest profile of a script with a content; None if there is none, or it has changed."""
+    try:
+        unchanged = script.read_bytes() == content
+    except OSError:
+        unchanged = False
+    now = _hash(source_now(script) or "")
+    return next((each for each in reversed(of_script(script)) if unchanged and each.fingerprint == now), None)
+
+
+def _read(path: Path, script: Path) -> Iterator[KeptLines]:
+    try:
+        profile = line_profile.read(path)
+        source = _source(profile, script)
+        found = tables(profile)
+        at = datetime.fromtimestamp(path.stat().st_mtime).astimezone().isoformat(timespec="seconds")
+    except (WorkshopError, OSError):
+        return
+    functions = tuple(function for each in found.values() for function in map(_function, each) if function.lines)
+    if source is not None and functions:
+        command = " ".join(profile.recorded.command) if profile.recorded else ""
+        yield KeptLines(path.name, script.name, _hash(source), at, command, functions[:MAX_FUNCTIONS])
+
+
+def _source(profile: LineProfile, script: Path) -> str | None:
+    """Return the source of the script that ran; None if it is unknown, or another script ran."""
+    of_script = [each for each in profile.functions if each.lines and same_file(each.file, script)]
+    if not of_script or (not profile.recorded and any(why_stale(profile, each, script) for each in of_script)):
+        return None
+    return profile.source(of_script[0].file)
+
+
+def _function(table: LineTable) -> KeptFunction:
+    hottest = sorted(table.rows, key=lambda row: row.seconds, reverse=True)[:MAX_LINES]
+    rows = sorted((row for row in hottest if row.share >= MIN_SHARE), key=lambda row: row.first)
+    lines = tuple(KeptLine(row.first, row.hits, row.seconds, row.share, row.text) for row in rows)
+    return KeptFunction(table.function.title, table.function.seconds, lines)
+
+
+def _hash(source: str) -> str:
+    return fingerprint(source.encode())

@@ -1,0 +1,86 @@
+"""Causes that a trial has shown: what is computed for nothing, and settings with which it is computed faster."""
+
+from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.tried import PHASES, TriedChange, trial_of, tried_changes, zeroing
+from workshop.diagnosis.user_lines import Path
+from workshop.probe.phases import Phase
+
+_WORDS = {
+    "unused-gradients": "This backward pass computes gradients of {about} that are cleared before anything reads them: "
+    "detach what comes from there, make it under torch.no_grad(), or let its parameters not require gradients here.",
+    "graph-twice": "This backward pass goes once more through what that of line {about} went through: add both losses, "
+    "and call backward once, unless the gradients are read in between.",
+    "unused-graph": "This call of {about} builds a graph that no backward pass goes through: call it under "
+    "torch.no_grad().",
+    "dense-embedding": "A step touches few rows of an embedding ({about}), and each step fills, and goes over, the "
+    "gradient of all rows: say sparse=True to nn.Embedding, and give it to SparseAdam, SGD or Adagrad of torch.optim.",
+    "fused-optimizer": "The optimizer ({about}) steps with one operator for all parameters: say fused=True to it.",
+    "foreach-optimizer": "The optimizer ({about}) steps all parameters at a time: say foreach=True to it.",
+    "torch-compile": "The model ({about}) is faster with torch.compile(model).",
+    "channels-last": "The convolutions of the model ({about}) are faster on channels that come last: "
+    "model.to(memory_format=torch.channels_last), and the same for the pictures.",
+    "bfloat16": "The model ({about}) is faster in bfloat16: call it under torch.autocast, and see how well it learns.",
+    "matmul-precision": 'Matrix products are faster in TF32: torch.set_float32_matmul_precision("high").',
+    "cudnn-benchmark": "Convolutions are faster with torch.backends.cudnn.benchmark = True, if their sizes stay.",
+    "other-threads": "The model ({about}) is faster with {setting} for each operator: torch.set_num_threads({number}).",
+    "set-to-none": "Gradients are cleared by filling them with zeros, to which the next ones are added: leave out "
+    "set_to_none=False. An optimizer then passes over parameters that get no gradient in a step.",
+    "inference-mode": "The validation calls the model ({about}) under torch.no_grad(): torch.inference_mode() is "
+    "faster for what no backward pass ever sees.",
+}
+
+OF_TRIAL = 1.1
+"""In the training, a change may bring this many times what it saved in the trial."""
+
+
+def tried_findings(measurement: Measurement) -> list[Finding]:
+    """Return what was faster in a trial; of settings that exclude each other, the fastest."""
+    found, taken = [], set[tuple[Phase, ...]]()
+    for each in tried_changes(measurement):
+        if each.name not in _WORDS or not each.has_effect:
+            continue
+        if each.name in ("fused-optimizer", "foreach-optimizer"):
+            if PHASES[each.name] in taken:
+                continue
+            taken.add(PHASES[each.name])
+        found.append(_finding(measurement, each))
+    return found
+
+
+def _finding(measurement: Measurement, change: TriedChange) -> Finding:
+    became = f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}"
+    often = f"{change.times:.2g} times a step" if round(change.times, 1) not in (0.0, 1.0) else ""
+    number = change.setting.partition(" ")[0]
+    words = [_WORDS[change.name].format(about=change.about, setting=change.setting, number=number)]
+    words.append(f"Tried: {', '.join(filter(None, (became, often, change.results)))}.")
+    if change.begin_s >= 1.0:
+        words.append(f"The first step takes {change.begin_s:.0f} s longer.")
+    share = 1.0 - 1.0 / change.most_gain
+    return finding(
+        change.name,
+        " ".join(words),
+        gain=change.most_gain,
+        low=change.gain,
+        phase=PHASES[change.name][0] if len(PHASES[change.name]) == 1 else "",
+        path=_where(measurement, change),
+        ms_a_step=share * change.step_ms,
+        share=share,
+        margin=OF_TRIAL,
+        measured=True,
+    )
+
+
+def _where(measurement: Measurement, change: TriedChange) -> Path:
+    """Return the line that is to be changed: that of the trial, or where an embedding or an optimizer was made."""
+    observations = measurement.observations
+    if change.name == "set-to-none":
+        return zeroing(observations)
+    if stack := trial_of(measurement, change).stack:
+        return observations.user_frames_of(stack)
+    made = {"dense-embedding": "Embedding"}.get(change.name, "Optimizer" if "optimizer" in change.name else "")
+    for each in observations.settings:
+        value = " x ".join(each.values[:2]) if made == "Embedding" else each.values[0] if each.values else ""
+        if each.function == made and value in change.about.replace(";", ",").split(", "):
+            return observations.user_frames_of(each.stack)
+    return ()

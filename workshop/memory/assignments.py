@@ -1,0 +1,91 @@
+"""Finds the line of a function that puts something into a variable, or into what it leads to."""
+
+import ast
+import linecache
+import re
+from typing import NamedTuple
+
+ADDS = ("append", "extend", "add", "appendleft", "update", "insert", "setdefault")
+
+
+class Assignment(NamedTuple):
+    """A line that does so."""
+
+    number: int
+    function: str
+
+
+def assignment_of(holder: str, file: str, function: str) -> Assignment | None:
+    """Return the line that gives something to a holder such as "history.losses[...]"; None if the source shows none.
+
+    Lines that add to what is there come first, as `total += loss` and `losses.append(loss)` do. Where the function has
+    none, the whole file is searched: the last name of the holder may be filled in a method.
+    """
+    source = "".join(linecache.getlines(file)) if file else ""
+    names = re.sub(r"\[[^]]*\]", "", holder).strip(".")
+    if not source or not names:
+        return None
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return None
+    own = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == function]
+    places: list[ast.AST] = [*own, tree]
+    wanted = names.rpartition(".")[2]
+    for exact in (True, False):
+        for place in places:
+            for finds in (_adds, _assigns):
+                if line := next((line for line in finds(place, names if exact else wanted, exact)), 0):
+                    return Assignment(line, _function_at(tree, line))
+    return None
+
+
+def _adds(place: ast.AST, name: str, exact: bool) -> list[int]:
+    found = []
+    for node in ast.walk(place):
+        if isinstance(node, ast.AugAssign) and _is(node.target, name, exact):
+            found.append(node.lineno)
+        if isinstance(node, ast.Call) and _fills(node.func, name, exact):
+            found.append(node.lineno)
+        if isinstance(node, ast.Assign) and any(
+            isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in node.targets
+        ):
+            reads = {ast.unparse(each) for each in ast.walk(node.value) if isinstance(each, ast.Name | ast.Attribute)}
+            if any(_is(each, name, exact) for each in node.targets) and any(
+                ast.unparse(each) in reads for each in node.targets
+            ):
+                found.append(node.lineno)
+        if isinstance(node, ast.Assign) and any(
+            isinstance(each, ast.Subscript) and _is(each.value, name, exact) for each in node.targets
+        ):
+            found.append(node.lineno)
+    return sorted(found)
+
+
+def _fills(function: ast.expr, name: str, exact: bool) -> bool:
+    """Whether a function is a method of a container by this name, which adds to it."""
+    return isinstance(function, ast.Attribute) and function.attr in ADDS and _is(function.value, name, exact)
+
+
+def _assigns(place: ast.AST, name: str, exact: bool) -> list[int]:
+    return sorted(
+        node.lineno
+        for node in ast.walk(place)
+        if isinstance(node, ast.Assign) and any(_is(each, name, exact) for each in node.targets)
+    )
+
+
+def _is(node: ast.AST, name: str, exact: bool) -> bool:
+    """Whether an expression is a name, subscripts left out; or, if not `exact`, has it as its last attribute."""
+    written = re.sub(r"\[[^]]*\]", "", ast.unparse(node))
+    return written == name if exact else written.rpartition(".")[2] == name and "." in written
+
+
+def _function_at(tree: ast.AST, line: int) -> str:
+    """The innermost function around a line."""
+    around = [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.FunctionDef) and each.lineno <= line <= (each.end_lineno or each.lineno)
+    ]
+    return max(around, key=lambda each: each.lineno).name if around else "<module>"

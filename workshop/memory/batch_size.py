@@ -1,0 +1,92 @@
+"""The largest batch that fits: what each sample adds to the peak, and what is free."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workshop.memory.memory_lines import devices_of, memory_of
+from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.memory.memory_notes import MemorySegment, TensorKind
+
+OF_BATCH = (TensorKind.BATCHES, TensorKind.ACTIVATIONS, TensorKind.BACKWARD, TensorKind.OTHERS, TensorKind.SCRATCH)
+"""The kinds of which a step makes more for a larger batch, if they are of the step itself."""
+
+ERROR = 0.15
+"""What follows from a single size of batch is uncertain by this share: some tensors do not grow with the batch."""
+
+HEADROOM = 0.05
+"""This share of what is free is left: allocators do not fill it to the last byte."""
+
+MIN_RATIO = 1.2
+"""Batches of two sizes that differ by less than this do not show what a sample takes."""
+
+
+MAX_TIMES = 2000
+"""A batch that could be larger by more than this is not what limits anything."""
+
+
+@dataclass(frozen=True)
+class LargestBatch:
+    """How many samples a batch may have on a device."""
+
+    device: str
+    now: int
+    """The samples of a batch as it is."""
+    samples: float
+    low: float
+    high: float
+    bytes_a_sample: float
+    free_bytes: float
+    basis: str
+
+
+def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
+    """Return the largest batch on the device that trains; None if the size of a batch is not known."""
+    steps = [each for each in measured.record.training if each.samples and not each.is_last and each.step >= 2]
+    if not steps or not (devices := devices_of(measured.record)):
+        return None
+    device = devices[0]
+    having = [each for each in steps if any(of.device == device for of in each.devices)]
+    if not having:
+        return None
+    usual = max(having, key=lambda each: each.samples)
+    free = _free(measured, usual, device)
+    if free is None:
+        return None
+    a_sample, error, basis = _bytes_a_sample(having, usual, device)
+    if a_sample <= 0 or a_sample * usual.samples * MAX_TIMES < free:
+        return None
+    more = free * (1 - HEADROOM) / a_sample
+    return LargestBatch(
+        device=device,
+        now=usual.samples,
+        samples=usual.samples + more,
+        low=usual.samples + more * (1 - error),
+        high=usual.samples + more / (1 - error),
+        bytes_a_sample=a_sample,
+        free_bytes=free,
+        basis=basis,
+    )
+
+
+def _free(measured: MeasuredMemory, step: MemorySegment, device: str) -> float | None:
+    if device == "cpu":
+        return float(min((each.free_bytes for each in measured.host.looks), default=0)) or None
+    return float(step.free_bytes) if step.free_bytes else None
+
+
+def _bytes_a_sample(steps: list[MemorySegment], usual: MemorySegment, device: str) -> tuple[float, float, str]:
+    """What a sample adds to the peak, the error of it as a share, and how that is known."""
+    sizes = np.array([float(each.samples) for each in steps])
+    peaks = np.array([float(memory_of(each, device).peak_bytes) for each in steps])
+    if sizes.max() >= MIN_RATIO * sizes.min():
+        slope = float(np.polyfit(sizes, peaks, 1)[0])
+        left = peaks - np.polyval(np.polyfit(sizes, peaks, 1), sizes)
+        error = float(left.std() / max(np.ptp(peaks), 1.0))
+        return slope, min(max(error, 0.02), 0.5), "from batches of several sizes"
+    own = sum(
+        each.bytes
+        for each in usual.at_peak
+        if each.device == device and each.kind in OF_BATCH and each.first_step >= usual.step
+    )
+    return own / usual.samples, ERROR, "from batches of one size"

@@ -1,0 +1,132 @@
+"""What becomes more with each step: graphs that are kept, and tensors that are collected."""
+
+from collections.abc import Iterator
+
+from workshop.memory.assignments import assignment_of
+from workshop.memory.growth import GrowingLine, growing_lines, process_growth
+from workshop.memory.memory_findings import MemoryFinding
+from workshop.memory.memory_lines import devices_of
+from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.memory.holder_names import GRAPH
+from workshop.probe.memory.memory_notes import OldGraph, TensorKind
+
+MIN_STEPS = 5
+MIN_OPERATIONS_A_STEP = 0.5
+"""A graph that gains fewer operations a step may be one of another kind, such as that of an initial state."""
+
+LET_GO = "keep a number, loss.item(), or a tensor without its graph, loss.detach()"
+LET_ALL_GO = (
+    "count or add up what is needed of it in each step, and keep these numbers; .detach() lets only the graph go, and "
+    "what is held by itself stays"
+)
+
+
+def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
+    """Yield what grows."""
+    lines = growing_lines(measured.record)
+    graph = _growing_graph(measured)
+    of_graph = [each for each in lines if _is_of_graph(each, graph)]
+    if of_graph or graph:
+        yield _graph_kept(measured, of_graph, graph)
+    for each in lines:
+        if each not in of_graph:
+            yield _kept(measured, each)
+
+
+def _is_of_graph(line: GrowingLine, graph: OldGraph | None) -> bool:
+    """Whether tensors are there because of a graph: autograd keeps them, or they have one that goes back."""
+    if line.holder.startswith(GRAPH) or line.kind == TensorKind.ACTIVATIONS:
+        return True
+    return graph is not None and bool(line.holder) and line.holder == graph.holder
+
+
+def _growing_graph(measured: MeasuredMemory) -> OldGraph | None:
+    """The largest graph that goes back to earlier steps, if it gains operations with each step, or does in an epoch."""
+    for steps in sorted({each.steps for each in measured.record.graphs}, reverse=True):
+        look = (each for each in measured.record.graphs if each.steps == steps)
+        largest = max(look, key=lambda each: each.old_operations)
+        if _grows(largest.old_operations, steps) or _grows(largest.epoch_operations, largest.epoch_steps):
+            return largest
+    return None
+
+
+def _grows(operations: int, steps: int) -> bool:
+    return steps >= MIN_STEPS and operations >= MIN_OPERATIONS_A_STEP * steps
+
+
+def _operations(graph: OldGraph) -> str:
+    if _grows(graph.old_operations, graph.steps):
+        return f"{graph.old_operations} operations of {graph.steps} earlier steps"
+    return f"{graph.epoch_operations} operations of the epoch's {graph.epoch_steps} earlier steps"
+
+
+def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGraph | None) -> MemoryFinding:
+    """All lines whose tensors a graph keeps are one finding, at the holder."""
+    host = process_growth(measured.host.looks, measured.reports, measured.trainers[0])
+    of_tensors = sum(each.bytes_a_step for each in lines)
+    in_python = host.bytes_a_step if host else 0.0
+    rate = max(of_tensors, in_python) if all(each.device == "cpu" for each in lines) else of_tensors
+    gained = sum(each.bytes for each in lines)
+    if host and rate == in_python:
+        gained = max(gained, host.bytes)
+    holder = graph.holder if graph else next((each.holder.removeprefix(GRAPH) for each in lines if each.holder), "")
+    function, file, line = _place(measured, lines, graph)
+    operations = f"{_operations(graph)} hang on it. " if graph else ""
+    by_itself = sum(each.bytes_a_step for each in lines if each.holder and not each.holder.startswith(GRAPH))
+    let_go = LET_ALL_GO if by_itself > of_tensors / 2 else LET_GO
+    return MemoryFinding(
+        cause="graph-kept",
+        place=lines[0].device if lines else "host",
+        file=file,
+        line=line or None,
+        function=function,
+        holder=holder,
+        gain_bytes=round(gained),
+        share=_share(measured, lines[0].device if lines else "cpu", gained),
+        measured=True,
+        bytes_a_step=rate,
+        words=f"{holder or 'Something'} keeps the graphs of steps that are over. {operations}Instead, {let_go}.",
+        basis="counted: what each recorded step has left, and what the process has grown by",
+    )
+
+
+def _place(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGraph | None) -> tuple[str, str, int]:
+    """The line that assigns to the holder, if the source shows it; else that of the tensors."""
+    holder = graph.holder if graph else next((each.holder.removeprefix(GRAPH) for each in lines if each.holder), "")
+    frames = list(graph.holder_stack) if graph else []
+    frames += [(each.function, each.file, each.line) for each in lines]
+    for function, file, _ in frames:
+        if line := assignment_of(holder, file, function):
+            return line.function, file, line.number
+    return frames[0] if frames else ("", "", 0)
+
+
+def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
+    at = assignment_of(line.holder, line.file, line.function)
+    held = f"{line.holder} ({line.held_in}) holds" if line.holder else "Something holds"
+    if line.until == "epoch":
+        how = "until the epoch is over. Add up numbers instead, or move them to the CPU as they come"
+    else:
+        how = "and lets nothing go. Keep numbers, .item(), or the last few, or move them to the disk"
+    dtype = f" ({line.dtype})" if line.dtype not in ("float32", "") else ""
+    return MemoryFinding(
+        cause="epoch-kept" if line.until == "epoch" else "outputs-kept",
+        place=line.device,
+        file=line.file,
+        line=at.number if at else line.line or None,
+        function=at.function if at else line.function,
+        holder=line.holder,
+        gain_bytes=line.bytes,
+        share=_share(measured, line.device, line.bytes),
+        measured=True,
+        bytes_a_step=line.bytes_a_step,
+        words=f"{held} what line {line.line} makes{dtype}, from each step, {how}.",
+        basis="counted: what each recorded step has left",
+    )
+
+
+def _share(measured: MeasuredMemory, device: str, size: float) -> float:
+    peaks = [of.peak_bytes for each in measured.record.segments for of in each.devices if of.device == device]
+    if device not in devices_of(measured.record) or not peaks:
+        return 0.0
+    return min(size / max(peaks), 1.0)

@@ -1,0 +1,234 @@
+"""What there need not be when there is most: gradients of the last step, a validation's graph, wider types."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from workshop.memory.assignments import assignment_of
+from workshop.memory.memory_findings import MemoryFinding
+from workshop.memory.memory_lines import devices_of, innermost, lines_of, memory_of, peak_segment
+from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.memory.holder_names import GRAPH
+from workshop.probe.memory.memory_notes import MemorySegment, MemoryTrial, SegmentName, TensorKind, TensorRow
+
+REPLAYED = "measured: the allocations of a recorded step, replayed without it"
+
+WIDE = "float64"
+HALF_AS_WIDE = 0.5
+
+MANY_TIMES = 4
+"""Views that are so many times smaller than what they keep."""
+
+MIN_STEP = 2
+"""The first steps are like no others: there is no gradient, and no state, when they begin."""
+
+
+def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
+    """Yield what is there at the peak of each device and need not be."""
+    for device in devices_of(measured.record):
+        if (peak := peak_segment(measured.record, device)) is None:
+            continue
+        for name, words in (
+            (
+                "gradients-kept",
+                "The gradients of the step before are still there while the next forward pass runs. Call "
+                "optimizer.zero_grad() right after optimizer.step(), or before the forward pass.",
+            ),
+            (
+                "kept-into-next-step",
+                "A variable of the step before still holds this while the next step makes the same again. Delete it "
+                "(del) when it has been used, or let a function return only what is needed.",
+            ),
+            (
+                "unused-graph",
+                "Autograd keeps this for gradients of parameters that no optimizer has. Call this part of the model "
+                "under torch.no_grad(), or set requires_grad_(False) for its parameters.",
+            ),
+            (
+                "graph-of-gradients",
+                "backward(create_graph=True) keeps a graph of the gradients, for derivatives of higher order. If no "
+                "others are taken of these gradients, call backward() without it.",
+            ),
+            (
+                "graphs-at-once",
+                "The losses of several forward passes are added up, and one backward pass goes through all of them, so "
+                "that the activations of all are there at once. Call backward() after each forward pass: the gradients "
+                "add up to the same.",
+            ),
+        ):
+            if finding := _replayed(measured, device, name, words):
+                yield finding
+        if finding := _validation(measured, device):
+            yield finding
+        yield from _wide(measured, device, peak)
+        yield from _views(measured, device, peak)
+        yield from _tried(measured, device)
+
+
+def _replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> MemoryFinding | None:
+    """What a replay of recorded steps without some tensors has shown, in the step with the highest peak."""
+    steps = [each for each in measured.record.training if each.step >= MIN_STEP and not each.is_last]
+    having = [each for each in steps if any(of.device == device for of in each.devices)]
+    if not having:
+        return None
+    highest = max(having, key=lambda each: memory_of(each, device).peak_bytes)
+    return _finding(measured, device, name, words, highest)
+
+
+def _finding(
+    measured: MeasuredMemory, device: str, name: str, words: str, segment: MemorySegment
+) -> MemoryFinding | None:
+    saved = next(((size, stack) for of, size, stack in segment.freed if of == f"{name} {device}"), None)
+    if saved is None:
+        return None
+    size, stack = _lowers(measured, device, segment, saved[0]), saved[1]
+    function, file, line = innermost(measured.record.stacks[stack]) if stack >= 0 else ("", "", 0)
+    held = _holder_at(measured, file, line)
+    if name == "gradients-kept":
+        function, file, line = _line_of_gradients(measured)
+    return MemoryFinding(
+        cause=name,
+        place=device,
+        file=file,
+        line=line or None,
+        function=function,
+        holder=held,
+        gain_bytes=size,
+        share=size / max(memory_of(segment, device).peak_bytes, 1),
+        measured=True,
+        bytes_a_step=0.0,
+        words=words,
+        basis=REPLAYED,
+    )
+
+
+def _lowers(measured: MeasuredMemory, device: str, segment: MemorySegment, saved: int) -> int:
+    """By how much the peak of the run would be lower: segments of another name may have a higher one."""
+    others = [each for each in measured.record.segments if each.name != segment.name]
+    highest = max((of.peak_bytes for each in others for of in each.devices if of.device == device), default=0)
+    return max(0, min(saved, memory_of(segment, device).peak_bytes - highest))
+
+
+def _line_of_gradients(measured: MeasuredMemory) -> tuple[str, str, int]:
+    """The line that has computed the gradients."""
+    for segment in reversed(measured.record.training):
+        lines = [
+            each for each in lines_of(measured.record, segment, segment.at_end) if each.kind == TensorKind.GRADIENTS
+        ]
+        if lines and lines[0].file:
+            return lines[0].function, lines[0].file, lines[0].line
+    return "", "", 0
+
+
+def _holder_at(measured: MeasuredMemory, file: str, line: int) -> str:
+    last = measured.record.last
+    if not file or last is None:
+        return ""
+    lines = lines_of(measured.record, last, [*last.at_end, *last.at_peak])
+    return next((each.holder for each in lines if (each.file, each.line) == (file, line) and each.holder), "")
+
+
+def _validation(measured: MeasuredMemory, device: str) -> MemoryFinding | None:
+    """What validations would need less without their graphs, as far as that lowers the peak of the run."""
+    validations = [each for each in measured.record.segments if each.name == SegmentName.VALIDATION]
+    having = [each for each in validations if any(of.device == device for of in each.devices)]
+    if not having:
+        return None
+    highest = max(having, key=lambda each: memory_of(each, device).peak_bytes)
+    return _finding(
+        measured,
+        device,
+        "validation-graph",
+        "The validation computes with gradients switched on, so autograd keeps what only a backward pass needs. Put it "
+        "into `with torch.no_grad():`.",
+        highest,
+    )
+
+
+def _wide(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterator[MemoryFinding]:
+    """Tensors of double precision, and where they come from: of the model if it has it, too."""
+    rows = [each for each in peak.at_peak if each.device == device]
+    parameters = [each for each in rows if each.kind == TensorKind.PARAMETERS]
+    wide = lines_of(measured.record, peak, [each for each in rows if each.dtype == WIDE])
+    if not parameters or not wide:
+        return
+    is_model = max(parameters, key=lambda each: each.bytes).dtype == WIDE
+    first = next((each for each in wide if each.kind == TensorKind.PARAMETERS and is_model), wide[0])
+    size = sum(each.bytes for each in wide)
+    yield MemoryFinding(
+        cause="float64",
+        place=device,
+        file=first.file,
+        line=first.line or None,
+        function=first.function,
+        holder=first.holder,
+        gain_bytes=round(size * HALF_AS_WIDE),
+        share=size * HALF_AS_WIDE / max(memory_of(peak, device).peak_bytes, 1),
+        measured=True,
+        bytes_a_step=0.0,
+        words="The model and its data are float64, often because numpy makes no other by default. If it does not need "
+        "that precision, convert the data where they are made, .astype(np.float32), and leave the model as it is."
+        if is_model
+        else "The model computes in float32, and these tensors are float64, often because of numpy, which makes no "
+        "other by default. Convert them where they are made: .astype(np.float32), or dtype=torch.float32.",
+        basis="counted: half of what float64 takes at the peak",
+    )
+
+
+def _views(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterator[MemoryFinding]:
+    """Small views that somebody keeps, and with them the whole of what they are views of."""
+    last = measured.record.last
+    of_holders: defaultdict[str, list[TensorRow]] = defaultdict(list)
+    for row in last.at_end if last else ():
+        is_kept = bool(row.holder) and not row.holder.startswith(GRAPH) and row.older_bytes > 0
+        if row.device == device and is_kept and 0 < row.viewed_bytes * MANY_TIMES <= row.bytes:
+            of_holders[row.holder].append(row)
+    for holder, rows in of_holders.items():
+        function, file, line = innermost(measured.record.stack_of(max(rows, key=lambda each: each.bytes)))
+        if at := assignment_of(holder, file, function):
+            function, line = at.function, at.number
+        viewed = sum(each.viewed_bytes for each in rows)
+        size = sum(each.bytes for each in rows) - viewed
+        yield MemoryFinding(
+            cause="views-kept",
+            place=device,
+            file=file,
+            line=line or None,
+            function=function,
+            holder=holder,
+            gain_bytes=size,
+            share=size / max(memory_of(peak, device).peak_bytes, 1),
+            measured=True,
+            bytes_a_step=0.0,
+            words=f"{holder} holds views of {viewed / 2**20:.2f} MiB together, and each view keeps the "
+            "whole tensor that it is a part of. Keep a copy of the part: .clone().",
+            basis="counted: what they are views of, less the views",
+        )
+
+
+def _tried(measured: MeasuredMemory, device: str) -> Iterator[MemoryFinding]:
+    """What was tried on copies, and needed less."""
+    trial = measured.record.trials.get("checkpointing")
+    if trial and not trial.error and trial.applies and trial.changed_bytes < trial.as_it_is_bytes:
+        yield _checkpointing(measured, device, trial)
+
+
+def _checkpointing(measured: MeasuredMemory, device: str, trial: MemoryTrial) -> MemoryFinding:
+    steps = [each for each in measured.record.training if any(of.device == device for of in each.devices)]
+    peak = max((memory_of(each, device).peak_bytes for each in steps), default=0)
+    saved = trial.as_it_is_bytes - trial.changed_bytes
+    slower = trial.changed_s / max(trial.as_it_is_s, 1e-9)
+    return MemoryFinding(
+        cause="checkpointing",
+        place=device,
+        file="",
+        line=None,
+        function="",
+        holder="",
+        gain_bytes=saved,
+        share=saved / max(peak, 1),
+        measured=True,
+        bytes_a_step=0.0,
+        words=f"Tried on a copy of {trial.about}: with torch.utils.checkpoint around each of its blocks, activations "
+        f"are computed again instead of kept. A forward and backward pass then took {slower:.2f} times as long.",
+        basis="measured: the peak of a forward and backward pass of a copy, before and after",
+    )

@@ -1,0 +1,138 @@
+"""The diagnosis of a script's memory: the peak by kind and line, what grows, the processes, and what could be freed."""
+
+import linecache
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from workshop.memory.batch_size import LargestBatch, largest_batch
+from workshop.memory.device_peak import DevicePeak, device_peaks
+from workshop.memory.growth import GrowingLine, ProcessGrowth, growing_lines, process_growth
+from workshop.memory.host_table import HostTable, host_table
+from workshop.memory.memory_causes import memory_findings
+from workshop.memory.memory_findings import MemoryFinding
+from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.memory.memory_notes import MemorySegment, TensorsOfDevice
+
+
+@dataclass(frozen=True)
+class MemoryDiagnosis:
+    """What was measured, with everything found in it."""
+
+    measured: MeasuredMemory
+
+    @cached_property
+    def peaks(self) -> list[DevicePeak]:
+        """The peak of each device, the CPU's last."""
+        return device_peaks(self.measured.record)
+
+    @cached_property
+    def growing(self) -> list[GrowingLine]:
+        """The lines whose tensors become more."""
+        return growing_lines(self.measured.record)
+
+    @cached_property
+    def process_growth(self) -> ProcessGrowth | None:
+        """How the training process grows."""
+        found = self.measured
+        return process_growth(found.host.looks, found.reports, found.trainers[0]) if found.trainers else None
+
+    @cached_property
+    def host(self) -> HostTable | None:
+        """The processes."""
+        return host_table(self.measured)
+
+    @cached_property
+    def findings(self) -> list[MemoryFinding]:
+        """What could be freed."""
+        return memory_findings(self.measured)
+
+    @cached_property
+    def largest_batch(self) -> LargestBatch | None:
+        """The largest batch that fits."""
+        return largest_batch(self.measured)
+
+    @property
+    def overhead(self) -> float | None:
+        """How much longer the steps took because of what was recorded, as a share; None if that is not known."""
+        asked = {each.step for each in self.measured.record.segments if each.is_last}
+        recorded = {each.step for each in self.measured.record.segments} - asked
+        plain, all_us = [], []
+        for report in self.measured.reports:
+            for number, each_us in enumerate(report.durations_us, report.first_step):
+                all_us.append(0 if number in asked else each_us)
+                if number not in recorded | asked:
+                    plain.append(each_us)
+        if len(plain) < 5:
+            return None
+        usual = sorted(plain)[len(plain) // 2]
+        extra = sum(
+            max(each_us - usual, 0)
+            for report in self.measured.reports
+            for number, each_us in enumerate(report.durations_us, report.first_step)
+            if number in recorded
+        )
+        return extra / max(sum(all_us) - extra, 1)
+
+    @property
+    def rank_peaks(self) -> dict[int, dict[str, int]]:
+        """The peak of each device in bytes, for each of several ranks."""
+        return {
+            rank: {of.device: of.peak_bytes for of in _highest(record.segments)}
+            for rank, record in self.measured.ranks.items()
+        }
+
+    @property
+    def failure(self) -> str:
+        """How the run has ended, if it was for want of memory or may have been; empty otherwise."""
+        if failed := self.measured.record.failed:
+            return f"out of memory: {failed.failure}"
+        if not self.measured.killed:
+            return ""
+        free = f", and {self.host.free_bytes / 2**30:.1f} GiB were free at the least" if self.host else ""
+        return f"{self.measured.killed}; the kernel does this where memory runs out{free}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        steps, host = self.measured.steps, self.host
+        return {
+            "steps": steps and steps.as_dict(),
+            "peaks": [each.as_dict() for each in self.peaks],
+            "growing": [asdict(each) for each in self.growing],
+            "process_growth": self.process_growth and asdict(self.process_growth),
+            "host": host and host.as_dict(),
+            "largest_batch": self.largest_batch and asdict(self.largest_batch),
+            "timeline": self.timeline(),
+            "findings": [each.as_dict() for each in self.findings],
+            "failure": self.failure,
+            "overhead": self.overhead,
+            "notes": self.measured.notes,
+            "ranks": [{"rank": rank, "peaks": peaks} for rank, peaks in self.rank_peaks.items()],
+        }
+
+    def timeline(self) -> list[dict[str, Any]]:
+        """Return what all processes had together over time, in seconds since the first look."""
+        looks = self.measured.host.looks
+        return [
+            {
+                "s": each.time_s - looks[0].time_s,
+                "together_bytes": each.together,
+                "shared_memory_bytes": each.shared_memory_bytes,
+                "processes": {str(pid): memory.rss for pid, memory in each.processes.items()},
+            }
+            for each in looks
+        ]
+
+    def sources(self) -> dict[str, list[str]]:
+        """Return the lines of each readable file that is named, by its path."""
+        named = {each.file for each in self.findings} | {line.file for each in self.peaks for line in each.lines}
+        return {path: lines for path in named if path and (lines := linecache.getlines(path))}
+
+
+def _highest(segments: list[MemorySegment]) -> list[TensorsOfDevice]:
+    """The highest peak of each device."""
+    highest: dict[str, TensorsOfDevice] = {}
+    for of in (of for each in segments for of in each.devices):
+        if of.device not in highest or of.peak_bytes > highest[of.device].peak_bytes:
+            highest[of.device] = of
+    return list(highest.values())

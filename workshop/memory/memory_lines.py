@@ -1,0 +1,116 @@
+"""The tensors of a recorded step by the line that has allocated them, with their holders."""
+
+import linecache
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from workshop.memory.memory_record import MemoryRecord
+from workshop.probe.memory.memory_notes import MemorySegment, TensorKind, TensorRow, TensorsOfDevice
+from workshop.probe.observations import WireFrame
+
+UNKNOWN: WireFrame = ("", "", 0)
+
+
+@dataclass(frozen=True)
+class LineMemory:
+    """What tensors of one kind take that were allocated in one line."""
+
+    device: str
+    kind: str
+    file: str
+    """The path of the user's file; empty if no line is known, as of what was there before it was followed."""
+    line: int
+    function: str
+    text: str
+    dtypes: tuple[str, ...]
+    bytes: int
+    count: int
+    since: str
+    """Since when the oldest of them is there."""
+    holder: str
+    """Who holds most of them, such as "history.losses[...]"; empty if it was not looked for, or not found."""
+    held_in: str
+    """The file and the function of that variable."""
+
+
+def peak_segment(record: MemoryRecord, device: str) -> MemorySegment | None:
+    """Return the recorded segment with the most on a device; the one that has failed, if one has."""
+    if record.failed:
+        return record.failed
+    having = [(of.peak_bytes, each) for each in record.segments for of in each.devices if of.device == device]
+    return max(having, key=lambda each: each[0], default=(0, None))[1]
+
+
+def memory_of(segment: MemorySegment, device: str) -> TensorsOfDevice:
+    """Return the sums of a device in a segment."""
+    return next(each for each in segment.devices if each.device == device)
+
+
+def devices_of(record: MemoryRecord) -> list[str]:
+    """Return the devices that have tensors, those that are not the CPU first."""
+    found = {of.device for each in record.segments for of in each.devices}
+    return sorted(found, key=lambda each: (each == "cpu", each))
+
+
+def lines_of(record: MemoryRecord, segment: MemorySegment, rows: Iterable[TensorRow]) -> list[LineMemory]:
+    """Return rows of a segment as lines, the largest first."""
+    groups: defaultdict[tuple[str, str, WireFrame], list[TensorRow]] = defaultdict(list)
+    for each in rows:
+        groups[each.device, each.kind, innermost(record.stack_of(each))].append(each)
+    found = [_line(record, segment, device, kind, frame, of) for (device, kind, frame), of in groups.items()]
+    return sorted(found, key=lambda each: each.bytes, reverse=True)
+
+
+def innermost(stack: Sequence[WireFrame]) -> WireFrame:
+    """Return the innermost user frame of a stack."""
+    return stack[-1] if stack else UNKNOWN
+
+
+def _line(
+    record: MemoryRecord, segment: MemorySegment, device: str, kind: str, frame: WireFrame, rows: list[TensorRow]
+) -> LineMemory:
+    function, file, line = frame
+    largest = max(rows, key=lambda each: each.bytes)
+    holder, held_in = holder_of(record, largest)
+    return LineMemory(
+        device=device,
+        kind=kind,
+        file=file,
+        line=line,
+        function=function,
+        text=linecache.getline(file, line).strip() if file else "",
+        dtypes=tuple(dict.fromkeys(each.dtype for each in rows if each.dtype)),
+        bytes=sum(each.bytes for each in rows),
+        count=sum(each.count for each in rows),
+        since=_since(min(each.first_step for each in rows), segment.step),
+        holder=holder,
+        held_in=held_in,
+    )
+
+
+def holder_of(record: MemoryRecord, row: TensorRow) -> tuple[str, str]:
+    """Return who holds the tensors of a row, and where, as the look says that has found most of them."""
+    if row.kind in (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER, TensorKind.SCRATCH):
+        return "", ""
+    looked = (each for look in record.looks for each in (*look.at_end, *look.at_peak))
+    same = (each for each in (row, *looked) if each.holder and each.group == row.group)
+    most = max(same, key=lambda each: each.older_bytes, default=None)
+    if most is None:
+        return "", ""
+    function, _, line = most.holder_stack[0] if most.holder_stack else UNKNOWN
+    return most.holder, function if line else "a module"
+
+
+def _since(first: int, step: int) -> str:
+    if first < 0:
+        return "before the first step"
+    return "this step" if first >= step else f"step {first}"
+
+
+def by_kind(lines: Iterable[LineMemory]) -> dict[str, int]:
+    """Return the bytes of each kind, in the order of `TensorKind`."""
+    found: dict[str, int] = {str(kind): 0 for kind in TensorKind}
+    for each in lines:
+        found[each.kind] += each.bytes
+    return {kind: size for kind, size in found.items() if size}

@@ -1,0 +1,103 @@
+"""What the processes of a script have noted of their memory."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from workshop.probe import wire
+from workshop.probe.event_file import why_lost
+from workshop.probe.memory.memory_notes import (
+    AttributeObjects,
+    MemorySegment,
+    MemoryTrial,
+    OldGraph,
+    SegmentName,
+    TensorRow,
+    TouchedAttribute,
+    WorkerAttributes,
+)
+from workshop.probe.observations import LoaderIterated, LoaderMade, WireFrame
+
+
+@dataclass
+class MemoryRecord:
+    """What one training process has noted, and the workers that load for it."""
+
+    segments: list[MemorySegment] = field(default_factory=list)
+    stacks: list[tuple[WireFrame, ...]] = field(default_factory=list)
+    graphs: list[OldGraph] = field(default_factory=list)
+    objects: list[AttributeObjects] = field(default_factory=list)
+    touched: dict[str, TouchedAttribute] = field(default_factory=dict)
+    trials: dict[str, MemoryTrial] = field(default_factory=dict)
+    workers: dict[int, list[WorkerAttributes]] = field(default_factory=lambda: defaultdict(list))
+    """By the process of the worker."""
+    iterated: list[LoaderIterated] = field(default_factory=list)
+    made: dict[int, tuple[WireFrame, ...]] = field(default_factory=dict)
+    """The user frames on which each DataLoader was made, by its number."""
+    lost: str = ""
+    """Why not all could be noted; empty if all was."""
+
+    def stack_of(self, row: TensorRow) -> tuple[WireFrame, ...]:
+        """Return the user frames on which the tensors of a row were allocated, outermost first; empty if unknown."""
+        return self.stacks[row.stack] if 0 <= row.stack < len(self.stacks) else ()
+
+    @property
+    def loader(self) -> LoaderIterated | None:
+        """The training's DataLoader, as it was iterated last; None if there is none."""
+        return next((each for each in reversed(self.iterated) if each.training), None)
+
+    @property
+    def training(self) -> list[MemorySegment]:
+        """The steps that were recorded."""
+        return [each for each in self.segments if each.name == SegmentName.TRAINING]
+
+    @property
+    def failed(self) -> MemorySegment | None:
+        """The segment that has ended with an allocation that failed; None if there is none."""
+        return next((each for each in self.segments if each.failure), None)
+
+    @property
+    def looks(self) -> list[MemorySegment]:
+        """The steps for which holders were looked for, the last one first."""
+        return [each for each in reversed(self.segments) if each.is_last or each.failure]
+
+    @property
+    def last(self) -> MemorySegment | None:
+        """The last step for which holders were looked for; None if there is none."""
+        return next(iter(self.looks), None)
+
+
+def read_memory(folder: Path, trainers: Collection[int]) -> MemoryRecord:
+    """Read what some processes have noted in a run's folder: those of one rank, in all of its runs."""
+    found = MemoryRecord(lost=why_lost(folder))
+    for path in sorted(folder.glob("*.jsonl"), key=lambda each: each.stat().st_mtime):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                event = wire.decode(line)
+            except ValueError:  # a killed process has left it incomplete
+                break
+            if (event.trainer if isinstance(event, WorkerAttributes) else event.pid) in trainers:
+                _enter(found, event)
+    return found
+
+
+def _enter(found: MemoryRecord, event: object) -> None:
+    match event:
+        case MemorySegment():
+            found.segments.append(event)
+            found.stacks += event.stacks
+        case OldGraph():
+            found.graphs.append(event)
+        case AttributeObjects():
+            found.objects.append(event)
+        case TouchedAttribute():
+            found.touched[event.attribute] = event
+        case MemoryTrial():
+            found.trials[event.name] = event
+        case WorkerAttributes():
+            found.workers[event.pid].append(event)
+        case LoaderIterated():
+            found.iterated.append(event)
+        case LoaderMade():
+            found.made[event.loader] = event.stack

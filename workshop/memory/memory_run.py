@@ -1,0 +1,139 @@
+"""Leads a script through the stages in which its memory is measured."""
+
+import signal
+from dataclasses import dataclass, field
+
+from workshop.diagnosis.measurement import MeasuredSteps, Stage
+from workshop.diagnosis.staged_run import StagedRun
+from workshop.diagnosis.stages import staged_script, too_early
+from workshop.errors import WorkshopError
+from workshop.memory.host_watch import HostWatch
+from workshop.memory.memory_record import MemoryRecord, read_memory
+from workshop.probe.messages import Circumstances, StepReport
+from workshop.processes.script import Say, run_folder
+from workshop.processes.script_output import shorten
+
+WARM_UP_STEPS = 2
+
+EARLY = 0.25
+"""After this share of the time, holders are looked for once: the script may end before the rest is over."""
+
+LAST_STEPS = 2
+LAST_S = 30.0
+
+
+@dataclass
+class MeasuredMemory:
+    """What was measured of a script's memory."""
+
+    record: MemoryRecord
+    """Of the first process that has trained."""
+    host: HostWatch
+    reports: list[StepReport]
+    """The steps of that process, all of them."""
+    steps: MeasuredSteps | None
+    trainers: list[int]
+    """The processes that have trained."""
+    ranks: dict[int, MemoryRecord] = field(default_factory=dict)
+    """The same of each rank, if there are several."""
+    rank_pids: dict[int, list[int]] = field(default_factory=dict)
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    notes: tuple[str, ...] = ()
+    killed: str = ""
+    """How the script was ended by the system, such as "as it was killed by SIGKILL after 30 steps"; empty if not."""
+
+
+def measure_memory(
+    script: str, arguments: list[str], seconds: float, say: Say = print, is_module: bool = False, trials: bool = True
+) -> MeasuredMemory:
+    """Run a script until its memory has been measured, then end it.
+
+    Args:
+        script: any training script; it runs in the present folder, and writes what it always writes. "torchrun" starts
+            ranks.
+        arguments: the arguments of the script.
+        seconds: how long its steps are watched.
+        say: told of the progress.
+        is_module: the script is named as in `python -m package.train`.
+        trials: also try what would need less memory, on copies.
+
+    Raises:
+        WorkshopError: there is no such script, or no training step was seen.
+        ScriptError: it broke before anything was measured, and not for want of memory.
+    """
+    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured:
+        measured.memory, measured.say = True, say
+        say(f"waiting for the first steps of {script}; from then on it takes about {seconds:.0f} s")
+        run, host = StagedRun(measured), HostWatch()
+        assert measured.process
+        with host.watching(measured.process.pid):
+            reports = _in_stages(run, seconds, trials)
+        return _measured(run, host, reports, script)
+
+
+def _in_stages(run: StagedRun, seconds: float, trials: bool) -> list[StepReport]:
+    reports: list[StepReport] = []
+    run.take(WARM_UP_STEPS)
+    for part_s in (EARLY * seconds, (1 - EARLY) * seconds):
+        if not run.ended:
+            run.script.say(f"watching its memory for {part_s:.0f} s")
+            stage = run.measure("as it is", part_s)
+            reports += stage.reports if stage else []
+        if not run.ended:
+            run.script.say("looking for who holds what")
+            run.go_to("holders")
+            run.take(LAST_STEPS, LAST_S)
+    if trials and not run.ended:
+        run.script.say("trying what would need less")
+        for each in ("touch", "checkpointing"):
+            if not run.ended:
+                run.go_to(each)
+        run.take(LAST_STEPS, LAST_S)
+    return reports
+
+
+def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script: str) -> MeasuredMemory:
+    """Put together what was measured, also if the script was ended for want of memory."""
+    folder, trainers = run.script.folder, run.script.trainers
+    pids = [pid for of_rank in trainers.values() for pid in of_rank] or [*_first_pid(host)]
+    records = {rank: read_memory(folder, of_rank) for rank, of_rank in trainers.items()} or {
+        0: read_memory(folder, pids)
+    }
+    lead = run.lead if run.lead in records else min(records)
+    failed = next((rank for rank, each in records.items() if each.failed), None)
+    record = records[lead if failed is None else failed]
+    error = run.error
+    is_killed = error is not None and error.exit_code == -signal.SIGKILL
+    if error and not (is_killed or record.failed) and not reports:
+        raise error
+    if not reports and not record.segments:
+        if run.interrupted:
+            raise KeyboardInterrupt
+        raise error or WorkshopError(f"{script} ended {too_early(run)}")
+    notes = [f"The script crashed: {error}.\n{shorten(error.output)}".strip()] if error and not is_killed else []
+    if run.interrupted:
+        notes.append("Stopped by Ctrl-C: this is what was seen until then.")
+    if record.lost:
+        notes.append(f"Not all could be noted of what the script did: {record.lost}.")
+    if record.last is None:
+        notes.append("The script ended before it was asked who holds what; let it train for longer.")
+    return MeasuredMemory(
+        record=record,
+        host=host,
+        reports=reports,
+        steps=_together(reports),
+        trainers=pids,
+        ranks=records if len(records) > 1 else {},
+        rank_pids=dict(trainers),
+        circumstances=run.circumstances,
+        notes=tuple(notes),
+        killed=f"as {error}" if is_killed else "",
+    )
+
+
+def _first_pid(host: HostWatch) -> list[int]:
+    return [next(iter(look.processes)) for look in host.looks[:1]]
+
+
+def _together(reports: list[StepReport]) -> MeasuredSteps | None:
+    return Stage(reports).together if reports else None

@@ -1,0 +1,200 @@
+"""Draws the memory of a script as one HTML file, which loads nothing and runs no script."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from workshop.pages.template import bar, bar_parts, fill, keys, section, table
+
+MIB = 1 << 20
+
+COLOURS = {
+    "parameters": "#3f88c5",
+    "gradients": "#d95f5f",
+    "optimizer state": "#4c9f70",
+    "batches": "#8e7cc3",
+    "activations": "#e69f3c",
+    "in backward": "#c97fb1",
+    "others": "#9aa3ad",
+    "inside operators": "#b8860b",
+}
+"""The colours of the kinds of tensors."""
+
+MIN_SHARE = 0.005
+"""Lines with a smaller share of a peak are shown only beside others."""
+
+AROUND = 3
+"""The number of lines that are shown before and after such a line."""
+
+WIDTH, HEIGHT, BELOW = 900, 220, 30
+
+EXPLANATION = """\
+MiB at the peak, by the colour of the kind, beside the line that has allocated it. Who holds it is shown where the mouse
+points."""
+
+Values = Mapping[str, Any]
+Point = tuple[float, float]
+
+
+def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
+    """Return a page that shows the memory of a script.
+
+    Args:
+        name: the script's.
+        found: what was measured as plain values, as `workshop memory --json` prints them.
+        sources: the lines of each file that is named, by its path.
+    """
+    findings = "".join(_finding(each, sources) for each in found["findings"])
+    body = [
+        f"<p><b>It has ended {escape(found['failure'])}</b></p>" if found["failure"] else "",
+        section("What could be freed", f'<ol id="findings">{findings or "<li>Nothing that was looked for.</li>"}</ol>'),
+        *(_peak(each) for each in found["peaks"]),
+        section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",
+        _host(found) if found["host"] else "",
+        section("The lines", "".join([f'<p class="quiet">{EXPLANATION}</p>', *_sources(found, sources)])),
+        *(f"<p>{escape(note)}</p>" for note in found["notes"]),
+    ]
+    peaks = ", ".join(f"{each['peak_bytes'] / MIB:.1f} MiB on {each['device']}" for each in found["peaks"])
+    return fill(f"{name}: {peaks or 'no tensors'}", f'<div class="measured">{"".join(body)}</div>', "workshop memory")
+
+
+def _finding(finding: Values, sources: Mapping[str, list[str]]) -> str:
+    """What, where, the line itself, and what to do."""
+    where = code = ""
+    if finding["file"] and finding["line"]:
+        where = f"{Path(finding['file']).name}:{finding['line']}, in {finding['function']}"
+        lines = sources.get(finding["file"], [])
+        code = f"<pre>{escape(lines[finding['line'] - 1].strip())}</pre>" if len(lines) >= finding["line"] else ""
+    rate = f", {finding['bytes_a_step'] / 1024:.1f} KiB a step" if finding["bytes_a_step"] else ""
+    holder = f" Held by {finding['holder']}." if finding["holder"] else ""
+    says = f"{finding['share']:.0%} of the peak{rate} ({finding['basis']}).{holder} {finding['words']}"
+    return (
+        f'<li><span class="gain">{finding["gain_bytes"] / MIB:.1f} MiB</span><b>{escape(finding["cause"])}</b> '
+        f"{escape(where)}{code}<div>{escape(says)}</div></li>"
+    )
+
+
+def _peak(peak: Values) -> str:
+    """The curve of the step with the peak, and what there was then."""
+    whole = peak["peak_bytes"] or 1
+    kinds = [
+        bar(kind, [(COLOURS[kind], size / whole, kind)], f"{size / MIB:.1f} MiB, {size / whole:.0%}")
+        for kind, size in peak["kinds"].items()
+    ]
+    curve = [(float(seconds), float(size)) for seconds, size in peak["curve"]]
+    rows = map(_line, (each for each in peak["lines"] if each["bytes"] >= MIN_SHARE * whole))
+    says = f"{peak['during']}, step {peak['step']}: {whole / MIB:.1f} MiB at the peak"
+    return section(
+        f"Tensors on {peak['device']}",
+        f'<p class="quiet">{escape(says)}</p>{_curve(curve, "The bytes of tensors during the step")}'
+        f"{keys(COLOURS)}{''.join(kinds)}{table(LINES, rows)}",
+    )
+
+
+LINES = ("kind", "line", "MiB", "tensors", "kept since", "held by")
+GROWING = ("line", "KiB a step", "MiB so far", "held by", "until")
+PROCESSES = ("process", "private, MiB", "shared, MiB", "its share, MiB", "grown by, MiB")
+
+
+def _line(line: Values) -> str:
+    place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
+    held = f"{line['holder']} in {line['held_in']}" if line["holder"] else ""
+    return _row([line["kind"], place, f"{line['bytes'] / MIB:.2f}", str(line["count"]), line["since"], held])
+
+
+def _growing(line: Values) -> str:
+    place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
+    rate, size = f"{line['bytes_a_step'] / 1024:.1f}", f"{line['bytes'] / MIB:.2f}"
+    return _row([place, rate, size, line["holder"], line["until"]])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _host(found: Values) -> str:
+    """All processes over time, and each when they had most together."""
+    host = found["host"]
+    curve = [(float(each["s"]), float(each["together_bytes"])) for each in found["timeline"]]
+    rows = [
+        _row(
+            [
+                each["role"],
+                *(f"{each[name] / MIB:.1f}" for name in ("private", "shared", "pss", "grown_bytes")),
+            ]
+        )
+        for each in host["processes"]
+    ]
+    more = (
+        f"/dev/shm: {host['shared_memory_bytes'] / MIB:.1f} MiB. Loaded ahead, at most: "
+        f"{host['prefetched_bytes'] / MIB:.1f} MiB. Together: {host['together_bytes'] / MIB:.1f} MiB."
+    )
+    drawn = _curve(curve, "What all processes have together over time")
+    return section("The processes", f'{drawn}{table(PROCESSES, rows)}<p class="quiet">{escape(more)}</p>')
+
+
+def _curve(points: Sequence[Point], label: str) -> str:
+    """Draw a curve over seconds, with its highest point marked."""
+    if not points:
+        return ""
+    first, longest = points[0][0], max(points[-1][0] - points[0][0], 1e-9)
+    most = max(size for _, size in points) or 1.0
+
+    def place(point: Point) -> Point:
+        return (point[0] - first) / longest * WIDTH, HEIGHT * (1 - point[1] / most / 1.1)
+
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in map(place, points))
+    x, y = place(max(points, key=lambda each: each[1]))
+    anchor = "end" if x > WIDTH * 0.7 else "start"
+    parts = [
+        f'<line x1="0" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>',
+        f'<polyline points="{line}"/>',
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"><title>the peak: {most / MIB:.1f} MiB</title></circle>',
+        f'<text x="{x:.1f}" y="{y - 6:.1f}" text-anchor="{anchor}">{most / MIB:.1f} MiB</text>',
+        f'<text x="0" y="{HEIGHT + 20}">0 s</text>',
+        f'<text x="{WIDTH}" y="{HEIGHT + 20}" text-anchor="end">{longest:.3g} s</text>',
+    ]
+    box = f'viewBox="0 0 {WIDTH} {HEIGHT + BELOW}" role="img" aria-label="{escape(label)}"'
+    return f'<svg class="curve" {box}>{"".join(parts)}</svg>'
+
+
+def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterator[str]:
+    """List each file around the lines that have allocated what there is at a peak, or that a finding names."""
+    of_files: dict[str, dict[int, list[Values]]] = defaultdict(lambda: defaultdict(list))
+    for line in (line for peak in found["peaks"] for line in peak["lines"]):
+        of_files[line["file"]][line["line"]].append(line)
+    marked = {(each["file"], each["line"]) for each in found["findings"] if each["line"]}
+    whole = max((each["peak_bytes"] for each in found["peaks"]), default=1) or 1
+    for file in dict.fromkeys([*of_files, *(path for path, _ in marked)]):
+        of_lines = of_files[file]
+        large = {
+            number for number, lines in of_lines.items() if sum(each["bytes"] for each in lines) >= MIN_SHARE * whole
+        }
+        wanted = large | {number for path, number in marked if path == file}
+        if not wanted or file not in sources:
+            continue
+        rows, before = [], 0
+        for number, text in enumerate(sources[file], start=1):
+            if any(abs(number - each) <= AROUND for each in wanted):
+                if number > before + 1:
+                    rows.append('<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>')
+                rows.append(_source_line(number, text, of_lines.get(number, []), (file, number) in marked, whole))
+                before = number
+        yield f'<h3>{escape(file)}</h3><div class="scrolled"><table class="source">{"".join(rows)}</table></div>'
+
+
+def _source_line(number: int, text: str, lines: list[Values], is_found: bool, whole: int) -> str:
+    together = sum(each["bytes"] for each in lines)
+    parts = bar_parts(
+        (
+            COLOURS[each["kind"]],
+            min(each["bytes"] / whole, 1.0),
+            f"{each['kind']}: {each['bytes'] / MIB:.2f} MiB, since: {each['since']}, held by: {each['holder'] or '?'}",
+        )
+        for each in lines
+    )
+    figure = f"{together / MIB:.2f}" if together >= MIB / 200 else ""
+    row = f"<td>{figure}</td><td><div>{parts}</div></td><td>{number}</td><td>{escape(text)}</td>"
+    return f'<tr class="found">{row}</tr>' if is_found else f"<tr>{row}</tr>"

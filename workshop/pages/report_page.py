@@ -1,0 +1,284 @@
+"""Draws what was measured in a course as one HTML file to keep, print and send; it loads nothing and runs no script."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from workshop.pages.template import bar, fill, keys, section, table
+from workshop.probe.phases import Phase
+from workshop.processes.other_load import about
+
+Values = Mapping[str, Any]
+
+MAX_CHECKS = 100
+"""The most checks that are listed, which are the last ones; the number of the others is named."""
+
+MAX_BAR = 1.5
+"""How far the picture reaches, in best speedups: wider intervals end at its edge."""
+
+EXPLANATION = """\
+Bars begin at 0, and the thin line is 1x: as fast as before. The mark on a bar is the 95 % interval of the speedup. Each
+part has its own script to be faster than, named below; so these speedups are not to be multiplied."""
+
+PROMISE = """\
+All figures were measured as <code>workshop check</code> or a profiler ran. What has no figure was not measured."""
+
+
+def page(found: Values, folder: Path, now: datetime) -> str:
+    """Return the page.
+
+    Args:
+        found: the course as plain values, as `workshop report --json` prints them.
+        folder: the folder that the page will lie in: links to other pages lead from there.
+        now: the date of the page.
+    """
+    body = [
+        f'<p class="quiet">{escape(_summary(found, now))}</p>',
+        section("Parts and speedups", f"{_parts(found['parts'])}{_explanation(found['parts'])}"),
+        *(_details(part) for part in found["parts"] if part["shown"]),
+        section("Lines, before and after", "".join(map(_lines, found["line_profiles"])))
+        if found["line_profiles"]
+        else "",
+        section("Pages that were made", _pages(found["pages"], folder)) if found["pages"] else "",
+        section("Machine and versions", "".join(_machines(found["checks"]))) if found["checks"] else "",
+        section("Every check", _checks(found["checks"])) if found["checks"] else "",
+        f'<p class="quiet">{PROMISE}</p>',
+    ]
+    title = f"A profiling workshop for PyTorch: {found['done']} of {found['count']} parts done"
+    return fill(title, f'<div class="course">{"".join(body)}</div>', "workshop report")
+
+
+def _summary(found: Values, now: datetime) -> str:
+    checks = found["checks"]
+    drawn = f"Drawn on {_date(now.isoformat())}."
+    if not checks:
+        return f"No check was kept here yet. {drawn}"
+    count = "1 check" if len(checks) == 1 else f"{len(checks)} checks"
+    first, last = (_date(each["at"]) for each in (checks[0], checks[-1]))
+    if first.partition(",")[0] == last.partition(",")[0]:
+        last = last.partition(", ")[2]
+    return f"{count}, {first} to {last}. {drawn}" if len(checks) > 1 else f"{count}, {first}. {drawn}"
+
+
+def _parts(parts: Sequence[Values]) -> str:
+    """Draw a row for each part: whether it is done, and the bar of its speedup on one scale with all others."""
+    gains = [part["shown"]["gain"] for part in parts if part["shown"] and part["shown"]["gain"]]
+    best = max((gain["ratio"] for gain in gains), default=1.0)
+    widest = max([1.0, best, *(gain["high"] or 0.0 for gain in gains)])
+    scale = min(widest, MAX_BAR * max(best, 1.0)) * 1.02
+    return f'<div class="parts">{"".join(_part(part, scale) for part in parts)}</div>'
+
+
+def _part(part: Values, scale: float) -> str:
+    shown = part["shown"]
+    state = "done" if part["done"] else shown["headline"] if shown else "open"
+    name = escape(_name(part))
+    title = f'<a href="#{_anchor(part)}">{name}</a>' if shown else name
+    kind = "part done" if part["done"] else "part"
+    figure, picture = "", f'<span class="quiet">{escape(_why_no_gain(part))}</span>'
+    if shown and (gain := shown["gain"]):
+        figure = f"<b>{escape(gain['text'])}</b> <small>{escape(gain['interval'])}</small>"
+        picture = _gauge(gain, scale)
+    mark = "✓" if part["done"] else "·"
+    return (
+        f'<div class="{kind}"><span class="name"><i>{mark}</i>{title}</span><span class="state">{escape(state)}</span>'
+        f'<div class="picture">{picture}</div><span class="gained">{figure}</span></div>'
+    )
+
+
+def _gauge(gain: Values, scale: float) -> str:
+    """Draw a speedup as a bar, with its interval if it has one, and the line of 1x."""
+
+    def place(ratio: float) -> float:
+        return min(ratio / scale, 1.0)
+
+    says = f"{gain['text']} over {gain['before']}"
+    marks = f'<i class="reached" style="width:{place(gain["ratio"]):.2%}"></i>'
+    if gain["low"] is not None:
+        low, high = place(gain["low"]), place(gain["high"])
+        marks += f'<i class="interval" style="left:{low:.2%};width:{high - low:.2%}"></i>'
+    marks += f'<i class="one" style="left:{place(1.0):.2%}"></i>'
+    return f'<div class="gauge" role="img" aria-label="{escape(says)}" title="{escape(says)}">{marks}</div>'
+
+
+def _why_no_gain(part: Values) -> str:
+    if shown := part["shown"]:
+        return f"no speedup: {shown['unraced'] or 'it was raced only against the ' + shown['speed']['original']}"
+    return "no check of it was kept" if part["done"] else ""
+
+
+def _explanation(parts: Sequence[Values]) -> str:
+    has_gain = any(part["shown"] and part["shown"]["gain"] for part in parts)
+    return f'<p class="quiet">{EXPLANATION}</p>' if has_gain else ""
+
+
+def _details(part: Values) -> str:
+    """Say how a part was checked: the verdict, why, the rates, and where the time went before and after."""
+    shown, last = part["shown"], part["last"]
+    when = f"{shown['script']}, {_date(shown['at'])}: {shown['headline']}, in {_seconds(shown['seconds'])}."
+    if part["checks"] > 1:
+        when += f" This is one of {part['checks']} checks"
+        when += f"; the last, {_date(last['at'])}: {last['headline']}." if last["at"] != shown["at"] else ", the last."
+    if part["minutes"] is not None:
+        when += f" Solved {part['minutes']:.0f} minutes after the script was given."
+    reasons = [*shown["reasons"], *_measured(shown), *filter(None, [shown["busy"]])]
+    listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+    content = f'<p class="quiet">{escape(when)}</p><ul>{listed}</ul>'
+    if shown["speed"]:
+        content += f'<div class="race">{"".join(_race(shown["speed"], bool(shown["busy"])))}</div>'
+    for name, share in shown["shares"].items():
+        colour = _COLOURS.get(name, "var(--operator)")
+        content += bar(name, [(colour, min(share, 1.0), name)], f"{share:.0%}")
+    heading = f"<h2>{escape(_name(part))}</h2>"
+    return f'<section class="details" id="{_anchor(part)}">{heading}{content}</section>'
+
+
+def _measured(check: Values) -> Iterator[str]:
+    """Yield a sentence for what was timed, and one for the race."""
+    if timing := check["timing"]:
+        yield (
+            f"{timing['of']}: {_short_seconds(timing['before_s'])} with {timing['before']}, "
+            f"{_short_seconds(timing['after_s'])} with {timing['after']}; medians of {timing['runs']} runs each"
+        )
+    if speed := check["speed"]:
+        yield (
+            f"{speed['candidate']} against {speed['original']}: {speed['text']}, the mean of {speed['pairs']} pairs of "
+            f"epochs; with 95 % it is {speed['may_be']}; asked: {speed['target']:g}x"
+        )
+
+
+_COLOURS = {str(phase): phase.colour for phase in Phase}
+
+
+def _race(speed: Values, is_busy: bool) -> Iterator[str]:
+    """Yield the bars of both epochs to one scale, by phase, and the rates."""
+    sides = {"before": speed["original"], "after": speed["candidate"]}
+    longest = max(sum(speed[f"phases_{side}"].values()) for side in sides) or 1.0
+    shown = [name for name in speed["phases_before"] if any(speed[f"phases_{side}"].get(name) for side in sides)]
+    items = f", {speed['items']} items" if speed["items"] else ""
+    yield f"<h3>Seconds an epoch{items}</h3>"
+    yield keys({name: _COLOURS.get(name, "var(--rest)") for name in shown})
+    for side, name in sides.items():
+        phases = {each: speed[f"phases_{side}"].get(each, 0.0) for each in shown}
+        parts = [
+            (_COLOURS.get(each, "var(--rest)"), seconds / longest, f"{each}: {seconds:.2f} s")
+            for each, seconds in phases.items()
+        ]
+        yield bar(f"{side}: {name}", parts, f"{sum(phases.values()):.2f} s, {speed[f'rate_{side}']:.1f} samples/s")
+    cells = [
+        f"<tr><td>{escape(each)}</td><td>{speed['phases_before'][each]:.2f}</td>"
+        f"<td>{speed['phases_after'].get(each, 0.0):.2f}</td></tr>"
+        for each in shown
+    ]
+    yield table(("s an epoch", "before", "after"), cells)
+    if speed["headroom_rate"]:
+        rough, reached = about(is_busy), speed["rate_after"] / speed["headroom_rate"]
+        says = f"With batches in memory, the loop reaches {rough}{speed['headroom_rate']:.1f} samples/s"
+        yield f'<p class="quiet">{says}; the script reaches {rough}{reached:.0%} of it.</p>'
+
+
+def _lines(runs: Values) -> str:
+    """Show the hottest lines of a script before its edits, and after."""
+    before, after = runs["before"], runs["after"]
+    alone = "" if after else '<p class="quiet">No line profile of the script after an edit was kept.</p>'
+    shown = {"before": before, "after": after} if after else {"": before}
+    columns = "".join(f"<div>{_profile(side, run)}</div>" for side, run in shown.items())
+    return f'<div class="sides">{columns}</div>{alone}'
+
+
+def _profile(side: str, run: Values) -> str:
+    command = f", of {run['command']}" if run["command"] else ""
+    heading = f"{run['script']}, {side}" if side else run["script"]
+    content = f"<h3>{escape(heading)}</h3>"
+    content += f'<p class="quiet">{escape(run["profile"] + command)}, {_date(run["at"])}</p>'
+    for function in run["functions"]:
+        rows = (
+            f'<tr style="--heat:{line["share"]:.3f}"><td>{line["line"]}</td><td>{line["hits"]:,}</td>'
+            f"<td>{line['seconds']:.2f}</td><td>{line['share']:.0%}</td><td><code>{escape(line['text'])}</code></td></tr>"
+            for line in function["lines"]
+        )
+        header = ("line", "hits", "s", "share", escape(f"{function['name']}, {function['seconds']:.2f} s"))
+        content += table(header, rows, "hot")
+    return content
+
+
+def _pages(pages: Sequence[Values], folder: Path) -> str:
+    """List pages with links that lead from a folder; they work as long as the files lie where they are."""
+    rows = []
+    for each in pages:
+        link = Path(os.path.relpath(each["path"], folder)).as_posix()
+        name = f'<a href="{escape(quote(link))}">{escape(link)}</a>'
+        size = f"{max(each['bytes'] / 1e6, 0.1):.1f} MB"
+        cells = (escape(each["made_by"]), escape(each["title"]), size, _date(each["at"]))
+        rows.append(f"<tr><td>{name}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    note = '<p class="quiet">These are files of their own: whoever is to see them needs them beside this page.</p>'
+    return table(("file", "made by", "what it shows", "size", "date"), rows, "texts") + note
+
+
+def _machines(checks: Sequence[Values]) -> Iterator[str]:
+    """Yield a table for each machine, with the versions and the checks that ran there."""
+    groups: dict[str, list[Values]] = {}
+    for each in checks:
+        groups.setdefault(str((each["machine"], each["versions"], each["device"])), []).append(each)
+    for of_one in groups.values():
+        machine, versions = of_one[0]["machine"], of_one[0]["versions"]
+        gpus = machine["gpus"]
+        rows = {
+            "processor": f"{machine['processor']}, {machine['usable_cores']} usable cores",
+            "memory": f"{machine['memory_bytes'] / 1e9:.0f} GB",
+            "GPU": ", ".join(gpus) if gpus else "no NVIDIA GPU",
+            "system": machine["system"],
+            "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        }
+        if of_one[0]["device"]:
+            rows["--device"] = of_one[0]["device"]
+        if len(groups) > 1:
+            names = dict.fromkeys(_short(each) for each in of_one)
+            rows["checks"] = f"{len(of_one)}, from {_date(of_one[0]['at'])}: {', '.join(names)}"
+        cells = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        yield f'<table class="facts">{"".join(cells)}</table>'
+
+
+def _checks(checks: Sequence[Values]) -> str:
+    rows = []
+    for each in reversed(checks[-MAX_CHECKS:]):
+        gain = each["gain"]
+        speedup = f"{gain['text']} ({gain['interval']})" if gain else "not measured"
+        cells = (_date(each["at"]), _short(each), each["headline"], speedup, _seconds(each["seconds"]))
+        rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
+    more = len(checks) - MAX_CHECKS
+    note = f'<p class="quiet">{more} earlier ones are left out.</p>' if more > 0 else ""
+    return table(("date", "part", "verdict", "speedup", "it took"), rows, "texts") + note
+
+
+def _name(part: Values) -> str:
+    number = part["part"].removeprefix("part")
+    return f"Part {number}: {part['title']}" + (f" ({part['case']})" if part["case"] else "")
+
+
+def _short(check: Values) -> str:
+    return f"{check['part']} ({check['case']})" if check["case"] else str(check["part"])
+
+
+def _anchor(part: Values) -> str:
+    return escape("-".join(filter(None, [part["part"], part["case"]])))
+
+
+def _date(at: str) -> str:
+    """Return a date as a person writes it: 4 May 2030, 10:20."""
+    date = datetime.fromisoformat(at)
+    return f"{date.day} {date:%B %Y, %H:%M}"
+
+
+def _short_seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 0.1 else f"{seconds * 1e3:.1f} ms"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 1:
+        return "less than 1 s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

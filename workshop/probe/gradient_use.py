@@ -1,0 +1,239 @@
+"""Watches which gradients are read before they are cleared, and tries what a backward pass without the others takes.
+
+For some steps, `grad` of each parameter is a property that tells who asks for it. What is tried is tried on the graph
+of the training itself: `torch.autograd.grad` computes the same gradients and changes none.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+
+from workshop.probe.backward_graph import nodes_of, roots_of
+from workshop.probe.event_file import EventFile
+from workshop.probe.internals import frame_above, plain_gradient
+from workshop.probe.observations import WireFrame
+from workshop.probe.optimizers import all_optimizers, parameters_of
+from workshop.probe.stack_sampler import stack_here
+from workshop.probe.trials import note_race
+from workshop.probe.trials.trial_race import Pass
+from workshop.probe.user_code import is_user_code
+from workshop.probe.user_names import names_of_parts
+
+SURE = 2
+"""Gradients that were cleared this often, and never read, are of no use."""
+
+SURE_WITHOUT_OPTIMIZER = 3
+"""The same for those of parameters that no optimizer has, and that nobody clears."""
+
+CLEARS = "zero_grad"
+"""The functions of torch that look at a gradient only to clear it."""
+
+Site: TypeAlias = tuple[WireFrame, ...]
+"""The user's frames of a call of `backward`."""
+
+
+@dataclass
+class _Site:
+    """What has become of the gradients that one line makes."""
+
+    passes: int = 0
+    made: Counter[nn.Parameter] = field(default_factory=Counter)
+    cleared: Counter[nn.Parameter] = field(default_factory=Counter)
+    read: set[nn.Parameter] = field(default_factory=set)
+    is_tried: bool = False
+
+    def unused(self, optimized: Callable[[], set[nn.Parameter]]) -> set[nn.Parameter]:
+        """Return the parameters whose gradients from here nobody reads."""
+        kept = {each for each, times in self.made.items() if times >= SURE_WITHOUT_OPTIMIZER and not self.cleared[each]}
+        kept -= self.read
+        if kept:
+            kept -= optimized()
+        return kept | {each for each, times in self.cleared.items() if times >= SURE and each not in self.read}
+
+
+@dataclass
+class _Pass:
+    """A backward pass that is over, in the present step."""
+
+    roots: list[torch.Tensor]
+    nodes: set[Any]
+    """The operations that it went through, without those that fill gradients."""
+    site: Site
+
+
+class GradientUse:
+    """Watches the gradients between `begin` and `end`."""
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self.is_watching = False
+        self.models: dict[nn.Module, None] = {}
+
+    def begin(self) -> None:
+        """Begin to watch."""
+        self.end()
+        self.is_watching, self._is_ours, self._depth, self._steps = True, False, 0, 0
+        self._sites: dict[Site, _Site] = defaultdict(_Site)
+        self._pending: dict[nn.Parameter, list[Site]] = defaultdict(list)
+        self._earlier: list[_Pass] = []
+        self._twice: Counter[tuple[Site, Site]] = Counter()
+        self._read_within: set[nn.Parameter] = set()
+        nn.Parameter.grad = property(self._get, self._set, self._delete)
+
+    def end(self) -> None:
+        """Watch no more, and keep nothing."""
+        if self.is_watching:
+            self.is_watching = False
+            del nn.Parameter.grad
+            self._sites.clear()
+            self._pending.clear()
+            self._earlier.clear()
+            self.models.clear()
+
+    def before_forward(self, module: nn.Module) -> None:
+        """Note a module that the script calls."""
+        if self.is_watching:
+            self.models.setdefault(module)
+
+    def on_backward(self, tensors: Any) -> None:
+        """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
+        if not self.is_watching:
+            return
+        self._depth += 1
+        if self._depth > 1:
+            return
+        roots = roots_of(tensors)
+        nodes = nodes_of(roots)
+        self._site = tuple(frame for frame in stack_here(0) if is_user_code(frame[1]))
+        self._leaves = [node.variable for node in nodes if hasattr(node, "variable")]
+        self._before = [_state(each) for each in self._leaves]
+        self._now = _Pass(roots, {node for node in nodes if not hasattr(node, "variable")}, self._site)
+        self._read_within.clear()
+        self._is_ours = True
+        try:
+            self._try_without_unused()
+            self._try_at_once()
+        finally:
+            self._is_ours = False
+
+    def after_backward(self) -> None:
+        """Note which gradients were made."""
+        if not self.is_watching:
+            return
+        self._depth -= 1
+        if self._depth > 0:
+            return
+        pairs = zip(self._leaves, self._before, strict=True)
+        made = [each for each, before in pairs if isinstance(each, nn.Parameter) and _state(each) != before]
+        del self._leaves, self._before
+        if not made:  # torch.autograd.grad hands them out
+            del self._now
+            return
+        site = self._sites[self._site]
+        site.passes += 1
+        site.made.update(made)
+        site.read |= self._read_within
+        for each in made:
+            self._pending[each].append(self._site)
+        self._earlier.append(self._now)
+
+    def on_step_end(self) -> None:
+        """A step is over."""
+        if self.is_watching:
+            self._steps += 1
+            self._earlier.clear()
+
+    def _get(self, parameter: nn.Parameter) -> torch.Tensor | None:
+        if not self._is_ours:
+            if frame_above(1).f_code.co_name == CLEARS:
+                self._clear(parameter)
+            else:
+                self._read(parameter)
+        return plain_gradient().__get__(parameter)
+
+    def _set(self, parameter: nn.Parameter, value: torch.Tensor | None) -> None:
+        if not self._is_ours:
+            self._clear(parameter) if value is None else self._read(parameter)
+        plain_gradient().__set__(parameter, value)
+
+    def _delete(self, parameter: nn.Parameter) -> None:
+        self._set(parameter, None)
+
+    def _clear(self, parameter: nn.Parameter) -> None:
+        self._earlier.clear()
+        for site in self._pending.pop(parameter, ()):
+            self._sites[site].cleared[parameter] += 1
+
+    def _read(self, parameter: nn.Parameter) -> None:
+        self._earlier.clear()
+        self._read_within.add(parameter)
+        for site in self._pending.pop(parameter, ()):
+            self._sites[site].read.add(parameter)
+
+    def _try_without_unused(self) -> None:
+        """Compare the pass that is about to run with one that makes no gradients that nobody reads."""
+        site = self._sites[self._site]
+        if site.is_tried or site.passes < SURE:
+            return
+        unused = site.unused(_optimized)
+        unused = {each for each in self._leaves if each in unused}
+        if not unused:
+            return
+        site.is_tried = True
+        wanted = [each for each in self._leaves if each not in unused]
+        roots, leaves, first = self._now.roots, self._leaves, wanted[:1]
+
+        def passes() -> Iterator[Pass]:
+            yield lambda: _gradients(roots, leaves, first)
+            yield lambda: _gradients(roots, wanted, first) if wanted else None
+
+        names = ", ".join(names_of_parts(self.models, unused, frame_above(1))) or f"{len(unused)} parameters"
+        times = site.passes / max(self._steps, 1)
+        note_race("unused-gradients", passes, self._events, about=names, stack=self._site, times=times)
+
+    def _try_at_once(self) -> None:
+        """Compare two passes through the same operations with a single one from both losses."""
+        shared = [each for each in self._earlier if each.nodes & self._now.nodes]
+        if not shared:
+            return
+        before, now = shared[-1], self._now
+        self._twice[before.site, now.site] += 1
+        if self._twice[before.site, now.site] != SURE:
+            return
+        leaves = [each for each in self._leaves if isinstance(each, nn.Parameter)]
+
+        def passes() -> Iterator[Pass]:
+            def one_by_one() -> None:
+                for each in (before, now):
+                    _gradients(each.roots, leaves, [])
+
+            yield one_by_one
+            yield lambda: _gradients([*before.roots, *now.roots], leaves, [])
+
+        times = self._sites[self._site].passes / max(self._steps, 1)
+        apart = (one[2] for one, other in zip(before.site, now.site, strict=False) if one != other)
+        line = str(next(apart, now.site[-1][2] if now.site else ""))
+        note_race("graph-twice", passes, self._events, about=line, stack=self._site, times=times)
+
+
+def _state(leaf: torch.Tensor) -> tuple[int, int]:
+    """What changes as a gradient is made or added to."""
+    gradient = plain_gradient().__get__(leaf)
+    return (0, 0) if gradient is None else (id(gradient), gradient._version)
+
+
+def _gradients(roots: list[torch.Tensor], wanted: Iterable[torch.Tensor], shown: list[torch.Tensor]) -> Any:
+    """Compute gradients, and keep the graph; return that of the tensor that is to be shown."""
+    wanted = list(wanted)
+    ones = [torch.ones_like(each) for each in roots]
+    made = torch.autograd.grad(roots, wanted, ones, retain_graph=True, allow_unused=True)
+    return next((gradient for each, gradient in zip(wanted, made, strict=True) if shown and each is shown[0]), None)
+
+
+def _optimized() -> set[nn.Parameter]:
+    """The parameters of all optimizers."""
+    return {parameter for each in all_optimizers() for parameter in parameters_of(each)}

@@ -1,0 +1,70 @@
+"""Watches whether the graphs of losses live on after their steps, as where a loss is added to a sum as it is.
+
+Something small is put into the notes of each graph's last operation: it is gone as soon as the operation is.
+"""
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+from weakref import ref
+
+import torch
+
+from workshop.probe.backward_graph import roots_of
+from workshop.probe.event_file import EventFile
+from workshop.probe.internals import frame_above
+from workshop.probe.observations import KeptGraphs
+from workshop.probe.stack_sampler import stack_here
+from workshop.probe.user_names import name_in
+
+MIN_GRAPHS = 6
+"""So many must be kept: one or two may belong to the present step."""
+
+
+class _Mark:
+    """What is gone with a graph."""
+
+    def __init__(self, loss: torch.Tensor) -> None:
+        self.loss = ref(loss)
+
+
+class GraphLives:
+    """Watches the losses between `begin` and `end`, which notes how many are kept."""
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self.is_watching = False
+
+    def begin(self) -> None:
+        """Begin to watch."""
+        self.is_watching = True
+        self._marks: list[Callable[[], _Mark | None]] = []
+
+    def end(self) -> None:
+        """Note how many of the losses are still kept, if they are many, and watch no more."""
+        if self.is_watching:
+            self.is_watching = False
+            kept = [mark for each in self._marks if (mark := each()) is not None]
+            if len(kept) >= max(MIN_GRAPHS, len(self._marks) // 2):
+                place = _place_of(mark.loss() for mark in kept)
+                self._events.write(KeptGraphs, kept=len(kept), of=len(self._marks), stack=self._stack, place=place)
+
+    def on_backward(self, tensors: Any) -> None:
+        """Mark the graph of a loss."""
+        if self.is_watching:
+            for each in roots_of(tensors)[:1]:
+                mark = _Mark(each)
+                each.grad_fn.metadata["workshop"] = mark
+                self._marks.append(ref(mark))
+                self._stack = stack_here(0)
+
+
+def _place_of(losses: Iterable[torch.Tensor | None]) -> str:
+    """Return the name of a list or of something like it that holds one of these losses; empty if none is found."""
+    for loss in losses:
+        holders = gc.get_referrers(loss) if loss is not None else []
+        for each in holders:
+            if isinstance(each, list | deque) and (name := name_in(frame_above(0), each)) != type(each).__name__:
+                return name
+    return ""

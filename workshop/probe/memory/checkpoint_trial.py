@@ -1,0 +1,111 @@
+"""Tries checkpoints around the blocks of a model, on a copy: the peak of a pass with and without."""
+
+import math
+import warnings
+from collections.abc import Callable
+from time import monotonic  # the script may replace that of the module
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.memory.allocator_events import AllocatorEvents
+from workshop.probe.memory.memory_notes import MemoryTrial
+from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
+from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.trial_race import NothingToTryError, random_states_kept
+
+NAME = "checkpointing"
+
+MIN_BLOCKS = 3
+"""A model that has no list of at least so many parts has no blocks."""
+
+OF_MODEL = 4
+"""The memory of a trial, in that of the parameters: a copy, its gradients, and room for a pass."""
+
+
+def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
+    """Measure both passes, and note what came of it."""
+    about = type(model).__name__
+    fields: dict[str, Any] = {"as_it_is_bytes": 0, "changed_bytes": 0, "as_it_is_s": 0.0, "changed_s": 0.0}
+    try:
+        with warnings.catch_warnings(), random_states_kept():
+            warnings.simplefilter("ignore")
+            ensure_room(model.parameters(), OF_MODEL)
+            copied = copied_model(of_one_process(model))
+            given, named = copied_arguments(inputs, options)
+            as_it_is, as_it_is_s = _peak(lambda: forward_and_backward(copied, given, named))
+            _wrap_blocks(copied)
+            changed, changed_s = _peak(lambda: forward_and_backward(copied, given, named))
+        fields = {
+            "as_it_is_bytes": as_it_is,
+            "changed_bytes": changed,
+            "as_it_is_s": as_it_is_s,
+            "changed_s": changed_s,
+        }
+        events.write(MemoryTrial, name=NAME, **fields, about=about)
+    except Exception as error:  # models that cannot be copied fail in many ways
+        why = f"{type(error).__name__}: {error}"[:200]
+        applies = not isinstance(error, NothingToTryError)
+        events.write(MemoryTrial, name=NAME, **fields, about=about, error=why, applies=applies)
+
+
+def _peak(run: Callable[[], object]) -> tuple[int, float]:
+    """Run a pass twice; return the most that the second one has allocated, and its seconds.
+
+    Raises:
+        NothingToTryError: nobody tells what is allocated.
+    """
+    run()
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before, begin = torch.cuda.memory_allocated(), monotonic()
+        run()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before, monotonic() - begin
+    allocator = AllocatorEvents()
+    allocator.begin()
+    begin = monotonic()
+    run()
+    spent_s = monotonic() - begin
+    changes = allocator.end()
+    if changes is None:
+        raise NothingToTryError("the script profiles itself")
+    total = most = 0
+    for _, size in changes:
+        total += size
+        most = max(most, total)
+    return most, spent_s
+
+
+def _wrap_blocks(model: nn.Module) -> None:
+    """Put a checkpoint around each block of the longest list of modules, or around several in a row of a sequence.
+
+    Raises:
+        NothingToTryError: there is no such list.
+    """
+    lists = [each for each in model.modules() if isinstance(each, nn.Sequential | nn.ModuleList)]
+    longest = max(lists, key=len, default=None)
+    if longest is None or len(longest) < MIN_BLOCKS:
+        raise NothingToTryError("it has no blocks")
+    if isinstance(longest, nn.ModuleList):
+        for each in longest:
+            each.forward = _checkpointed(each.forward)
+        return
+    together = math.ceil(math.sqrt(len(longest)))
+    parts = [longest[begin : begin + together] for begin in range(0, len(longest), together)]
+    calls = [_checkpointed(part.forward) for part in parts[:-1]] + [parts[-1].forward]
+
+    def forward(given: Any) -> Any:
+        for call in calls:
+            given = call(given)
+        return given
+
+    longest.forward = forward
+
+
+def _checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **options: checkpoint(function, *args, use_reentrant=False, **options)

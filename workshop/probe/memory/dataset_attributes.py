@@ -1,0 +1,40 @@
+"""The attributes of a dataset, and what they contain; nothing here needs torch, which workers are still loading."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+MAX_NESTED = 5
+"""Datasets that are wrapped more often are not looked into."""
+
+
+def attributes_of(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each attribute of a dataset, and of those that it wraps, with its name."""
+    name = "dataset"
+    for _ in range(MAX_NESTED):
+        values = getattr(dataset, "__dict__", None)
+        if not isinstance(values, dict):
+            return
+        for key, value in list(values.items()):
+            yield f"{name}.{key}", value
+        dataset, name = values.get("dataset"), f"{name}.dataset"
+
+
+def entries_of(value: Any, most: int) -> list[Any] | None:
+    """Return some entries of a container; None for what is no container of Python objects."""
+    if isinstance(value, (list, tuple)):
+        step = max(len(value) // most, 1)
+        return list(value[::step][:most])
+    if isinstance(value, dict):
+        return [*islice(reversed(value.values()), most)]
+    if isinstance(value, (set, frozenset)):
+        return [*islice(value, most)]
+    if getattr(getattr(value, "dtype", None), "hasobject", False):
+        return list(value.reshape(-1)[:most]) if hasattr(value, "reshape") else None
+    return None
+
+
+def length_of(value: Any) -> int:
+    """Return how many entries a container has."""
+    size = getattr(value, "size", None)
+    return size if isinstance(size, int) else len(value)

@@ -1,0 +1,161 @@
+"""Names who holds an object: the variable, and the way from it, such as `tracker.history[...]`."""
+
+import gc
+import re
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType, TracebackType
+from typing import Any
+
+from workshop.probe.internals import frame_above, locals_of, running_frame
+from workshop.probe.observations import WireFrame
+from workshop.probe.user_code import is_user_code
+
+MAX_STEPS = 9
+"""The way from a variable to what it holds is followed for so many steps."""
+
+MAX_WIDTH = 400
+"""No more objects are looked at in each of them."""
+
+_KEY = re.compile(r"^\['(\w+)'\]")
+
+GRAPH = "the graph of "
+"""How the name of a holder begins that is a graph."""
+
+BOUNDED = " of at most "
+"""In the name of a holder, before the number of tensors that it holds once it is full."""
+
+CONTAINERS = (list, tuple, set, frozenset, deque)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds something."""
+
+    expression: str
+    frame: WireFrame
+    """The function whose variable it is; for a module's variable its file, with line 0."""
+
+
+class _HolderWay:
+    """An object on the way from a variable to what is held."""
+
+    def __init__(self, target: int, value: Any, suffix: str) -> None:
+        self.target, self.value, self.suffix = target, value, suffix
+
+
+def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ()) -> list[Holder | None]:
+    """Return who holds each of some objects; None where that cannot be told.
+
+    Args:
+        objects: they are not changed.
+        extra_frames: those of a traceback, whose variables are still there.
+    """
+    roots = _variables([*_running_frames(), *extra_frames])
+    found: list[Holder | None] = [None] * len(objects)
+    ways = [_HolderWay(number, each, "") for number, each in enumerate(objects)]
+    seen = {(number, id(each)) for number, each in enumerate(objects)}
+    for _ in range(MAX_STEPS):
+        for way in ways:
+            root = roots.get(id(way.value))
+            if root and found[way.target] is None:
+                found[way.target] = Holder(f"{root.expression}{way.suffix}", root.frame)
+        ways = [way for way in ways if found[way.target] is None][:MAX_WIDTH]
+        if not ways:
+            break
+        ways = _one_step_back(ways, seen)
+    return found
+
+
+def _one_step_back(ways: list[_HolderWay], seen: set[tuple[int, int]]) -> list[_HolderWay]:
+    """The ways, each with what holds its beginning."""
+    held: dict[int, list[_HolderWay]] = {}
+    for way in ways:
+        held.setdefault(id(way.value), []).append(way)
+    values = [way.value for way in ways]
+    ignored = {
+        id(values),
+        id(ways),
+        id(held),
+        *map(id, ways),
+        *map(id, held.values()),
+        *(id(vars(way)) for way in ways),
+    }
+    found: list[_HolderWay] = []
+    for holder in gc.get_referrers(*values):
+        if id(holder) in ignored or isinstance(holder, _HolderWay):
+            continue
+        for value, suffix in _held_by(holder):
+            for way in held.get(id(value), ()):
+                if (way.target, id(holder)) not in seen:
+                    seen.add((way.target, id(holder)))
+                    is_attribute = value is getattr(holder, "__dict__", None)
+                    rest = _KEY.sub(r".\1", way.suffix) if is_attribute else way.suffix
+                    found.append(_HolderWay(way.target, holder, f"{suffix}{rest}"))
+    return found
+
+
+def _held_by(holder: Any) -> Iterable[tuple[Any, str]]:
+    """What an object holds, each with how it is written behind the object."""
+    if isinstance(holder, dict):
+        return [
+            (value, f"[{key!r}]" if isinstance(key, (str, int)) else "[...]") for key, value in list(holder.items())
+        ]
+    if isinstance(holder, deque) and holder.maxlen is not None:
+        return [(value, f"[...{BOUNDED}{holder.maxlen}]") for value in list(holder)]
+    if isinstance(holder, CONTAINERS):
+        return [(value, "[...]") for value in list(holder)]
+    if isinstance(holder, BaseException):
+        return [(holder.__traceback__, ".__traceback__"), (vars(holder), "")]
+    if isinstance(holder, TracebackType):
+        return [(holder.tb_next, ""), (holder.tb_frame, "")]
+    if isinstance(holder, FrameType):  # of a function that is over, or else its variables are known
+        return [(value, f".{name}") for name, value in locals_of(holder).items()]
+    if isinstance(holder, CellType):
+        return [(holder.cell_contents, "")]
+    if isinstance(holder, FunctionType):
+        return [(holder.__closure__, ".__closure__")]
+    if isinstance(holder, GeneratorType):
+        frame = holder.gi_frame
+        return [(value, f".{name}") for name, value in locals_of(frame).items()] if frame else []
+    attributes = getattr(holder, "__dict__", None)
+    if isinstance(attributes, dict) and not isinstance(holder, (type, ModuleType)):
+        return [(attributes, ""), *((value, f".{name}") for name, value in list(attributes.items()))]
+    slots = [name for kind in type(holder).__mro__ for name in getattr(kind, "__slots__", ()) if isinstance(name, str)]
+    return [(getattr(holder, name, None), f".{name}") for name in slots]
+
+
+def _variables(frames: Sequence[FrameType]) -> dict[int, Holder]:
+    """The variables of functions and modules by the identity of their values: first user code, and outermost frames."""
+    found: dict[int, Holder] = {}
+    outermost_first = frames[::-1]
+    for frame in sorted(outermost_first, key=lambda each: not is_user_code(each.f_code.co_filename)):
+        code = frame.f_code
+        where = code.co_name, code.co_filename, frame.f_lineno or 0
+        for name, value in locals_of(frame).items():
+            found.setdefault(id(value), Holder(name, where))
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and is_user_code(path):
+            for name, value in list(vars(module).items()):
+                found.setdefault(id(value), Holder(name, ("<module>", path, 0)))
+    return found
+
+
+def _running_frames() -> list[FrameType]:
+    """The frames of all threads, innermost first, without those of the workshop."""
+    here = threading.get_ident()
+    innermost = [
+        frame_above(2),
+        *(running_frame(each.ident) for each in threading.enumerate() if each.ident not in (here, None)),
+    ]
+    found = []
+    for frame in innermost:
+        while frame is not None:
+            if not frame.f_globals.get("__name__", "").startswith("workshop.probe"):
+                found.append(frame)
+            frame = frame.f_back
+    return found

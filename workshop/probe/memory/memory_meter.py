@@ -1,0 +1,431 @@
+"""Follows the tensors of a training, for `workshop memory`: in its first steps, and in later ones where it is cheap."""
+
+import math
+import os
+import sys
+import traceback
+from statistics import median
+from time import monotonic, time_ns  # the script may replace those of the module
+from types import TracebackType
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+from torch.utils.data import DataLoader
+
+from workshop.probe.backward_graph import roots_of
+from workshop.probe.internals import sequence_number, tree_leaves
+from workshop.probe.memory.allocator_events import AllocatorEvents
+from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
+from workshop.probe.memory.graph_use import Unneeded
+from workshop.probe.memory.inventory import saved_by_graphs, tensors_of_python
+from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
+from workshop.probe.memory.python_objects import AttributeCounts
+from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
+from workshop.probe.memory.storage_lives import Life, StorageLives
+from workshop.probe.memory.tensor_holders import TensorHolders
+from workshop.probe.memory.touched_attribute import note_touched
+from workshop.probe.messages import SetStage
+from workshop.probe.noted_settings import loader_number
+from workshop.probe.settings import ProbeConfig
+from workshop.probe.sharding import inner_optimizer
+from workshop.probe.step_meter import StepMeter, measure_batch
+
+MAX_OVERHEAD = 0.05
+"""Recorded steps may take so much of the time more than others."""
+
+ALSO_RECORDED, THEN_PLAIN = 2, 3
+"""The first step is recorded and this one, and so many are not, to know how long they take. Of two in a row, the
+allocator could not be asked in the second one."""
+
+RECENT = 3
+"""Graphs of so many steps may be there because a variable still has the result, or a step has several optimizers."""
+
+MAX_START = 30_000
+"""After so many operators, what goes on before the first step is followed no longer."""
+
+VALIDATION_CALLS = 3
+MAX_VALIDATIONS = 3
+"""So many calls of a model are followed in each of the first validations."""
+
+MAX_CALLS = 100
+PILES_UP = 0.5
+"""A validation is followed further, up to so many calls, as long as each call leaves this share of what one usually
+leaves: something keeps the graphs or the outputs of all of them."""
+
+SMALLEST = 1 << 16
+"""What would save less than this at the peak is not told."""
+
+NO_MEMORY = ("out of memory", "can't allocate memory", "Cannot allocate memory")
+
+
+class MemoryMeter(StepMeter):
+    """Counts and times steps as `StepMeter` does, and notes a `MemorySegment` of each step that it records."""
+
+    def __init__(self, config: ProbeConfig) -> None:
+        super().__init__(config)
+        self.objects = AttributeCounts(self.events)
+
+    def begin(self) -> None:
+        """Begin to measure in this process."""
+        super().begin()
+        self.lives = StorageLives(self._on_failure)
+        self.unneeded = Unneeded(self.lives)
+        self.allocator = AllocatorEvents()
+        self.segment: SegmentName | None = None
+        self.models: list[nn.Module] = []
+        self.seen_training: WeakSet[nn.Module] = WeakSet()
+        self.optimizers: list[Optimizer] = []
+        self.steps_done = self.recorded = self.calls = self.validations = self.epochs = self.kept = 0
+        self.epoch_began = self.epoch_sequence = 0  # the step and the node of a graph with which the epoch began
+        self.plain_s: list[float] = []
+        self.next_s = self.begun_s = self.ended_s = monotonic()
+        self.is_last_wanted = self.is_last = self.failed = self.validates_with_graph = False
+        self.tries_checkpoints = False
+        self.batch_samples = self.batch_bytes = self.first_sequence = 0
+        self.holders: TensorHolders | None = None
+
+    def install(self) -> None:
+        """Begin to watch, and to follow every tensor."""
+        super().install()
+        self.allocator.scopes.watch()
+        self._begin_segment(SegmentName.START)
+        os.register_at_fork(after_in_child=lambda: self.lives.leave_fork())
+
+    def leave_worker(self) -> None:
+        """Follow nothing: this process is a DataLoader's worker."""
+        self.segment = None
+        self.lives.leave_fork()
+
+    def on_begin(self) -> None:
+        """The first step begins; no stacks are sampled."""
+        if self.segment is SegmentName.START:
+            self._end_segment()
+        self.lives.step = 0
+        self._begin_segment(SegmentName.TRAINING)
+        self._watch_exceptions()
+
+    def set_stage(self, message: SetStage) -> None:
+        """Go on to another stage: "holders" wants one more step to be recorded, with all that is known of it."""
+        super().set_stage(message)
+        self.is_last_wanted = message.stage == "holders"
+        self.trials = []  # those of the time are not raced here
+        self.tries_checkpoints = message.stage == NAME
+        if message.stage == "touch":
+            for name, value in self.objects.largest.items():
+                note_touched(name, value, self.events)
+
+    # What happens in the script
+
+    def on_loader_start(self, loader: DataLoader[Any]) -> None:
+        """Count what the dataset holds, if workers are about to share it."""
+        super().on_loader_start(loader)
+        if self.hooks.loading.is_of_training(loader_number(loader)):
+            self.epochs += 1
+            self.epoch_began, self.epoch_sequence = self.steps_done, _sequence_now()
+        self.objects.on_loader_start(loader)
+
+    def on_batch(self, batch: Any) -> None:
+        """Take a batch: workers have allocated it."""
+        super().on_batch(batch)
+        self.batch_samples, self.batch_bytes = measure_batch(batch)
+        if self.segment:
+            self._take(TensorKind.BATCHES, tree_leaves(batch))
+
+    def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
+        """Take the copy of a batch."""
+        super().on_copy(tensor, result)
+        life = self.lives.find(tensor)
+        if self.segment and life is not None and life.kind is TensorKind.BATCHES:
+            self._take(TensorKind.BATCHES, [result])
+
+    def _take(self, kind: TensorKind, tensors: list[Any]) -> None:
+        stack = self.lives.stacks.here(1)
+        for each in tensors:
+            if isinstance(each, torch.Tensor):
+                self.lives.adopt(each, stack, is_new=True)
+        self.lives.mark(kind, tensors)
+
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Follow the first calls of a validation."""
+        super().before_forward(module, inputs, options)
+        if self.tries_checkpoints and module is self.model and torch.is_grad_enabled() and not self.compiled():
+            self.tries_checkpoints = False
+            try_checkpoints(module, inputs, options, self.events)
+        if not any(each is module for each in self.models) and next(module.parameters(), None) is not None:
+            self.models.append(module)
+        if module.training:
+            self.seen_training.add(module)
+        is_teacher = module not in self.seen_training
+        validates = not module.training and not is_teacher and self.steps_done > 0
+        if self.segment is (SegmentName.TRAINING if validates else SegmentName.VALIDATION):
+            self._end_segment()  # what a validation takes is no part of a step, nor the other way round
+        if validates and self.segment is None and (self.validations < MAX_VALIDATIONS or self.config.every_step):
+            self.validations += 1
+            self.calls = self.kept = 0
+            self._begin_segment(SegmentName.VALIDATION)
+        elif self.config.every_step and self.segment is None:
+            self._begin_segment(SegmentName.TRAINING)
+        if validates and self.segment and torch.is_grad_enabled():
+            self.validates_with_graph = True
+
+    def after_forward(self, module: nn.Module, output: Any) -> None:
+        """Mark what the graph of a validation keeps."""
+        super().after_forward(module, output)
+        if self.segment is SegmentName.VALIDATION:
+            outputs = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
+            self.lives.mark(TensorKind.ACTIVATIONS, saved_by_graphs(outputs))
+            self.calls += 1
+            before = self.kept
+            self.kept = sum(each.size for each in self.lives.alive.values() if each.segment == self.lives.segment)
+            piles_up = self.kept - before > PILES_UP * self.kept / self.calls and self.calls < MAX_CALLS
+            if self.calls >= VALIDATION_CALLS and not (piles_up or self.config.every_step):
+                self._end_segment()
+
+    def on_backward(self, tensors: Any) -> None:
+        """Mark what a graph keeps: it is complete."""
+        super().on_backward(tensors)
+        if self.segment:
+            self._mark_training()
+            self.lives.mark(TensorKind.ACTIVATIONS, saved_by_graphs(roots_of(tensors)))
+            if self._looks_at_graphs():
+                self.unneeded.on_backward(roots_of(tensors))
+            if self.is_last:
+                self.holders = TensorHolders(self.lives, self.first_sequence)
+
+    def after_backward(self) -> None:
+        """Mark the gradients."""
+        super().after_backward()
+        if self.segment:
+            self._mark_training()
+            if self._looks_at_graphs():
+                self.unneeded.after_backward(each for model in self.models for each in model.parameters())
+
+    def _looks_at_graphs(self) -> bool:
+        """Whether it is of interest what a backward pass does not need."""
+        return self.segment is SegmentName.TRAINING and not self.config.every_step
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        """Get to know an optimizer."""
+        super().before_optimizer(optimizer)
+        if not any(each is optimizer for each in self.optimizers):
+            self.optimizers.append(optimizer)
+            self.unneeded.know_optimizers()
+        if self.segment:
+            self._mark_training()
+
+    def after_optimizer(self, optimizer: Optimizer) -> None:
+        """Mark the optimizer's state."""
+        super().after_optimizer(optimizer)
+        if self.segment:
+            self._mark_training()
+
+    def on_step_end(self, steps: int) -> None:
+        """End the segment of a step, or begin one."""
+        recorded, was_last = self.segment is not None, self.is_last
+        self.steps_done += steps
+        if recorded:
+            self._end_segment()
+        super().on_step_end(steps)
+        now = monotonic()
+        if was_last or self.steps_done <= ALSO_RECORDED + 1:  # it is no part of what is spent again and again
+            self.next_s = now
+        elif recorded:
+            excess_s = now - self.ended_s - (median(self.plain_s) if self.plain_s else 0.0)
+            self.next_s = now + max(excess_s, 0.0) / MAX_OVERHEAD
+        else:
+            self.plain_s = [*self.plain_s[-30:], (now - self.ended_s) / steps]
+        self.ended_s = now
+        self.lives.step = self.steps_done
+        is_first = self.steps_done == ALSO_RECORDED
+        is_due = len(self.plain_s) >= THEN_PLAIN and now >= self.next_s
+        if self.lives.fault is None and (
+            self.config.every_step or (not recorded and (is_first or is_due or self.is_last_wanted))
+        ):
+            self.is_last, self.is_last_wanted = self.is_last_wanted, False
+            self._begin_segment(SegmentName.TRAINING)
+
+    # Segments
+
+    def _begin_segment(self, name: SegmentName) -> None:
+        self.segment = name
+        self.begun_ns = time_ns()
+        if name is not SegmentName.START:
+            self._mark_training()
+        if self.is_last or name is SegmentName.VALIDATION:
+            self._find_unseen()
+        if self.is_last:
+            now = _sequence_now()
+            self.first_sequence = now - RECENT * now // max(self.steps_done, 1)
+        self.lives.operations = 0
+        self.unneeded.begin()
+        self.lives.most_operations = MAX_START if name is SegmentName.START else math.inf
+        self.lives.begin()
+        if name is not SegmentName.START and not self.config.every_step:
+            self.allocator.begin()
+
+    def _end_segment(self, failure: str = "") -> None:
+        """Note what the segment has shown."""
+        name, self.segment = self.segment, None
+        allocated = self.allocator.end()
+        ended_ns = time_ns()
+        self.lives.end()
+        if self.lives.fault:
+            raise self.lives.fault
+        if name is None or name is SegmentName.START:
+            return
+        self._mark_training()
+        if name is SegmentName.TRAINING and self.lives.step >= FIRST_STEPS:
+            self.recorded += 1
+        table = SegmentTable(self.lives, allocated, self.begun_ns, ended_ns)
+        at_peak, at_end = table.rows_at_peak(), table.rows_at_end()
+        if self.is_last or failure:
+            of_end = TensorHolders(self.lives, self.first_sequence, self._failed_frames, self.epoch_sequence)
+            at_peak = (of_end if failure or not self.holders else self.holders).with_holders(at_peak)
+            at_end = of_end.with_holders(at_end)
+            for each in of_end.old_graphs:
+                steps = self.steps_done - self.epoch_began
+                self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
+        self.events.write(
+            MemorySegment,
+            name=SegmentName.OUT_OF_MEMORY if failure else name,
+            step=self.lives.step,
+            devices=table.devices(),
+            at_peak=at_peak,
+            at_end=at_end,
+            stacks=self.lives.stacks.take_new(),
+            recorded_steps=self.recorded,
+            epoch=self.epochs,
+            is_last=self.is_last,
+            failure=failure,
+            freed=self._would_be_freed(name, table),
+            batch_bytes=self.batch_bytes,
+            samples=self.batch_samples,
+            free_bytes=_free_on_device(),
+            validates_with_graph=self.validates_with_graph,
+        )
+        self.is_last = self.validates_with_graph = False
+        self.lives.dead = []
+
+    def _mark_training(self) -> None:
+        """Mark what belongs to the models and the optimizers."""
+        mark, parameters = self.lives.mark, list[nn.Parameter]()
+        for model in self.models:
+            parameters += model.parameters()
+            mark(TensorKind.PARAMETERS, model.buffers())
+        for each in self.optimizers:
+            optimizer = inner_optimizer(each)
+            parameters += (parameter for group in optimizer.param_groups for parameter in group["params"])
+            states = (state.values() for state in optimizer.state.values() if isinstance(state, dict))
+            mark(
+                TensorKind.OPTIMIZER, (value for state in states for value in state if isinstance(value, torch.Tensor))
+            )
+        mark(TensorKind.PARAMETERS, parameters)
+        mark(TensorKind.GRADIENTS, (each.grad for each in parameters if each.grad is not None))
+
+    def _find_unseen(self) -> None:
+        """Take the tensors of steps that were not recorded: one like others is taken to be from the same line."""
+        alike: dict[Any, Life] = {}
+        pythons = tensors_of_python()
+        for key, life in (
+            *((_looks(each), self.lives.find(each)) for each in pythons),
+            *((_size(each), each) for each in self.lives.alive.values()),
+        ):
+            if life is not None and life.step >= FIRST_STEPS:
+                alike.setdefault(key, life)
+        for each in (*pythons, *saved_by_graphs(each for each in pythons if each.grad_fn is not None)):
+            if self.lives.find(each) is None and (found := self.lives.adopt(each, -1)) is not None:
+                like = alike.get(_looks(each)) or alike.get(_size(found))
+                if like is not None:
+                    found.stack, found.kind, found.step = like.stack, like.kind, max(like.step, FIRST_STEPS)
+
+    def _would_be_freed(self, name: SegmentName, table: SegmentTable) -> list[tuple[str, int, int]]:
+        """By how much the peak would be lower without what need not be there, by the causes of which this is known."""
+        found = []
+        for device in table.peaks:
+            gradients = table.select(
+                device, lambda each: each.kind is TensorKind.GRADIENTS and each.segment != self.lives.segment
+            )
+            for cause, lives, stack in self.unneeded.of_device(device):
+                found.append((f"{cause} {device}", table.saved_without(device, lives), stack))
+            if name is SegmentName.TRAINING:
+                found.append((f"gradients-kept {device}", table.saved_without(device, gradients), -1))
+            kept = table.select(device, self._is_of_last_step)
+            stack = max(kept, key=lambda each: each.size).stack if kept else -1
+            found.append((f"kept-into-next-step {device}", table.saved_without(device, kept), stack))
+            if name is SegmentName.VALIDATION and self.validates_with_graph:
+                graph = table.select(device, self._is_of_graph)
+                stack = max(graph, key=lambda each: each.size).stack if graph else -1
+                found.append((f"validation-graph {device}", table.saved_without(device, graph), stack))
+        return [each for each in found if each[1] > SMALLEST]
+
+    def _is_of_graph(self, life: Life) -> bool:
+        """Whether a graph of this segment has made it, and not only keeps it, as it does its inputs."""
+        return life.kind is TensorKind.ACTIVATIONS and life.segment == self.lives.segment
+
+    def _is_of_last_step(self, life: Life) -> bool:
+        is_kept = life.kind in (TensorKind.ACTIVATIONS, TensorKind.OTHERS, TensorKind.BATCHES)
+        return is_kept and life.segment != self.lives.segment and 0 <= life.step == self.lives.step - 1
+
+    # Allocations that fail
+
+    _failed_frames: tuple[Any, ...] = ()
+
+    def _on_failure(self, error: Exception) -> None:
+        """Note what there is when an allocation has failed in a recorded step."""
+        if self.segment and not self.failed and is_out_of_memory(error):
+            self.failed = True
+            with self.hooks.audience:
+                self._end_segment(_first_line(error))
+
+    def _watch_exceptions(self) -> None:
+        """Note what there was when an allocation has failed in any other step, and ended the script."""
+        original = sys.excepthook
+
+        def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+            if os.getpid() == self._pid and is_out_of_memory(error) and not self.failed:
+                self.failed = True
+                with self.hooks.audience:
+                    self._failed_frames = tuple(frame for frame, _ in traceback.walk_tb(trace))
+                    self.segment, self.is_last = None, True
+                    self.lives.step = self.steps_done
+                    self._begin_segment(SegmentName.TRAINING)
+                    self._end_segment(_first_line(error))
+            return original(kind, error, trace)
+
+        sys.excepthook = note
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an exception says that there is no memory left."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(each in str(error) for each in NO_MEMORY)
+
+
+def _looks(tensor: torch.Tensor) -> Any:
+    """What tensors have in common that the same line has made."""
+    return str(tensor.device), tensor.dtype, tensor.shape, type(tensor.grad_fn)
+
+
+def _size(life: Life) -> Any:
+    return life.device, life.dtype, life.size
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def _sequence_now() -> int:
+    """The number that the next node of a graph gets."""
+    with torch.enable_grad():
+        return sequence_number((torch.zeros(1, requires_grad=True) * 1).grad_fn)
+
+
+def _free_on_device() -> int:
+    if not torch.cuda.is_initialized():
+        return 0
+    reserve = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return int(torch.cuda.mem_get_info()[0] + reserve)

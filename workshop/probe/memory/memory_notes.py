@@ -1,0 +1,199 @@
+"""What the processes of a script note whose memory is measured."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from workshop.probe.events import Event
+from workshop.probe.observations import WireFrame
+
+
+class TensorKind(StrEnum):
+    """What a tensor is there for; the first of these that fits."""
+
+    PARAMETERS = "parameters"
+    """Those of the models, with their buffers."""
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer state"
+    BATCHES = "batches"
+    """What DataLoaders hand out, and its copies on a device."""
+    ACTIVATIONS = "activations"
+    """What autograd keeps for a backward pass."""
+    BACKWARD = "in backward"
+    """What a backward pass computes on its way."""
+    OTHERS = "others"
+    SCRATCH = "inside operators"
+    """What an operator allocates and frees by itself."""
+
+
+OF_TRAINING = (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER)
+"""Kinds that every training has, and that say who holds them."""
+
+
+class SegmentName(StrEnum):
+    """A stretch of a run in which every tensor is followed."""
+
+    START = "start-up"
+    """From the import of torch to the first step."""
+    TRAINING = "training"
+    VALIDATION = "validation"
+    OUT_OF_MEMORY = "out of memory"
+    """It ended with an allocation that failed."""
+
+
+Group: TypeAlias = tuple[str, str, int, str]
+"""What a `TensorRow` is about: device, kind, stack and type."""
+
+
+@dataclass(frozen=True)
+class TensorRow:
+    """Tensors of one kind, on one device, that were allocated on one stack."""
+
+    device: str
+    kind: str
+    """One of `TensorKind`."""
+    stack: int
+    """The number of the stack of user frames, by the order in which this process has noted them; -1 if unknown."""
+    dtype: str
+    bytes: int
+    count: int
+    first_step: int
+    """The step in which the oldest of them was allocated; -1 for before the first one."""
+    older_bytes: int
+    """The size of those that were allocated in an earlier step, but after the first two."""
+    older_seen_bytes: int
+    """The size of those of them that were seen as they were allocated, in a recorded step."""
+    older_steps: int
+    """The number of recorded steps in which those were allocated."""
+    holder: str = ""
+    """Who holds most of them: an expression such as "history.losses[...]"; empty if it was not looked for."""
+    holder_stack: tuple[WireFrame, ...] = ()
+    """The frame whose variable holds them, or that has made the graph; empty if it is not known."""
+    viewed_bytes: int = 0
+    """How much of their storages tensors of Python are views of; 0 if it was not looked for."""
+
+    @property
+    def group(self) -> Group:
+        """What the row is about."""
+        return self.device, self.kind, self.stack, self.dtype
+
+
+@dataclass(frozen=True)
+class TensorsOfDevice:
+    """The tensors of one device during a segment."""
+
+    device: str
+    peak_bytes: int
+    """The most that there were at a time, with what operators allocate inside."""
+    end_bytes: int
+    allocator_bytes: int | None
+    """What the allocator says of what was allocated in this segment, at the moment when the tensors of the segment that
+    are followed are most, and no operator is at work; None if it was not asked."""
+    followed_bytes: int
+    """What these tensors are at that moment: the same, if none is missed."""
+    curve: tuple[tuple[float, int], ...]
+    """The bytes over time, in seconds from the beginning of the segment; the peak is one of the points."""
+
+
+@dataclass(frozen=True)
+class MemorySegment(Event):
+    """Every tensor was followed for a while, such as a step."""
+
+    name: str
+    """One of `SegmentName`."""
+    step: int
+    """The number of the training step, from 0."""
+    devices: tuple[TensorsOfDevice, ...]
+    at_peak: tuple[TensorRow, ...]
+    at_end: tuple[TensorRow, ...]
+    stacks: tuple[tuple[WireFrame, ...], ...]
+    """The stacks that no event of this process has noted before, outermost frame first."""
+    recorded_steps: int = 0
+    """How many training steps of this process were recorded so far, the first two left out."""
+    epoch: int = 0
+    """The number of epochs of a DataLoader that have begun."""
+    is_last: bool = False
+    """Whether tensors of steps that were not recorded were looked for, and holders."""
+    failure: str = ""
+    """The message of the allocation that failed."""
+    freed: tuple[tuple[str, int, int], ...] = ()
+    """By how many bytes the peak would have been lower without some tensors: cause and device, bytes, and stack."""
+    batch_bytes: int = 0
+    """The size of the last batch."""
+    samples: int = 0
+    """The number of its samples."""
+    free_bytes: int = 0
+    """What is free on a CUDA device, with what the allocator has in reserve; 0 without one."""
+    validates_with_graph: bool = False
+    """Whether models were called in evaluation mode with gradients switched on."""
+
+
+@dataclass(frozen=True)
+class OldGraph(Event):
+    """A graph of autograd that goes back to steps that are over."""
+
+    holder: str
+    """Who holds its end; empty if that is not known."""
+    holder_stack: tuple[WireFrame, ...]
+    old_operations: int
+    """The number of its operations that are older than a few steps."""
+    steps: int
+    """The number of steps so far."""
+    bytes: int
+    """The size of what they keep for a backward pass."""
+    epoch_operations: int = 0
+    """The number of those, of all graphs together, that were made in the present epoch; 0 for all but the largest."""
+    epoch_steps: int = 0
+    """The number of steps in this epoch so far."""
+
+
+@dataclass(frozen=True)
+class AttributeObjects(Event):
+    """The Python objects that an attribute of a dataset holds, in the process that makes the workers."""
+
+    attribute: str
+    """Such as "dataset.names"."""
+    container: str
+    """Its type, such as "list of str"."""
+    objects: int
+    bytes: int
+    """Their size, estimated from a sample of them."""
+    stack: tuple[WireFrame, ...] = ()
+
+
+@dataclass(frozen=True)
+class WorkerAttributes(Event):
+    """The lengths of what a dataset holds in a worker."""
+
+    trainer: int
+    """The process that the worker loads for."""
+    started_s: float
+    attributes: tuple[tuple[str, str, int, int], ...]
+    """Each with its type, its length and its size in bytes, estimated from its newest entries."""
+
+
+@dataclass(frozen=True)
+class TouchedAttribute(Event):
+    """A forked process has gone through an attribute of the dataset once, as workers do in the end."""
+
+    attribute: str
+    private_bytes: int
+    """How much more memory that process shared with no other afterwards."""
+    untouched_bytes: int
+    """The same of a process that has done as much work without touching it."""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryTrial(Event):
+    """The peak of a pass through a copy of the model, as it is and with one thing changed."""
+
+    name: str
+    as_it_is_bytes: int
+    changed_bytes: int
+    as_it_is_s: float
+    changed_s: float
+    about: str = ""
+    """The class of the model."""
+    error: str = ""
+    applies: bool = True

@@ -1,0 +1,75 @@
+"""Counts the Python objects that a dataset holds: forked workers copy the memory of each that they touch."""
+
+import sys
+from typing import Any
+
+from torch.utils.data import DataLoader
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.memory.dataset_attributes import attributes_of, entries_of, length_of
+from workshop.probe.memory.memory_notes import AttributeObjects
+from workshop.probe.noted_settings import loader_site
+from workshop.probe.observations import WireFrame
+
+SAMPLE = 200
+"""So many entries of a container are looked at."""
+
+MIN_OBJECTS = 10_000
+MAX_DEPTH = 3
+
+
+def count_objects(value: Any, depth: int = 0) -> tuple[int, int]:
+    """Return how many Python objects there are in something, and their bytes, both estimated from a sample.
+
+    An array counts with its header alone: what it contains is no Python object, and is not touched by a reader.
+    """
+    own_bytes = sys.getsizeof(value) if not hasattr(value, "nbytes") else sys.getsizeof(value) - int(value.nbytes)
+    entries = entries_of(value, SAMPLE) if depth < MAX_DEPTH else None
+    if not entries:
+        return 1, max(own_bytes, 0)
+    distinct = {id(each): each for each in entries}
+    share = len(distinct) / len(entries)
+    counted = [count_objects(each, depth + 1) for each in distinct.values()]
+    length = length_of(value)
+    many = 1.0 if share > 0.9 else share  # the same few, such as small numbers, are not copied again and again
+    objects = sum(each for each, _ in counted) / len(counted) * length * many
+    size = sum(each for _, each in counted) / len(counted) * length * many
+    keys = length * 50 if isinstance(value, dict) else 0
+    return 1 + round(objects), round(own_bytes + size) + keys
+
+
+def describe_container(value: Any) -> str:
+    """Return the type of a container and of its first entry, such as "list of str"."""
+    entries = entries_of(value, 1)
+    kind = type(value).__name__
+    return f"{kind} of {type(entries[0]).__name__}" if entries else kind
+
+
+class AttributeCounts:
+    """Notes the attributes of datasets that have many Python objects, once for each dataset with workers."""
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self._seen: set[int] = set()
+        self.largest: dict[str, Any] = {}
+        """The attributes that were noted."""
+
+    def on_loader_start(self, loader: DataLoader[Any]) -> None:
+        """Look at the dataset of a DataLoader that is about to start workers."""
+        if loader.num_workers == 0 or id(loader.dataset) in self._seen:
+            return
+        self._seen.add(id(loader.dataset))
+        site = loader_site(loader)
+        stack: tuple[WireFrame, ...] = site if isinstance(site, tuple) else ()
+        for name, value in attributes_of(loader.dataset):
+            objects, size = count_objects(value)
+            if objects >= MIN_OBJECTS:
+                self.largest[name] = value
+                self._events.write(
+                    AttributeObjects,
+                    attribute=name,
+                    container=describe_container(value),
+                    objects=objects,
+                    bytes=size,
+                    stack=stack,
+                )

@@ -1,0 +1,224 @@
+"""Follows every storage of a tensor from its allocation to its end.
+
+Between the operators of torch and what computes them, a dispatch mode sees each storage born. A weak reference tells
+when it is gone, also long after the mode has been left.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from time import time_ns  # the script may replace that of the module
+from typing import Any
+from weakref import ref
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from workshop.probe.internals import is_innermost_mode, newest_sequence_number, node_at_work, sequence_number
+from workshop.probe.memory.memory_notes import TensorKind
+from workshop.probe.memory.user_stacks import UserStacks
+
+BEFORE = -1
+"""The step of what was allocated before the first one."""
+
+RANKS = {kind: number for number, kind in enumerate(TensorKind)}
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Other classes of tensors are made of such ones."""
+
+
+def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the tensors that have storages: of a sparse one, its values and indices; of layouts not known, none."""
+    layout = tensor.layout
+    if layout is torch.strided:
+        return (tensor,)
+    if layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return ()
+
+
+class Life(ref[Any]):
+    """The life of a storage."""
+
+    __slots__ = (
+        "began_ns",
+        "born_ns",
+        "called_from",
+        "device",
+        "died_ns",
+        "dtype",
+        "is_ours",
+        "key",
+        "kind",
+        "segment",
+        "size",
+        "stack",
+        "step",
+    )
+
+    key: int
+    """The address of the storage in memory."""
+    size: int
+    device: str
+    dtype: torch.dtype
+    stack: int
+    """The number of the stack of user frames on which it was allocated, or of what a backward pass computes, on which
+    the forward pass came here; -1 if that is not known."""
+    called_from: int
+    """The number of the stack on which it was allocated, in any case."""
+    step: int
+    kind: TensorKind
+    began_ns: int
+    """When the operator began that has made it."""
+    born_ns: int
+    """When that operator was done."""
+    died_ns: int
+    """When it was freed; 0 if it was not."""
+    is_ours: bool
+    """Whether torch's allocator has allocated it in a segment; otherwise it was only found."""
+    segment: int
+
+
+class StorageLives(TorchDispatchMode):
+    """Notes the births of storages in this thread while it is entered, and their ends always.
+
+    Args:
+        phase: returns the phase of the training step.
+        on_failure: called when an allocation has failed, with everything still there.
+
+    Attributes:
+        alive: the storages that are known and there, by their address.
+        dead: those that have ended since the segment began.
+        step: the number of the present step, which is noted with each birth.
+        segment: the number of the present segment.
+        operations: how many operators were seen in this segment.
+        most_operations: after so many, nothing more is noted in it.
+        fault: what has failed here; nothing is noted from then on.
+    """
+
+    def __init__(self, on_failure: Callable[[Exception], None]) -> None:
+        super().__init__()
+        self.alive: dict[int, Life] = {}
+        self.dead: list[Life] = []
+        self.step, self.segment = BEFORE, 0
+        self.stacks = UserStacks()
+        self.fault: Exception | None = None
+        self.operations, self.most_operations = 0, math.inf
+        self._on_failure = on_failure
+        self._is_entered, self._keeps_dead = False, False
+        self._pid = os.getpid()
+        self._made_by: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Begin a segment."""
+        self.segment += 1
+        self.dead, self._made_by = [], {}
+        self._keeps_dead = True
+        if not self._is_entered:
+            self._is_entered = True
+            self.__enter__()
+
+    def end(self) -> None:
+        """Leave the mode, unless the script has entered another one inside, which it would be wrong to leave."""
+        self._keeps_dead = False
+        if self._is_entered and is_innermost_mode(self):
+            self._is_entered = False
+            self.__exit__(None, None, None)
+
+    def leave_fork(self) -> None:
+        """Leave the mode in a process that was forked with it."""
+        self._pid = 0
+        self.end()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operator, and note the storages that it returns."""
+        began_ns = time_ns()
+        try:
+            result = function(*args, **(kwargs or {}))
+        except (RuntimeError, MemoryError) as error:
+            if self._keeps_dead and self._pid == os.getpid():
+                self._on_failure(error)
+            raise
+        if self._keeps_dead and self.fault is None and self.operations < self.most_operations:
+            try:
+                self.operations += 1
+                for each in result if isinstance(result, (tuple, list)) else (result,):
+                    if type(each) in PLAIN:
+                        for part in parts_of(each):
+                            self._note(part, began_ns)
+            except Exception as error:
+                self.fault = error
+        return result
+
+    def _note(self, tensor: torch.Tensor, began_ns: int) -> None:
+        storage = tensor.untyped_storage()
+        life = self.alive.get(storage._cdata)
+        if life is None or life() is None:
+            if tensor.device.type != "meta" and storage.nbytes():
+                self._born_in_operator(tensor, storage, began_ns)
+        elif life.size != (size := storage.nbytes()):  # it was resized
+            life.size = size
+
+    def _born_in_operator(self, tensor: torch.Tensor, storage: Any, began_ns: int) -> None:
+        """Note a birth; in a backward pass, on the stack of the forward pass that has made the node at work."""
+        here = self.stacks.here(3)
+        life = self._born(tensor, storage, began_ns, here, True)
+        if torch.is_grad_enabled():
+            self._made_by.setdefault(newest_sequence_number(), here)
+        elif (node := node_at_work()) is not None:
+            life.kind, life.stack = TensorKind.BACKWARD, self.stack_of(node, here)
+
+    def stack_of(self, node: Any, otherwise: int = -1) -> int:
+        """Return the number of the stack on which this segment has made a node of a graph."""
+        return self._made_by.get(sequence_number(node), otherwise)
+
+    def _born(self, tensor: torch.Tensor, storage: Any, began_ns: int, stack: int, is_ours: bool) -> Life:
+        life = Life(storage, self._died)
+        life.key, life.size, life.device = storage._cdata, storage.nbytes(), str(tensor.device)
+        life.dtype, life.stack, life.called_from, life.step = tensor.dtype, stack, stack, self.step
+        life.began_ns, life.born_ns, life.died_ns = began_ns, time_ns(), 0
+        life.is_ours, life.segment, life.kind = is_ours, self.segment, TensorKind.OTHERS
+        self.alive[life.key] = life
+        return life
+
+    def _died(self, life: Life) -> None:
+        life.died_ns = time_ns()
+        if self.alive.get(life.key) is life:
+            del self.alive[life.key]
+        if self._keeps_dead:
+            self.dead.append(life)
+
+    def find(self, tensor: Any) -> Life | None:
+        """Return the life of a tensor's storage; None if it is not known, or has none."""
+        if type(tensor) not in PLAIN or tensor.layout is not torch.strided:
+            return None
+        return self.alive.get(tensor.untyped_storage()._cdata)
+
+    def adopt(self, tensor: Any, stack: int, is_new: bool = False) -> Life | None:
+        """Return the life of a tensor's storage; if it is not known, it `is_new`, or was there before the segment."""
+        if type(tensor) not in PLAIN or tensor.device.type == "meta" or tensor.layout is not torch.strided:
+            return None
+        storage = tensor.untyped_storage()
+        life = self.alive.get(storage._cdata)
+        if life is not None and life() is not None:
+            return life
+        if not storage.nbytes():
+            return None
+        now = time_ns()
+        life = self._born(tensor, storage, now, stack, False)
+        if not is_new:
+            life.segment, life.step = 0, BEFORE
+        return life
+
+    def mark(self, kind: TensorKind, tensors: Iterable[Any]) -> None:
+        """Let tensors be of a kind, unless they are of an earlier one of `TensorKind`."""
+        for each in tensors:
+            life = self.adopt(each, -1)
+            if life is not None and RANKS[kind] < RANKS[life.kind]:
+                if life.kind is TensorKind.BACKWARD:
+                    life.stack = life.called_from
+                life.kind = kind

@@ -1,0 +1,88 @@
+"""Notes in each DataLoader's worker how much its copy of the dataset holds."""
+
+import multiprocessing
+import os
+import sys
+import threading
+from time import monotonic, sleep  # the script may replace those of the module
+from typing import Any
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.internals import WORKER_LOOP, dataset_of_worker
+from workshop.probe.memory.dataset_attributes import attributes_of, length_of
+from workshop.probe.memory.memory_notes import WorkerAttributes
+
+EVERY_S = 0.5
+SAMPLE = 8
+"""So many of the newest entries are looked at: to look at an entry makes its page a worker's own."""
+
+
+def watch_worker_attributes(events: EventFile, module: Any) -> None:
+    """Have each DataLoader's worker note the lengths; `module` is torch.utils.data._utils.worker."""
+    work = getattr(module, WORKER_LOOP)
+
+    def watched(*args: Any, **options: Any) -> None:
+        over = threading.Event()
+        try:
+            _leave_recording()
+            dataset = dataset_of_worker(work, args, options)
+            threading.Thread(target=_watch, args=(events, dataset, over), daemon=True).start()
+        except Exception as error:
+            events.lose(error)
+        try:
+            work(*args, **options)
+        finally:
+            over.set()
+
+    # A spawned worker finds the function by its name, so that the one in its place needs the same.
+    watched.__module__, watched.__qualname__, watched.__name__ = work.__module__, work.__qualname__, work.__name__
+    setattr(module, WORKER_LOOP, watched)
+
+
+def _leave_recording() -> None:
+    """A spawned worker follows tensors as any process does that begins; it has no training."""
+    from workshop.probe import start
+
+    if start.memory:
+        start.memory.leave_worker()
+
+
+def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
+    parent, started_s = multiprocessing.parent_process(), monotonic()
+    trainer = parent.pid if parent and parent.pid else os.getppid()
+    try:
+        while not over.is_set():
+            lengths = tuple(_lengths(dataset))
+            events.write(WorkerAttributes, trainer=trainer, started_s=started_s, attributes=lengths)
+            sleep(EVERY_S)
+    except Exception as error:
+        events.lose(error)
+
+
+def _lengths(dataset: Any) -> list[tuple[str, str, int, int]]:
+    """The name, type, length and bytes of each container of the dataset."""
+    found = []
+    for name, value in attributes_of(dataset):
+        if isinstance(value, (list, dict, set)):
+            length = length_of(value)
+            newest = _newest(value)
+            each = sum(map(_size, newest)) / len(newest) if newest else 0.0
+            found.append((name, type(value).__name__, length, round(each * length + sys.getsizeof(value))))
+    return found
+
+
+def _newest(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value[-SAMPLE:]
+    if isinstance(value, dict):
+        values = reversed(value.values())
+        return [each for each, _ in zip(values, range(SAMPLE), strict=False)]
+    return []
+
+
+def _size(entry: Any) -> int:
+    """The bytes of an entry with what it contains, one level deep."""
+    if isinstance(entry, (tuple, list)):
+        return sys.getsizeof(entry) + sum(map(_size, entry[:SAMPLE]))
+    size = getattr(entry, "nbytes", None)
+    return size + 100 if isinstance(size, int) else sys.getsizeof(entry)

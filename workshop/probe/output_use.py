@@ -1,0 +1,111 @@
+"""Watches which calls of models build a graph that no backward pass goes through, and tries them without it.
+
+Whether a pass goes through an output is told by a hook on the operation that has made it, which keeps nothing alive.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import nn
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.internals import frame_above, tree_leaves
+from workshop.probe.observations import WireFrame
+from workshop.probe.stack_sampler import stack_here
+from workshop.probe.trials import note_race
+from workshop.probe.trials.copies import copied_arguments, copied_model, of_one_process
+from workshop.probe.trials.trial_race import Pass
+from workshop.probe.user_code import is_user_code
+from workshop.probe.user_names import name_in
+
+SURE = 3
+"""A line whose calls were in no backward pass this often, and never in one, needs no graph."""
+
+Place: TypeAlias = tuple[nn.Module, tuple[WireFrame, ...]]
+"""A module, and the user's frames of its call."""
+
+
+@dataclass
+class _WatchedCall:
+    place: Place
+    step: int
+    is_reached: bool = False
+
+    def reach(self, *_: Any) -> None:
+        """A backward pass goes through what this call has made."""
+        self.is_reached = True
+
+
+class OutputUse:
+    """Watches the calls of models between `begin` and `end`."""
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self.is_watching = False
+
+    def begin(self) -> None:
+        """Begin to watch."""
+        self.end()
+        self.is_watching, self._steps = True, 0
+        self._calls: list[_WatchedCall] = []
+        self._reached: set[Place] = set()
+        self._in_vain: Counter[Place] = Counter()
+        self._tried: set[Place] = set()
+        self._place: Place | None = None
+
+    def end(self) -> None:
+        """Watch no more, and keep nothing."""
+        if self.is_watching:
+            self.is_watching = False
+            for kept in (self._calls, self._reached, self._in_vain, self._tried):
+                kept.clear()
+            self._place = None
+
+    def before_forward(self, model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Try a call without a graph, if it is known by now that nobody goes through it."""
+        self._place = None
+        if not self.is_watching or not torch.is_grad_enabled():
+            return
+        place = self._place = model, tuple(frame for frame in stack_here(0) if is_user_code(frame[1]))
+        if self._in_vain[place] < SURE or place in self._reached or place in self._tried:
+            return
+        self._tried.add(place)
+
+        def passes() -> Iterator[Pass]:
+            copied, (given, named) = copied_model(of_one_process(model)), copied_arguments(inputs, options)
+
+            def call(with_graph: bool) -> torch.Tensor:
+                with torch.set_grad_enabled(with_graph):
+                    outputs = [each for each in tree_leaves(copied(*given, **named)) if isinstance(each, torch.Tensor)]
+                return torch.cat([each.detach().flatten().float() for each in outputs])
+
+            yield lambda: call(True)
+            yield lambda: call(False)
+
+        times = self._in_vain[place] / max(self._steps - 1, 1)
+        name = name_in(frame_above(0), model)
+        note_race("unused-graph", passes, self._events, about=name, stack=place[1], times=times)
+
+    def after_forward(self, output: Any) -> None:
+        """Note whether the graph of a call will be gone through."""
+        if not self.is_watching or self._place is None:
+            return
+        call = _WatchedCall(self._place, self._steps)
+        self._place = None
+        nodes = [each.grad_fn for each in tree_leaves(output) if isinstance(each, torch.Tensor) and each.grad_fn]
+        for node in nodes:
+            node.register_prehook(call.reach)
+        self._calls += [call] * bool(nodes)
+
+    def on_step_end(self) -> None:
+        """A step is over: what was made before the last one, and not gone through, is gone through by nobody."""
+        if not self.is_watching:
+            return
+        self._reached.update(each.place for each in self._calls if each.is_reached)
+        old = [each for each in self._calls if each.step < self._steps and not each.is_reached]
+        self._in_vain.update(each.place for each in old)
+        self._calls = [each for each in self._calls if each.step == self._steps]
+        self._steps += 1

@@ -1,0 +1,126 @@
+"""Copies of models and optimizers, on which something can be tried without changing the training."""
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+from workshop.probe.internals import forward_hooks, tree_leaves, tree_map
+from workshop.probe.trials.trial_race import Pass
+
+T = TypeVar("T")
+
+
+def of_one_process(model: nn.Module) -> nn.Module:
+    """Return the model without what averages its gradients.
+
+    Raises:
+        RuntimeError: there are other ranks, which would not take part in the trial at the same time.
+    """
+    if (
+        torch.distributed.is_available()
+        and torch.distributed.is_initialized()
+        and torch.distributed.get_world_size() > 1
+    ):
+        raise RuntimeError("several processes may take part in a pass of this model")
+    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+
+
+def copied_arguments(inputs: Any, options: Any) -> Any:
+    """Return copies of the arguments of a call, apart from any graph."""
+    return tree_map(
+        lambda leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else copy.deepcopy(leaf), (inputs, options)
+    )
+
+
+def copied_model(model: nn.Module) -> nn.Module:
+    """Copy a model without the hooks of its modules, which may note what passes."""
+    copied = copy.deepcopy(model)
+    for each in copied.modules():
+        drop_hooks(each)
+    return copied
+
+
+def drop_hooks(module: nn.Module) -> None:
+    """Remove the hooks of a module's forward."""
+    for each in forward_hooks(module):
+        each.clear()
+
+
+def copied_optimizer(
+    optimizer: Optimizer, parameters: Mapping[nn.Parameter, nn.Parameter], kind: type[Optimizer] | None = None
+) -> Optimizer:
+    """Copy an optimizer with its state, for copies of some of its parameters; the others are left out.
+
+    Args:
+        optimizer: the one of the training.
+        parameters: the copies, by the originals.
+        kind: make an optimizer of this class, without a state, in place of a copy.
+    """
+    groups = [
+        {**group, "params": [parameters[each] for each in group["params"] if each in parameters]}
+        for group in optimizer.param_groups
+    ]
+    groups = [group for group in groups if group["params"]]
+    if kind is not None:
+        return kind(
+            [{name: group[name] for name in ("params", "lr", "betas", "eps") if name in group} for group in groups]
+        )
+    copied = copy.copy(optimizer)
+    copied.param_groups = groups
+    copied.state = defaultdict(
+        dict, {parameters[each]: copy.deepcopy(state) for each, state in optimizer.state.items() if each in parameters}
+    )
+    return copied
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let operators use one thread: small ones use no more, and others would only be waited for on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def forward_and_backward(model: nn.Module, inputs: Any, options: Any) -> torch.Tensor:
+    """Forward, and backward from the sum of all that comes out; return all of that in one row, as float32."""
+    outputs = _trained(model(*inputs, **options))
+    sum(each.sum() for each in outputs).backward()
+    model.zero_grad()
+    return torch.cat([each.detach().flatten().float() for each in outputs])
+
+
+def with_setting(
+    model: nn.Module, inputs: Any, options: Any, set_to: Callable[[T], object], before: T, after: T
+) -> Iterator[Pass]:
+    """Yield passes of a copy with a setting of the whole process as it is, and with another value; put it back."""
+    model = copied_model(model)
+
+    def run(value: T) -> torch.Tensor:
+        set_to(value)
+        return forward_and_backward(model, inputs, options)
+
+    try:
+        yield lambda: run(before)
+        yield lambda: run(after)
+    finally:
+        set_to(before)
+
+
+def sum_of_trained(output: Any) -> torch.Tensor:
+    """Return the sum of all tensors of an output that have a gradient."""
+    return sum(each.sum() for each in _trained(output))
+
+
+def _trained(output: Any) -> list[torch.Tensor]:
+    leaves = tree_leaves(output)
+    leaves += tree_leaves(vars(output)) if hasattr(output, "__dict__") and not isinstance(output, torch.Tensor) else []
+    return [each for each in leaves if isinstance(each, torch.Tensor) and each.requires_grad]

@@ -1,0 +1,39 @@
+"""Whether there is memory for copies: a trial must never be what the script runs out of memory for."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from workshop.probe.control_groups import free_in_groups
+
+OF_FREE = 0.5
+"""Copies may take this share of what is free: the script may need more, too."""
+
+
+def ensure_room(tensors: Iterable[torch.Tensor], copies: float) -> None:
+    """Check that there is room for so many copies of some tensors, on the device of each.
+
+    Raises:
+        MemoryError: there is not.
+    """
+    needed: dict[torch.device, float] = {}
+    for each in tensors:
+        needed[each.device] = needed.get(each.device, 0.0) + copies * each.numel() * each.element_size()
+    for device, size in needed.items():
+        free = free_bytes(device)
+        if free is not None and size > OF_FREE * free:
+            raise MemoryError(f"copies would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} are free")
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Return the free memory of a device in bytes; None if it is not known."""
+    if device.type == "cuda":
+        free: int = torch.cuda.mem_get_info(device)[0]
+        return free
+    sizes = []
+    with suppress(OSError, ValueError, IndexError):
+        line = next(each for each in Path("/proc/meminfo").read_text().splitlines() if each.startswith("MemAvailable"))
+        sizes.append(int(line.split()[1]) * 1024)
+    return min((each for each in (*sizes, free_in_groups()) if each is not None), default=None)

@@ -1,0 +1,77 @@
+"""Another number of threads for each operator: small operators wait for their threads, large ones can use more."""
+
+import os
+from collections.abc import Callable, Generator
+from time import monotonic
+from typing import Any
+
+import torch
+from torch import nn
+
+from workshop.probe.trials.copies import copied_model, forward_and_backward
+from workshop.probe.trials.trial_race import NothingToTryError, Pass
+
+SEARCH_PASSES = 3
+"""A number of threads is looked at in so many passes, of which the first does not count."""
+
+STILL = 1.05
+"""The search goes on to the next number as long as a pass takes no more than this many times the shortest one."""
+
+
+def other_threads(model: nn.Module, inputs: Any, options: Any) -> Generator[Pass, None, str]:
+    """The number of threads that is the fastest in a short search: halved again and again, and doubled up to the cores.
+
+    Returns:
+        The number that was tried, in words.
+
+    Raises:
+        NothingToTryError: there is no other number, or the model computes on a GPU.
+    """
+    before, cores = torch.get_num_threads(), usable_cores()
+    fewer = [number for number in _doubled(1, before) if number < before]
+    more = [number for number in (*_doubled(2 * before, cores), cores) if number > before]
+    if not (fewer or more) or next(model.parameters()).is_cuda:
+        raise NothingToTryError("there is one core, or a GPU that computes")
+    model = copied_model(model)
+
+    def with_threads(number: int) -> torch.Tensor:
+        torch.set_num_threads(number)
+        return forward_and_backward(model, inputs, options)
+
+    try:
+        seconds = {before: _seconds(with_threads, before)}
+        for ahead in (fewer[::-1], more):
+            for number in dict.fromkeys(ahead):
+                seconds[number] = _seconds(with_threads, number)
+                if seconds[number] > STILL * min(seconds.values()):
+                    break
+        best = min((number for number in seconds if number != before), key=seconds.__getitem__)
+        yield lambda: with_threads(before)
+        yield lambda: with_threads(best)
+    finally:
+        torch.set_num_threads(before)
+    return f"{best} thread{'s' * (best > 1)}"
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _doubled(number: int, most: int) -> list[int]:
+    """Return a number, its double, and so on, up to the largest allowed."""
+    found = []
+    while number <= most:
+        found.append(number)
+        number *= 2
+    return found
+
+
+def _seconds(with_threads: Callable[[int], object], number: int) -> float:
+    """Return the shortest of some passes with a number of threads."""
+    seconds = []
+    for _ in range(SEARCH_PASSES):
+        begin = monotonic()
+        with_threads(number)
+        seconds.append(monotonic() - begin)
+    return min(seconds[1:])

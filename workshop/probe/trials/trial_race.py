@@ -1,0 +1,116 @@
+"""A race of two passes: as it is, and with one thing changed."""
+
+import random
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic  # the script may replace that of the module
+from typing import TypeAlias
+
+import torch
+
+ROUNDS = 7
+MAX_ROUNDS = 40
+MIN_DURATION_S = 0.3
+MAX_DURATION_S = 4.0
+"""A race has `ROUNDS` rounds, and short ones up to `MAX_ROUNDS` until `MIN_DURATION_S`; it never goes on for more than
+`MAX_DURATION_S`. The first round does not count."""
+
+Pass: TypeAlias = Callable[[], object]
+"""One pass; what it returns, if that is a tensor, is compared with the other's."""
+
+
+class NothingToTryError(Exception):
+    """This model, or this optimizer, has nothing that the trial could change."""
+
+
+@dataclass(frozen=True)
+class Raced:
+    """What a race has shown."""
+
+    as_it_is_s: float
+    """The shortest of some passes, which other programs disturbed least."""
+    changed_s: float
+    usual_s: float
+    """The median of the unchanged passes: with what else the machine does, as in the training."""
+    faster: float
+    """The share of the rounds in which the changed pass was the faster one."""
+    begin_s: float
+    """How much longer the first changed pass took than a later one: what it costs to begin, such as to compile."""
+    difference: float | None
+    """The largest difference of what the two returned, relative to the largest value; None if it is not known."""
+    draws: bool
+    """Whether random numbers are drawn, so that the results differ anyway."""
+
+
+def race(as_it_is: Pass, changed: Pass) -> Raced:
+    """Let two passes take turns."""
+    seconds: tuple[list[float], list[float]] = [], []
+    first_s, results = list[float](), list[torch.Tensor | None]([None, None])
+    begun, does_draw = monotonic(), False
+    for round_ in range(MAX_ROUNDS):
+        for number, run in enumerate((as_it_is, changed)):
+            begin = monotonic()
+            if round_:
+                run()
+            else:
+                results[number], draws = _first(run)
+                does_draw |= draws
+            if torch.cuda.is_initialized():
+                torch.cuda.synchronize()
+            spent_s = monotonic() - begin
+            seconds[number].append(spent_s) if round_ else first_s.append(spent_s)
+        spent_s = monotonic() - begun - sum(first_s)
+        if round_ and (spent_s > MAX_DURATION_S or (round_ + 1 >= ROUNDS and spent_s > MIN_DURATION_S)):
+            break
+    wins = [b < a for a, b in zip(*seconds, strict=True)]
+    shortest = [min(each) for each in seconds]
+    return Raced(
+        as_it_is_s=shortest[0],
+        changed_s=shortest[1],
+        usual_s=statistics.median(seconds[0]),
+        faster=sum(wins) / len(wins),
+        begin_s=max(0.0, first_s[1] - max(shortest[1], first_s[0])),
+        difference=None if does_draw else _difference(*results),
+        draws=does_draw,
+    )
+
+
+def _first(run: Pass) -> tuple[torch.Tensor | None, bool]:
+    """Run a pass for the first time; return its result, and whether it draws random numbers."""
+    before = _random_states()
+    result = run()
+    draws = any(not torch.equal(*each) for each in zip(before, _random_states(), strict=True))
+    return (result.detach().clone() if isinstance(result, torch.Tensor) else None), draws
+
+
+def _random_states() -> list[torch.Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state(each) for each in _devices())]
+
+
+def _difference(one: torch.Tensor | None, other: torch.Tensor | None) -> float | None:
+    if one is None or other is None or one.shape != other.shape or not one.numel():
+        return None
+    one, other = one.double(), other.double()
+    largest = one.abs().max()
+    return float((one - other).abs().max() / largest) if largest > 0 else float((one - other).abs().max())
+
+
+def _devices() -> range:
+    return range(torch.cuda.device_count()) if torch.cuda.is_initialized() else range(0)
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Let what is drawn inside change nothing outside."""
+    state, numpy = random.getstate(), sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+    try:
+        with torch.random.fork_rng(_devices()):
+            yield
+    finally:
+        random.setstate(state)
+        if numpy:
+            numpy.random.set_state(numpy_state)

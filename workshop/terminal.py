@@ -1,0 +1,27 @@
+"""Text for a terminal: how wide it is, and lines that are broken between words."""
+
+import shutil
+import textwrap
+from typing import TextIO
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """Return the number of columns of the terminal that a stream goes to; None if it goes elsewhere."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> str:
+    """Return a text as lines of a width, broken between words, so that paths and options can be copied.
+
+    Args:
+        text: lines that are indented are commands or code, and stay as they are.
+        width: the most columns of a line; with None, no line is broken.
+        first: what is put before each line of the text.
+        others: what is put before the lines that it is broken into after the first.
+    """
+    if width is None:
+        return first + text
+    wrapper = textwrap.TextWrapper(
+        width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(line if line.startswith("    ") else wrapper.fill(line) for line in text.split("\n"))

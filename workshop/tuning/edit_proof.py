@@ -1,0 +1,94 @@
+"""The proof of an edit: the edited script against the script, by the judge of `workshop compare`."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from workshop.judge.bench import Bench
+from workshop.judge.contest import of_two_scripts
+from workshop.judge.verdict import Outcome, Verdict, broken
+from workshop.processes.script import Say, ScriptError
+from workshop.tuning.loader_edit import LoaderEdit
+from workshop.tuning.setting_search import MIN_GAIN
+from workshop.tuning.tuning_result import Advice, Tuning
+
+MIN_BUDGET_S = 10.0
+
+
+def with_proof(
+    found: Tuning, script: str, arguments: Sequence[str], is_module: bool, seconds: float, say: Say
+) -> Tuning:
+    """Return what was found with the judge's verdict on its edit; what the judge refuses is not taken.
+
+    Args:
+        found: the result of a search.
+        script: the script that was tuned.
+        arguments: its arguments.
+        is_module: whether it is named as in `python -m`.
+        seconds: how long the judge may take.
+        say: told of the progress.
+    """
+    if not found.edit:
+        return found
+    if found.interrupted:
+        return replace(found, why_no_proof="the search was stopped by Ctrl-C.")
+    if why := _why_not(found.edit, script, is_module, seconds):
+        return replace(found, why_no_proof=why)
+    try:
+        verdict = _judged(found.edit, Path(script), arguments, seconds, say)
+    except KeyboardInterrupt:
+        return replace(found, why_no_proof="it was stopped by Ctrl-C.")
+    except OSError as error:
+        return replace(found, why_no_proof=f"the edited script cannot be put beside it: {error}.")
+    found = replace(found, verdict=verdict)
+    if verdict.outcome in (Outcome.OTHER_WORK, Outcome.BROKEN):
+        reason = (
+            "the edited script does not do the same work" if verdict.outcome is Outcome.OTHER_WORK else "it crashed"
+        )
+        return replace(found, advice=Advice.LEAVE, taken=None, edit=None, reason=f"{reason}: {verdict.reasons[0]}")
+    if verdict.outcome is Outcome.NOT_YET:
+        return replace(
+            found,
+            advice=Advice.UNDECIDED,
+            reason="faster in the search, but the judge found less than 5 % from one end of an epoch to the other.",
+        )
+    return found
+
+
+def _why_not(edit: LoaderEdit, script: str, is_module: bool, seconds: float) -> str:
+    """Why an edit cannot be proven; empty if it can."""
+    if script == "torchrun" and not Path(script).is_file():
+        return "compare judges scripts that train in one process."
+    if is_module:
+        return "compare judges scripts, not modules."
+    if edit.path.resolve() != Path(script).resolve():
+        return f"compare judges an edited script, and the edit is in {edit.path.name}."
+    if seconds < MIN_BUDGET_S:
+        return f"{max(seconds, 0.0):.0f} s are left of the budget, and it takes {MIN_BUDGET_S:.0f} s at least."
+    return ""
+
+
+def _judged(edit: LoaderEdit, script: Path, arguments: Sequence[str], seconds: float, say: Say) -> Verdict:
+    with _edited_copy(edit) as copy:
+        contest = of_two_scripts(script, copy, arguments, MIN_GAIN, seconds)
+        try:
+            with Bench(replace(contest, subject=f"{script.name}, tuned"), say, say) as bench:
+                verdict = replace(bench.judge(), machine=bench.load.end())
+        except ScriptError as error:
+            return broken(script.name, error)
+    speed = verdict.speed and replace(verdict.speed, candidate=f"{script.name}, tuned")
+    return replace(verdict, speed=speed)
+
+
+@contextmanager
+def _edited_copy(edit: LoaderEdit) -> Iterator[Path]:
+    """Put the edited script beside the script, so that it finds the same modules and files; remove it in the end."""
+    stem, suffix = edit.path.stem, edit.path.suffix
+    names = (edit.path.with_name(f".{stem}-tuned{number or ''}{suffix}") for number in range(1000))
+    path = next(each for each in names if not each.exists())
+    try:
+        edit.write(path)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,190 @@
+"""The edit that gives a DataLoader other settings: the call in the source, its arguments before and after."""
+
+import ast
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workshop.probe.messages import LoaderSettings
+
+NUM_WORKERS_AT = 5
+"""The place of `num_workers` among the arguments of a DataLoader, counted from 0."""
+
+
+class NoEditError(Exception):
+    """The call cannot be edited by itself; the text says why."""
+
+
+@dataclass(frozen=True)
+class LoaderEdit:
+    """A file before and after the edit."""
+
+    path: Path
+    line: int
+    before: str
+    after: str
+    arguments: Mapping[str, str]
+    """What is set: the source of each argument, by its name."""
+
+    @property
+    def diff(self) -> list[str]:
+        """The lines of a unified diff."""
+        name = self.path.name
+        before, after = (text.splitlines() for text in (self.before, self.after))
+        return list(difflib.unified_diff(before, after, name, f"{name}, tuned", n=2, lineterm=""))
+
+    def write(self, path: Path) -> None:
+        """Write the edited file."""
+        path.write_bytes(self.after.encode())
+
+
+def arguments_for(settings: LoaderSettings, present: LoaderSettings) -> dict[str, str]:
+    """Return the arguments to be set, as source, where settings differ from the present ones."""
+    found = {}
+    if settings.workers != present.workers:
+        found["num_workers"] = str(settings.workers)
+    if settings.workers == 0 != present.workers:
+        dropped = {"prefetch_factor": "None", "persistent_workers": "False", "multiprocessing_context": "None"}
+        return {**found, **dropped}  # what only workers may have; it is set only where it is given
+    if settings.prefetch_factor != present.prefetch_factor:
+        found["prefetch_factor"] = str(settings.prefetch_factor)
+    if settings.persistent != present.persistent:
+        found["persistent_workers"] = str(settings.persistent)
+    if settings.pin_memory != present.pin_memory:
+        found["pin_memory"] = str(settings.pin_memory)
+    if settings.start_method != present.start_method:
+        found["multiprocessing_context"] = f'"{settings.start_method}"'
+    return found
+
+
+def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSettings) -> LoaderEdit:
+    """Return the edit of the call that makes a DataLoader in a line.
+
+    Raises:
+        NoEditError: there is no such call, or there are several, or the file cannot be read.
+    """
+    try:
+        before = path.read_bytes().decode()
+        tree = ast.parse(before)
+    except (OSError, ValueError, SyntaxError) as error:
+        raise NoEditError(f"{path.name} cannot be read: {error}") from None
+    call = _call(tree, path, line)
+    wanted = arguments_for(settings, present)
+    given = {each.arg for each in call.keywords}
+    if settings.workers == 0:
+        wanted = {name: value for name, value in wanted.items() if name == "num_workers" or name in given}
+        if "timeout" in given:
+            wanted["timeout"] = "0"
+    after = _with_arguments(before, call, wanted)
+    try:
+        ast.parse(after)
+    except SyntaxError:
+        raise NoEditError(f"line {line} of {path.name} is written in a way that cannot be edited here") from None
+    return LoaderEdit(path, call.lineno, before, after, wanted)
+
+
+def _call(tree: ast.AST, path: Path, line: int) -> ast.Call:
+    """The call in this line that makes a DataLoader."""
+    aliases = {"DataLoader"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            aliases |= {each.asname for each in node.names if each.name.endswith("DataLoader") and each.asname}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _makes_loader(node, aliases)]
+    here = [node for node in calls if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    begin = [node for node in here if line in (node.lineno, node.func.end_lineno)] or here
+    if len(begin) != 1:
+        several = "several DataLoaders are" if begin else "no call of DataLoader is"
+        raise NoEditError(f"{several} in line {line} of {path.name}")
+    return begin[0]
+
+
+def _makes_loader(call: ast.Call, aliases: set[str]) -> bool:
+    """Whether a call makes a DataLoader, or one of a class derived from it, in the constructor of that class."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        of_super = isinstance(function.value, ast.Call) and getattr(function.value.func, "id", "") == "super"
+        return function.attr.endswith("DataLoader") or (function.attr == "__init__" and of_super)
+    return isinstance(function, ast.Name) and (function.id in aliases or function.id.endswith("Loader"))
+
+
+def _with_arguments(source: str, call: ast.Call, wanted: Mapping[str, str]) -> str:
+    """Return the source with these arguments in a call, in place of what it says of them or behind the others."""
+    changes: list[tuple[int, int, str]] = []
+    places = _Places(source)
+    given = {each.arg: each.value for each in call.keywords if each.arg}
+    new = dict(wanted)
+    for name in [each for each in wanted if each in given]:
+        changes.append((*places.of(given[name]), new.pop(name)))
+    if "num_workers" in new and len(call.args) > NUM_WORKERS_AT and not _has_starred(call):
+        changes.append((*places.of(call.args[NUM_WORKERS_AT]), new.pop("num_workers")))
+    unpacked = [each.value for each in call.keywords if each.arg is None]
+    if new and unpacked:  # it may have the same arguments, and they may be given but once
+        begin, end = places.of(unpacked[-1])
+        pairs = ", ".join(f'"{name}": {value}' for name, value in new.items())
+        changes.append((begin, end, f"{{**{_in_parentheses(unpacked[-1], source[begin:end])}, {pairs}}}"))
+    elif new:
+        changes.append(_appended(source, call, places, new))
+    for begin, end, text in sorted(changes, reverse=True):
+        source = source[:begin] + text + source[end:]
+    return source
+
+
+def _in_parentheses(node: ast.expr, text: str) -> str:
+    return text if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Dict, ast.Subscript)) else f"({text})"
+
+
+def _has_starred(call: ast.Call) -> bool:
+    return any(isinstance(each, ast.Starred) for each in call.args)
+
+
+def _appended(source: str, call: ast.Call, places: "_Places", new: Mapping[str, str]) -> tuple[int, int, str]:
+    """The change that puts arguments behind the last one: in lines of their own where that has one."""
+    arguments = [*call.args, *(each.value for each in call.keywords)]
+    end = places.of(call)[1] - 1  # of the closing parenthesis
+    added = [f"{name}={value}" for name, value in new.items()]
+    if not arguments:
+        return end, end, ", ".join(added)
+    last_begin, last_end = max(map(places.of, arguments))
+    begin_of_line = source.rfind("\n", 0, last_begin) + 1
+    start = source[begin_of_line:last_begin]
+    indent = start[: len(start) - len(start.lstrip())]
+    after = source[last_end:end]
+    has_comma = "," in "".join(_without_comment(each) for each in after.splitlines())
+    own_lines = "\n" in after and begin_of_line > places.of(call)[0]
+    if not own_lines:
+        return last_end, last_end, ", " + ", ".join(added)
+    newline = "\r\n" if "\r\n" in source else "\n"
+    if has_comma:  # behind the comma and a comment
+        at = source.index("\n", last_end) + 1
+        return at, at, "".join(f"{indent}{each},{newline}" for each in added)
+    return last_end, last_end, "".join(f",{newline}{indent}{each}" for each in added)
+
+
+def _without_comment(line: str) -> str:
+    return line.partition("#")[0]
+
+
+class _Places:
+    """Where the nodes of a source are in its text; Python counts bytes in lines."""
+
+    def __init__(self, source: str) -> None:
+        self._lines = [f"{each}\n" for each in source.split("\n")]  # as Python counts them
+        self._begins = list(_sums(self._lines))
+
+    def of(self, node: ast.expr) -> tuple[int, int]:
+        """Return where a node begins and ends, as numbers of characters."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._at(node.lineno, node.col_offset), self._at(node.end_lineno, node.end_col_offset)
+
+    def _at(self, line: int, column: int) -> int:
+        text = self._lines[line - 1].encode()[:column].decode()
+        return self._begins[line - 1] + len(text)
+
+
+def _sums(lines: list[str]) -> Iterator[int]:
+    begin = 0
+    for line in lines:
+        yield begin
+        begin += len(line)

@@ -1,0 +1,102 @@
+"""Which DataLoader of a training is tuned, where it was made, and why it cannot be tuned, if so."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workshop.diagnosis.samples import Observations
+from workshop.probe.observations import LoaderIterated
+from workshop.profiles.stacks import Frame
+
+INSTALLED = re.compile(r"(?:site|dist)-packages/([^/.]+)")
+
+AROUND = ("__init__", "wrapper")
+"""Functions of libraries inside of which a DataLoader is made by whoever calls them: the constructor of a class that is
+derived from DataLoader, and what Lightning puts around that of DataLoader."""
+
+ARGUMENTS = {
+    "transformers": "dataloader_num_workers of TrainingArguments",
+    "lightning": "num_workers of the DataLoader that train_dataloader() returns",
+    "pytorch_lightning": "num_workers of the DataLoader that train_dataloader() returns",
+    "accelerate": "num_workers of the DataLoader that is given to prepare()",
+}
+"""What decides on the number of workers of a DataLoader that a library makes."""
+
+
+@dataclass(frozen=True)
+class LoaderOrigin:
+    """A DataLoader of the training."""
+
+    seen: LoaderIterated
+    """How it was iterated last."""
+    path: str
+    """The file of the line that makes it; empty if a library makes it."""
+    line: int
+    library: str
+    """The library that makes it; empty if the script does."""
+    changes: bool
+    """Whether the script has changed its dataset from one epoch to another."""
+    is_remade: bool
+    """Whether a line makes it again and again."""
+
+    @property
+    def where(self) -> str:
+        """What to change: the line, or the argument of a library."""
+        if not self.library:
+            return f"line {self.line} of {self.path.rpartition('/')[2]}"
+        return ARGUMENTS.get(self.library, f"the argument of {self.library} for the number of workers")
+
+
+def waited_for(found: Observations, waits_s: Mapping[int, float]) -> list[LoaderIterated]:
+    """Return the DataLoaders of the training, one for each line that makes them, the most waited for first."""
+    of_sites: dict[object, list[LoaderIterated]] = {}
+    for each in found.iterated:
+        if each.training:
+            of_sites.setdefault(found.made.get(each.loader, each.loader), []).append(each)
+    longest = sorted(
+        of_sites.values(), key=lambda site: sum(waits_s.get(number, 0.0) for number in {each.loader for each in site})
+    )
+    return [site[-1] for site in reversed(longest)]
+
+
+def origin_of(found: Observations, seen: LoaderIterated) -> LoaderOrigin:
+    """Return where a DataLoader was made."""
+    site = found.made.get(seen.loader, ())
+    same_site = [each for each in found.iterated if found.made.get(each.loader, ()) == site]
+    states = {each.dataset_state for each in same_site}
+    frame, library = _maker(found, seen.loader)
+    return LoaderOrigin(
+        seen=seen,
+        path=frame.path if frame else "",
+        line=(frame.line or 0) if frame else 0,
+        library=library,
+        changes=len(states) > 1,
+        is_remade=len({each.loader for each in same_site}) > 1,
+    )
+
+
+def _maker(found: Observations, number: int) -> tuple[Frame | None, str]:
+    """The frame of the script that makes a DataLoader, or the library that does.
+
+    A library may have been given a DataLoader, and have made another one for the same dataset: the script's own counts.
+    """
+    dataset = found.datasets.get(number)
+    same = [each for each in found.made if found.datasets.get(each) == dataset] if dataset else []
+    for each in [number, *same]:
+        stack = list(found.made.get(each, ()))
+        while stack and stack[-1].name in AROUND and not found.user_frames(stack[-1:]):
+            stack.pop()
+        if stack and found.user_frames(stack[-1:]):
+            return stack[-1], ""
+    return None, _called_library(found, found.made.get(number, ()))
+
+
+def _called_library(found: Observations, stack: Sequence[Frame]) -> str:
+    """The library that user code called: it has the argument, even if it has another one make the DataLoader."""
+    name = "a library"
+    for frame in reversed(stack):
+        if found.user_frames([frame]):
+            break
+        if library := INSTALLED.search(frame.path):
+            name = library[1]
+    return name

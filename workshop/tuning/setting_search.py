@@ -1,0 +1,290 @@
+"""The search for the best settings of a DataLoader: which are tried next, and which are taken; it runs nothing."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from workshop import noise
+from workshop.probe.messages import LoaderSettings
+from workshop.tuning.standing import Standing
+from workshop.tuning.tried_setting import TriedSetting
+
+MIN_GAIN = 1.05
+"""A smaller speedup is not worth an edit."""
+
+WORTH = 1.02
+"""More workers are worth their memory if a step takes longer by this factor with fewer."""
+
+REACHED = 0.97
+"""Settings that reach this share of the rate with batches from memory leave nothing worth a search."""
+
+CLEARLY_WORSE = 1.25
+"""Nothing is looked for beyond a number of workers with which a step takes, for certain, longer by this factor."""
+
+USELESS_STEPS = 2
+"""Twice as many workers, this many times in a row without a gain, end the search."""
+
+RIVAL = 1.15
+"""Cheaper settings that seem slower by less than this factor are measured again."""
+
+NO_WORSE = 1.05
+"""Settings that seem slower by less than this factor, which may be noise, are taken if they are cheaper."""
+
+AT_FIRST = 4
+"""The first number of workers that is tried is this part of what would do if they did not get into each other's way."""
+
+LONG_START = 0.02
+"""Workers are kept from epoch to epoch if starting them takes more than this share of an epoch."""
+
+PREFETCH_FACTORS = (4, 8)
+MAX_WORKERS = 64
+ROUNDS = 4
+"""In the end, the settings that matter are measured again in turns, at most this many times."""
+
+
+@dataclass
+class SettingSearch:
+    """Looks for the settings with which a step takes the least time. Of equally good ones, it takes the cheapest.
+
+    Whoever leads it goes through `trials`, and calls `add` or `fail` for each before it asks for the next.
+    """
+
+    present: LoaderSettings
+    ceiling_ms: float
+    """What a step takes with batches from memory: no settings can do better."""
+    epoch_steps: int | None = None
+    """The number of steps in an epoch; None if it is not known, or endless."""
+    keeps: bool = True
+    """Whether workers can be kept from epoch to epoch."""
+    loading_s: float = 0.0
+    """The seconds that loading a batch takes, as far as they are known: they are no part of starting workers."""
+    pins: bool = False
+    """Whether the batches go to a GPU, and pinned memory may help."""
+    start_methods: tuple[str, ...] = ()
+    """Other ways to start workers, for datasets that cannot be loaded in workers of the present way."""
+    max_workers: int = MAX_WORKERS
+    why_not: Callable[[LoaderSettings], str] = lambda _: ""
+    """Says why settings would not fit; empty if they do."""
+    tried: dict[LoaderSettings, TriedSetting] = field(default_factory=dict)
+
+    def of(self, settings: LoaderSettings) -> TriedSetting:
+        """Return what is known of settings."""
+        key = replace(settings, persistent=False)
+        if not key.workers:
+            key = replace(key, prefetch_factor=LoaderSettings.prefetch_factor, start_method="")
+        return self.tried.setdefault(key, TriedSetting(key))
+
+    def add(self, settings: LoaderSettings, blocks_ms: Sequence[float]) -> None:
+        """Note what steps took."""
+        self.of(settings).blocks_ms += blocks_ms
+
+    def fail(self, settings: LoaderSettings, why: str) -> None:
+        """Note that settings cannot be taken."""
+        self.of(settings).why_not = why
+
+    def trials(self) -> Iterator[LoaderSettings]:
+        """Yield the settings to be tried next, until it is clear which are taken."""
+        yield from self._try(self.present)
+        yield from self._climb()
+        if self.best.settings.workers <= self.present.workers and self.present.workers:
+            yield from self._descend()
+        yield from self._between()
+        yield from self._prefetch()
+        if self.pins and not self.present.pin_memory:
+            yield from self._try(replace(self.best.settings, pin_memory=True))
+        yield from self._in_turns()
+
+    # What is known
+
+    @property
+    def standings(self) -> list[Standing]:
+        """What can be taken, the present settings included."""
+        found = [self._standing(each, self._kept(each)) for each in self.tried.values() if each.known]
+        now = self.of(self.present)
+        if now.blocks_ms and all(each.settings != self.present for each in found):
+            found.append(self._standing(now, self.present.persistent))
+        return found
+
+    @property
+    def now(self) -> Standing:
+        """The present settings."""
+        return self._standing(self.of(self.present), self.present.persistent)
+
+    @property
+    def best(self) -> Standing:
+        """The fastest."""
+        return min(self.standings, key=lambda each: each.ms, default=Standing(self.present, (float("inf"),)))
+
+    @property
+    def chosen(self) -> Standing:
+        """The cheapest of those that are about as fast as the best."""
+        return self._cheapest(self.standings)
+
+    @property
+    def taken(self) -> Standing | None:
+        """The settings to take; None to leave it.
+
+        Of those that are faster than the present ones, for certain and by enough to be worth it, they are the cheapest
+        that are about as fast as the fastest.
+        """
+        if not self.of(self.present).blocks_ms:
+            return None
+        now = self.now
+        better = [each for each in self.standings if now.ms >= MIN_GAIN * each.ms and self._is_real(now, each)]
+        return self._cheapest(better) if better else None
+
+    @property
+    def reached(self) -> bool:
+        """Whether the best settings leave nothing worth looking for."""
+        return self.ceiling_ms >= REACHED * self.best.ms
+
+    def _cheapest(self, standings: Sequence[Standing]) -> Standing:
+        """The cheapest of those that are about as fast as the fastest, or may be."""
+        best = min(standings, key=lambda each: each.ms)
+        alike = [
+            each
+            for each in standings
+            if each.ms <= WORTH * best.ms or (each.ms <= NO_WORSE * best.ms and not self._is_real(best, each))
+        ]
+        return min(alike, key=lambda each: each.order)
+
+    def gain(self, standing: Standing) -> float:
+        """Return the speedup over the present settings."""
+        return self.now.ms / standing.ms
+
+    def is_slower(self, tried: TriedSetting, standing: Standing) -> bool:
+        """Return whether settings are slower than others, for certain."""
+        one = self._standing(tried, self._kept(tried))
+        return one.ms > standing.ms and self._is_real(standing, one)
+
+    def _restart_ms(self, tried: TriedSetting) -> float:
+        """What it adds to a step if workers are started for each epoch."""
+        start_s = max(0.0, tried.first_batch_s - self.loading_s) if tried.settings.workers else 0.0
+        return 1e3 * start_s / self.epoch_steps if self.epoch_steps else 0.0
+
+    def _kept(self, tried: TriedSetting) -> bool:
+        if not tried.settings.workers or (self.present.persistent and self.present.workers):
+            return bool(tried.settings.workers)
+        return self.keeps and self._restart_ms(tried) > LONG_START * tried.ms
+
+    def _standing(self, tried: TriedSetting, persistent: bool) -> Standing:
+        more_ms = 0.0 if persistent else self._restart_ms(tried)
+        settings = self.present if tried is self.of(self.present) else tried.settings
+        return Standing(
+            replace(settings, persistent=persistent), tuple(each_ms + more_ms for each_ms in tried.blocks_ms)
+        )
+
+    def _is_real(self, one: Standing, other: Standing) -> bool:
+        return bool(noise.change(one.blocks_ms, other.blocks_ms).is_real(max(1, len(self.tried) - 1)))
+
+    # What is tried
+
+    def _try(self, settings: LoaderSettings) -> Iterator[LoaderSettings]:
+        known = self.of(settings)
+        if known.blocks_ms or known.why_not:
+            return
+        if why := self.why_not(settings):
+            self.fail(settings, why)
+            return
+        yield settings
+
+    def _climb(self) -> Iterator[LoaderSettings]:
+        """Double the workers until this brings nothing."""
+        useless, method = 0, self.present.start_method
+        if not (workers := self.present.workers) and self.of(self.present).known:
+            workers = self._fewest_at_first() // 2
+        while useless < USELESS_STEPS and not self.reached and (workers := 2 * workers or 1) <= self.max_workers:
+            before_ms = self.best.ms
+            tried = yield from self._try_to_start(replace(self.present, workers=workers, start_method=method))
+            method = tried.start_method
+            if not self.of(tried).known or self._is_clearly_worse(tried):
+                return
+            useless = 0 if self.of(tried).ms * WORTH < before_ms else useless + 1
+
+    def _try_to_start(self, settings: LoaderSettings) -> Generator[LoaderSettings, None, LoaderSettings]:
+        """Try settings, and other ways to start workers if none has loaded yet; return the settings tried last."""
+        yield from self._try(settings)
+        if self.of(settings).why_not and not any(each.known for each in self.tried.values() if each.settings.workers):
+            for method in self.start_methods:
+                settings = replace(settings, start_method=method)
+                yield from self._try(settings)
+                if self.of(settings).known:
+                    break
+        return settings
+
+    def _fewest_at_first(self) -> int:
+        """A power of two, to begin with where there are no workers: so slow a loading needs more than a few."""
+        would_do = min(self.now.ms / max(self.ceiling_ms, 1e-3), float(self.max_workers))
+        workers = 1 << max(0, int(would_do / AT_FIRST).bit_length() - 1)
+        while workers > 1 and self.why_not(replace(self.present, workers=workers)):
+            workers //= 2
+        return workers
+
+    def _descend(self) -> Iterator[LoaderSettings]:
+        """Halve the workers until this brings nothing; without workers, nothing has to be handed over."""
+        workers, useless = self.present.workers, 0
+        while useless < USELESS_STEPS and (workers := workers // 2):
+            before_ms, tried = self.best.ms, replace(self.present, workers=workers)
+            yield from self._try(tried)
+            if not self.of(tried).known or self._is_clearly_worse(tried):
+                break
+            useless = 0 if self.of(tried).ms * WORTH < before_ms else useless + 1
+        yield from self._try(replace(self.present, workers=0))
+
+    def _is_clearly_worse(self, settings: LoaderSettings) -> bool:
+        standing = self._standing(self.of(settings), persistent=True)
+        return standing.ms > CLEARLY_WORSE * self.best.ms and self._is_real(self.best, standing)
+
+    def _between(self) -> Iterator[LoaderSettings]:
+        """Try the numbers between the best one and its neighbours; only the smaller one if there is no more to gain."""
+        best = self.best
+        numbers = sorted({each.settings.workers for each in self.tried.values() if each.known})
+        if best.settings.workers not in numbers:
+            return
+        at, workers = numbers.index(best.settings.workers), best.settings.workers
+        fewer = [(workers + numbers[at - 1]) // 2] if at else []
+        more = [(workers + numbers[at + 1] + 1) // 2] if at + 1 < len(numbers) and not self.reached else []
+        for number in [*fewer, *more]:
+            if number not in numbers:
+                yield from self._try(replace(best.settings, workers=number))
+
+    def _prefetch(self) -> Iterator[LoaderSettings]:
+        """Have each worker load more batches ahead, as long as that helps."""
+        for factor in PREFETCH_FACTORS:
+            best = self.best
+            if self.reached or not best.settings.workers or factor <= best.settings.prefetch_factor:
+                continue
+            tried = replace(best.settings, prefetch_factor=factor)
+            yield from self._try(tried)
+            if not self.of(tried).known or self.of(tried).ms * WORTH > best.ms:
+                return
+
+    def _in_turns(self) -> Iterator[LoaderSettings]:
+        """Measure those that matter again, in turns, until the noise rule tells them apart.
+
+        A setting whose workers were kept in the trial is the same trial as one whose workers were not.
+        """
+        for number in range(ROUNDS):
+            again = self._unsettled(first=number == 0)
+            if not again:
+                return
+            yield from again
+
+    def _unsettled(self, first: bool) -> list[LoaderSettings]:
+        """The settings that decide what is taken, if it is not certain; the `first` time in any case."""
+        best, now, found = self.best, self.now, dict[LoaderSettings, None]()
+        for rival in sorted(self.standings, key=lambda each: each.order):
+            if rival.order < best.order and rival.ms < RIVAL * best.ms and rival.settings != self.present:
+                if first or not self._is_settled(rival, best, WORTH):
+                    found |= dict.fromkeys([rival.settings, best.settings])
+                break
+        chosen = self.chosen
+        hardly = now.ms < RIVAL * chosen.ms
+        doubtful = first or hardly or not self._is_real(now, chosen)
+        too_little = now.ms < MIN_GAIN * chosen.ms and self._is_settled(now, chosen, MIN_GAIN)
+        if chosen.settings != self.present and doubtful and not too_little:
+            found |= dict.fromkeys([chosen.settings, self.present])
+        return list(found)
+
+    def _is_settled(self, slower: Standing, faster: Standing, factor: float) -> bool:
+        """Whether it is certain on which side of a factor the ratio of two is."""
+        return self._is_real(faster.slowed(factor), slower)

@@ -1,0 +1,65 @@
+"""Settings of a DataLoader in words, what became of those that were tried, and why some are taken, or none."""
+
+from dataclasses import replace
+
+from workshop.probe.messages import LoaderSettings
+from workshop.tuning.loader_edit import arguments_for
+from workshop.tuning.setting_search import MIN_GAIN, SettingSearch
+from workshop.tuning.tried_setting import TriedSetting
+
+REPEATS = "iterable and does not ask for its worker, so each worker would go through all of it"
+NOT_FASTER = "no other setting is 5 % faster for certain."
+STOPPED = "stopped by Ctrl-C, before any setting was tried."
+
+
+def in_words(settings: LoaderSettings, present: LoaderSettings) -> str:
+    """Return settings as the arguments of a DataLoader: the number of workers, and what else differs."""
+    wanted = arguments_for(settings, present) if settings.workers else {}
+    wanted.pop("num_workers", None)
+    return ", ".join([f"num_workers={settings.workers}", *(f"{name}={value}" for name, value in wanted.items())])
+
+
+def with_outcomes(search: SettingSearch) -> tuple[TriedSetting, ...]:
+    """Return what was tried, each with what became of it."""
+    taken, now = search.taken, search.of(search.present)
+    best = min((each for each in search.tried.values() if each.known), key=lambda each: each.ms, default=None)
+
+    def outcome(tried: TriedSetting) -> str:
+        if tried.why_not:
+            return tried.why_not
+        if taken and tried is search.of(taken.settings):
+            return "to take"
+        if tried is now:
+            return "as it is"
+        if not tried.known:
+            return "not tried"
+        if taken and tried is best:
+            return "hardly faster, and costs more"
+        return "slower" if taken and search.is_slower(tried, taken) else "perhaps no faster"
+
+    return tuple(replace(each, became=outcome(each)) for each in search.tried.values())
+
+
+def is_faster(speedup: float, settings: LoaderSettings, present: LoaderSettings, rough: str = "") -> str:
+    """Return that a step is faster with settings; `rough` stands before the figure."""
+    return f"{_faster(speedup, rough)} with {in_words(settings, present)}."
+
+
+def no_headroom(speedup: float, rough: str = "") -> str:
+    """Return that a step is hardly faster with batches from memory; `rough` stands before the figure."""
+    return f"with batches from memory, {_faster(speedup, rough)}: no setting can gain 5 %."
+
+
+def no_answer(search: SettingSearch) -> str:
+    """Return why a search has found no answer; empty if it has found that nothing is faster."""
+    present = search.of(search.present)
+    if not present.blocks_ms:
+        return f"{present.why_not or 'nothing was tried to the end'}."
+    chosen = search.chosen
+    if chosen.settings != search.present and search.now.ms >= MIN_GAIN * chosen.ms:
+        return f"{in_words(chosen.settings, search.present)} may be {search.gain(chosen):.2f}x faster, or it is noise."
+    return ""
+
+
+def _faster(speedup: float, rough: str) -> str:
+    return f"a step is {rough}{speedup:.2f}x faster"

@@ -1,0 +1,247 @@
+"""Leads a script through the search: one run, in which other DataLoaders take the place of the script's own."""
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
+from workshop.diagnosis.samples import Observations, read_observations
+from workshop.diagnosis.staged_run import StagedRun
+from workshop.diagnosis.stages import LAST_WRITTEN_S, WARM_UP_STEPS, measure_headroom, staged_script, too_early
+from workshop.errors import WorkshopError
+from workshop.probe.messages import LoaderSettings
+from workshop.probe.phases import Phase
+from workshop.processes.other_load import LoadMeter, about
+from workshop.processes.script import Say, run_folder
+from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
+from workshop.tuning.loader_edit import NoEditError, arguments_for, edit
+from workshop.tuning.loader_origin import LoaderOrigin, origin_of, waited_for
+from workshop.tuning.loader_trials import LoaderTrials
+from workshop.tuning.script_memory import ScriptMemory
+from workshop.tuning.setting_search import MAX_WORKERS, MIN_GAIN, SettingSearch
+from workshop.tuning.setting_words import (
+    NOT_FASTER,
+    REPEATS,
+    STOPPED,
+    is_faster,
+    no_answer,
+    no_headroom,
+    with_outcomes,
+)
+from workshop.tuning.tuning_result import Advice, Tuning
+
+TRIALS = 100
+"""One trial takes about this part of the budget, and the first measurement of the script three times as long."""
+
+MIN_TRIAL_S = 0.6
+WAITS = 0.1
+"""A training that waits for data for this share of a step is tuned, whatever batches from memory have shown."""
+
+START_METHODS = ("fork", "spawn")
+
+
+def tune(
+    script: str,
+    arguments: list[str],
+    seconds: float,
+    say: Say = print,
+    is_module: bool = False,
+    memory_bytes: float | None = None,
+) -> Tuning:
+    """Run a script, try other settings of its DataLoader meanwhile, and end it.
+
+    Args:
+        script: any training script, as for `measure`; "torchrun" starts several ranks, which are all tuned at once.
+        arguments: the arguments of the script.
+        seconds: how long the search may take from the first step on, in about that.
+        say: told of the progress.
+        is_module: the script is named as in `python -m package.train`.
+        memory_bytes: what all processes of the script may use together; by default what the machine has.
+
+    Raises:
+        WorkshopError: there is no such script, or no training step was seen.
+        ScriptError: it broke before anything was measured.
+    """
+    name, trial_s = Path(script).name, max(MIN_TRIAL_S, seconds / TRIALS)
+    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
+        measured.say = say
+        say(f"waiting for the first steps of {name}; from then on, the search takes {seconds:.0f} s at most")
+        run = StagedRun(measured)
+        run.take(WARM_UP_STEPS)
+        until_s = time.monotonic() + seconds
+        say(f"measuring {name} as it is")
+        as_it_is = run.measure("as it is", 3 * trial_s)
+        if not as_it_is and run.interrupted:
+            raise KeyboardInterrupt
+        if not as_it_is:
+            raise run.error or WorkshopError(f"{name} ended {too_early(run)}")
+        return TunedRun(run, name, as_it_is, trial_s, until_s, memory_bytes, load).tuning()
+
+
+@dataclass
+class TunedRun:
+    """A script that is tuned while it runs."""
+
+    run: StagedRun
+    name: str
+    """The script's."""
+    as_it_is: Stage
+    """What was measured of it."""
+    trial_s: float
+    """How long a trial takes, about."""
+    until_s: float
+    """When the time for the search is over, as of `time.monotonic`."""
+    memory_bytes: float | None
+    """What all processes of the script may use together; None for what the machine has."""
+    load: LoadMeter
+    """What other programs use: if that is much, figures are rough."""
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.steps = self.as_it_is.together
+        self.known = Tuning(Advice.UNDECIDED, STOPPED, steps=self.steps)
+
+    def tuning(self) -> Tuning:
+        """Find the DataLoader, measure the script with batches from memory, and search."""
+        try:
+            return self._tuned()
+        except KeyboardInterrupt:
+            return self._result(self.known.advice, self.known.reason, interrupted=True)
+
+    def _tuned(self) -> Tuning:
+        if not self.run.batches["training"]:
+            return self._result(Advice.NOT_TUNED, "the training takes no batches from a DataLoader.")
+        found = self._observed()
+        loaders = [origin_of(found, each) for each in waited_for(found, self.run.waits_s)]
+        if not loaders:
+            return self._result(Advice.NOT_TUNED, "no DataLoader was seen that the training goes through.")
+        origin, *others = loaders
+        present = origin.seen.settings
+        self.known = replace(
+            self.known, present=present, where=origin.where, epoch_steps=self._epoch_steps(origin.seen.batches)
+        )
+        if others:
+            most = f"that of {origin.where}, which is waited for most, is tuned"
+            self.notes.append(f"Several DataLoaders: {most}; not {', '.join(each.where for each in others)}.")
+        repeats = origin.seen.iterable and not found.asks_for_worker
+        if repeats and present.workers > 1:
+            return self._result(Advice.NOT_TUNED, f"the dataset of {origin.where} is {REPEATS}, as it does already.")
+        if repeats:
+            self.notes.append(f"The dataset of {origin.where} is {REPEATS}: no more than one worker is tried.")
+        headroom, why_not = measure_headroom(self.run, self.as_it_is, 1.5 * self.trial_s)
+        if self.run.interrupted:
+            raise KeyboardInterrupt
+        if not headroom:
+            return self._result(Advice.NOT_TUNED, why_not)
+        self.known = replace(self.known, headroom=headroom)
+        if not self._has_headroom(headroom):
+            speedup = self.steps.ms_a_step / headroom.ms_a_step
+            return self._with_limits(self._result(Advice.LEAVE, no_headroom(speedup, self._rough)), origin, self.steps)
+        trials = self._trials(origin, headroom, origin.seen.loader if others else -1, 1 if repeats else MAX_WORKERS)
+        return self._searched(trials, origin)
+
+    def _has_headroom(self, headroom: MeasuredSteps) -> bool:
+        """Whether batches from memory are faster by enough, or data are waited for in a share of a step."""
+        faster = self.steps.ms_a_step >= MIN_GAIN * headroom.ms_a_step
+        return faster or self.steps.share(Phase.DATA_WAIT) >= WAITS
+
+    def _epoch_steps(self, batches: int | None) -> int | None:
+        """The number of steps in an epoch of so many batches; a step may take several."""
+        return round(batches * self.steps.count / self.steps.batches) if batches and self.steps.batches else None
+
+    def _observed(self) -> Observations:
+        time.sleep(LAST_WRITTEN_S)
+        assert self.run.lead is not None
+        return read_observations(self.run.script.folder, self.run.script.trainers[self.run.lead])
+
+    @property
+    def _rough(self) -> str:
+        """What stands before figures if the machine was busy until the first of them."""
+        return about(self.load.end().busy)
+
+    # The search
+
+    def _trials(self, origin: LoaderOrigin, headroom: MeasuredSteps, loader: int, max_workers: int) -> LoaderTrials:
+        """The search, with what is known by now, and its trials."""
+        present, steps = origin.seen.settings, self.steps
+        memory = ScriptMemory(self.run.script, steps, present.start_method, self.memory_bytes)
+        search = SettingSearch(
+            present,
+            ceiling_ms=ceiling_ms(headroom, self.as_it_is),
+            epoch_steps=self.known.epoch_steps,
+            keeps=not (origin.changes or origin.is_remade),
+            loading_s=0.0 if present.workers else steps.phases_s[Phase.DATA_WAIT] / max(1, steps.batches),
+            pins=bool(steps.pageable_bytes),
+            start_methods=tuple(each for each in START_METHODS if each != present.start_method),
+            max_workers=max_workers,
+            why_not=memory.why_not,
+        )
+        if not present.workers:  # there is no start of workers to be seen
+            known = search.of(present)
+            known.blocks_ms += blocks_ms(within_epochs(self.as_it_is), 0)
+            known.samples = steps.samples / steps.count
+            known.memory_bytes = round(memory.room.used_bytes)
+        return LoaderTrials(self.run, self.name, search, memory, loader, self.trial_s, steps.ms_a_step)
+
+    def _searched(self, trials: LoaderTrials, origin: LoaderOrigin) -> Tuning:
+        """Go through the trials, and say what came of them."""
+        interrupted = False
+        try:
+            if trials.go_through(self.until_s):
+                self.notes.append("The time was over before the search was; --budget allows more.")
+        except KeyboardInterrupt:
+            interrupted = True
+            self.notes.append("Stopped by Ctrl-C: this is what was known by then.")
+        found = self.known = self._decided(trials.search, interrupted)
+        if found.taken:
+            found = self.known = _with_edit(found, origin, found.taken)
+        if self.run.interrupted:
+            return found
+        return self._with_limits(found, origin, trials.steps_with(found.taken) if found.taken else self.steps)
+
+    # The result
+
+    def _decided(self, search: SettingSearch, interrupted: bool) -> Tuning:
+        tried = with_outcomes(search)
+        if taken := search.taken:
+            gain = search.gain(taken)
+            reason = is_faster(gain, taken.settings, search.present, self._rough)
+            return self._result(
+                Advice.TAKE, reason, tried=tried, interrupted=interrupted, taken=taken.settings, speedup=gain
+            )
+        why = no_answer(search)
+        advice = Advice.UNDECIDED if why or interrupted else Advice.LEAVE
+        return self._result(advice, why or NOT_FASTER, tried=tried, interrupted=interrupted)
+
+    def _result(self, advice: Advice, reason: str, **more: Any) -> Tuning:
+        """What is known, with an advice."""
+        notes, ranks = tuple(self.notes), 1 + len(self.run.others)
+        return replace(
+            self.known, advice=advice, reason=reason, notes=notes, ranks=ranks, machine=self.load.end(), **more
+        )
+
+    def _with_limits(self, found: Tuning, origin: LoaderOrigin, steps: MeasuredSteps) -> Tuning:
+        """Add what `measure` would say of the steps with the settings to take, or the present ones."""
+        seen = replace(origin.seen, settings=found.taken or origin.seen.settings, t=steps.began_s)
+        observed = self._observed()
+        before = [each for each in observed.iterated if each.t <= steps.began_s]
+        observed = replace(observed, iterated=[*before, seen])
+        measured = Measurement(
+            steps, headroom=found.headroom, circumstances=self.run.circumstances, observations=observed
+        )
+        limits = tuple(diagnose(measured).findings)
+        return replace(found, limits=limits, waits_share=steps.share(Phase.DATA_WAIT))
+
+
+def _with_edit(found: Tuning, origin: LoaderOrigin, settings: LoaderSettings) -> Tuning:
+    present = origin.seen.settings
+    if origin.library:
+        wanted = ", ".join(f"{name}={value}" for name, value in arguments_for(settings, present).items())
+        why = f"{origin.library} makes this DataLoader: set {origin.where} ({wanted})."
+        return replace(found, why_no_edit=why)
+    try:
+        return replace(found, edit=edit(Path(origin.path), origin.line, settings, present))
+    except NoEditError as error:
+        return replace(found, why_no_edit=f"{error}.")

@@ -1,0 +1,93 @@
+"""What came out of tuning a DataLoader: what was tried, what is taken, and why."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from workshop.diagnosis.findings import Finding
+from workshop.diagnosis.measurement import MeasuredSteps
+from workshop.judge.verdict import Verdict
+from workshop.probe.messages import LoaderSettings
+from workshop.processes.other_load import OtherLoad
+from workshop.tuning.loader_edit import LoaderEdit
+from workshop.tuning.tried_setting import TriedSetting
+
+
+class Advice(StrEnum):
+    """What to do."""
+
+    TAKE = "take"
+    """Other settings are faster."""
+    LEAVE = "leave"
+    """No other settings are worth an edit."""
+    UNDECIDED = "undecided"
+    """The noise, or the time, allows no answer."""
+    NOT_TUNED = "not tuned"
+    """The script has nothing that could be tuned."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The result of `workshop tune`."""
+
+    advice: Advice
+    reason: str
+    """Why, in a sentence."""
+    steps: MeasuredSteps | None = None
+    """The steps of the unchanged script."""
+    headroom: MeasuredSteps | None = None
+    """The steps with batches from memory."""
+    present: LoaderSettings | None = None
+    taken: LoaderSettings | None = None
+    """The settings to take; None to leave it."""
+    speedup: float = 1.0
+    """That of the settings to take, in the run that tried them, the start of workers for each epoch included."""
+    tried: tuple[TriedSetting, ...] = ()
+    epoch_steps: int | None = None
+    where: str = ""
+    """The line that makes the DataLoader, or the library's argument."""
+    edit: LoaderEdit | None = None
+    why_no_edit: str = ""
+    limits: tuple[Finding, ...] = ()
+    """What limits the script with the settings to take, or with the present ones, as `measure` finds it."""
+    waits_share: float = 0.0
+    """The share of a step that then still waits for data."""
+    notes: tuple[str, ...] = ()
+    machine: OtherLoad | None = None
+    verdict: Verdict | None = None
+    """The judge's, on the edited script against the script."""
+    why_no_proof: str = ""
+    interrupted: bool = False
+    """Whether Ctrl-C has ended the search."""
+    ranks: int = 1
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; rates are of one rank."""
+        edit = self.edit and {
+            "file": str(self.edit.path),
+            "line": self.edit.line,
+            "arguments": dict(self.edit.arguments),
+            "diff": self.edit.diff,
+        }
+        return {
+            "advice": str(self.advice),
+            "reason": self.reason,
+            "present": self.present and asdict(self.present),
+            "taken": self.taken and asdict(self.taken),
+            "speedup": self.speedup,
+            "steps": self.steps and self.steps.as_dict(),
+            "headroom": self.headroom and self.headroom.as_dict(),
+            "tried": [each.as_dict() for each in self.tried],
+            "epoch_steps": self.epoch_steps,
+            "where": self.where,
+            "edit": edit,
+            "why_no_edit": self.why_no_edit,
+            "limits": [each.as_dict() for each in self.limits],
+            "waits_share": self.waits_share,
+            "notes": self.notes,
+            "machine": self.machine and self.machine.as_dict(),
+            "verdict": self.verdict and self.verdict.as_dict(),
+            "why_no_proof": self.why_no_proof,
+            "interrupted": self.interrupted,
+            "ranks": self.ranks,
+        }
