@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("WORKSHOP_REQUIRE_CUDA"):
             pytest.fail("WORKSHOP_REQUIRE_CUDA is set, and there is no CUDA device")
         pytest.skip("there is no CUDA device")
+
+
+def of_script(notes: Iterable[str]) -> list[str]:
+    """Return the notes that are not about what other programs do meanwhile, such as another test."""
+    of_others = ("Busy machine: ", "other programs were at work")
+    return [note for note in notes if not any(words in note for words in of_others)]
 
 
 @pytest.fixture(autouse=True)

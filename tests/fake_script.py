@@ -33,17 +33,21 @@ from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepRe
 
 parent = connect(decode(os.environ["WORKSHOP_PROBE"]))
 stage = "warm-up"
+last_step_at = None
 
 def step(data_wait=0.01, forward=0.005, device="cpu", **batches):
     "Take a step, report it, and go on to another stage if the parent asks for it."
-    global stage
+    global stage, last_step_at
     loaded = stage != "replay" or not batches.get("kept")
     time.sleep((data_wait if loaded else 0.0) + forward)
+    at, named = time.monotonic(), data_wait * loaded + forward
+    other = 0.0 if last_step_at is None else at - last_step_at - named
+    last_step_at = at
     phases = {"data wait": data_wait * loaded, "host-to-device copy": 0.0, "forward": forward,
-              "backward": 0.0, "optimizer": 0.0, "validation": 0.0, "other": 0.0}
-    taken_us = round((data_wait * loaded + forward) * 1e6)
+              "backward": 0.0, "optimizer": 0.0, "validation": 0.0, "other": other}
+    taken_us = round((named + other) * 1e6)
     counts = BatchCounts(**({"training": 1} | batches | {"from_memory": 0 if loaded else 1}))
-    parent.send(StepReport(stage, (taken_us,), time.monotonic(), phases, 4, counts, Circumstances(device), os.getpid()))
+    parent.send(StepReport(stage, (taken_us,), at, phases, 4, counts, Circumstances(device), os.getpid()))
     while isinstance(message := parent.receive(timeout_s=0), SetStage):
         stage = message.stage
 """

@@ -12,11 +12,15 @@ WORKSHOP = Path(__file__).parents[1] / "workshop"
 LAYERS = [
     {"__main__"},
     {"cli"},
+    {"agents"},
+    {"participant"},
+    {"classroom"},
     {"course"},
     {"parts"},
+    {"tuning", "memory", "gate"},
     {"judge", "diagnosis"},
     {"recording"},
-    {"pages"},
+    {"pages", "reports"},
     {"traces"},
     {"profiles"},
     {"processes"},
@@ -25,6 +29,7 @@ LAYERS = [
     {"pets"},
     {"bad_node", "device", "experiment", "noise"},
     {"errors"},
+    {"terminal"},
 ]
 """Each layer may import those below it; packages of the same layer do not import each other."""
 

@@ -38,6 +38,7 @@ def _busy(tmp_path: Path) -> Iterator[None]:
         process.kill()
 
 
+@pytest.mark.slow
 def test_line_profiles_remember_it(run: Run, tmp_path: Path) -> None:
     recorded = run("-m", "workshop", "record", "lines", "--", "trains.py")
     (said,) = SENTENCE.findall(recorded.stderr)
@@ -49,6 +50,7 @@ def test_line_profiles_remember_it(run: Run, tmp_path: Path) -> None:
     assert f"trains.py.lprof: {said}" in compared
 
 
+@pytest.mark.slow
 def test_a_measurement_says_it_first(run: Run, tmp_path: Path) -> None:
     options = ("--seconds", "1", "--no-headroom", "--save", "found.json", "--html", "page.html")
     printed = run("-m", "workshop", "measure", *options, "trains.py").stdout

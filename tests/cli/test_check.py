@@ -32,7 +32,8 @@ def test_a_solution_is_done_and_json_says_so(
     done = workshop("check", "6", *options, "--json")
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)
-    assert (verdict["schema_version"], verdict["next_part"]) == (1, "part7")
+    assert (verdict["schema_version"], verdict["next_part"]) == (2, "part7")
+    assert (verdict["speed"], verdict["unraced"]) == (None, "what is asked for was shown without a race")
     assert verdict["reasons"][0].startswith("4 of 4 batches were copied to the device before")
     assert (verdict["subject"], verdict["outcome"], verdict["exit_code"]) == ("part6", "done", 0)
     assert State(tmp_path).get("parts", "part6", "done") is True

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from workshop.cli.main import MODULES, command_line
 
@@ -17,6 +18,8 @@ PROJECT = Path(__file__).parents[2]
 TEXTS = [PROJECT / "README.md", *sorted(PROJECT.glob("docs/*.md")), *sorted(PROJECT.glob("*/README.md"))]
 LESSONS = sorted(PROJECT.glob("workshop/parts/*/README.md"))
 NOTEBOOK = PROJECT / "profiling_experiment.ipynb"
+WORKFLOW = PROJECT / "docs/gate-workflow.yml"
+TASKS = PROJECT / "docs/vscode-tasks.json"
 
 TYPED = re.compile(r"(?:workshop|kernprof|python|python3|torchrun) [^`]*")
 SCRIPTS_OF_OTHERS = ("your_train.py", "old.py", "new.py", "mine.py")
@@ -43,9 +46,21 @@ def in_notebook(path: Path) -> Iterator[str]:
             yield from (line.strip().removeprefix("!") for line in text.splitlines() if line.strip().startswith("!"))
 
 
+def in_workflow(path: Path) -> Iterator[str]:
+    for job in yaml.safe_load(path.read_text())["jobs"].values():
+        for step in job["steps"]:
+            yield from (each.strip() for each in step.get("run", "").split("||"))
+
+
+def in_tasks(path: Path) -> Iterator[str]:
+    return (task["command"] for task in json.loads(path.read_text())["tasks"])
+
+
 def commands() -> list[tuple[str, str]]:
     found = [(path, command) for path in [*TEXTS, *LESSONS] for command in in_markdown(path.read_text())]
     found += [(NOTEBOOK, command) for command in in_notebook(NOTEBOOK)]
+    found += [(WORKFLOW, command) for command in in_workflow(WORKFLOW)]
+    found += [(TASKS, command) for command in in_tasks(TASKS)]
     typed = {(str(path.relative_to(PROJECT)), command) for path, command in found if TYPED.fullmatch(command)}
     return sorted(typed)
 
@@ -111,6 +126,7 @@ def test_there_are_many() -> None:
     found = commands()
     assert len(found) > 60
     assert {where for where, _ in found} >= {"README.md", "workshop/parts/part3/README.md", NOTEBOOK.name}
+    assert {str(WORKFLOW.relative_to(PROJECT)), str(TASKS.relative_to(PROJECT))} <= {where for where, _ in found}
 
 
 def test_the_module_of_each_command_is_known() -> None:

@@ -36,7 +36,7 @@ def test_list_says_what_comes_next(script: Path, workshop: Run) -> None:
     lines = [" ".join(line.split()) for line in listed.splitlines()]
     assert lines[0] == "done part1 Watch it run"
     assert lines[1] == "open part2 Find the line"
-    assert lines[-3:] == ["Next is part2, Find the line:", "", "workshop show part2"]
+    assert lines[-3:] == ["Next is part2, Find the line. Read what it is about.", "", "workshop show part2"]
     found = json.loads(workshop("list", "--json").stdout)
     assert (found["schema_version"], found["next"]) == (1, "part2")
     assert [each["part"] for each in found["parts"]] == [part.name for part in all_parts()]

@@ -22,4 +22,4 @@ def test_the_sleep_is_the_first_finding(script: Path, workshop: Run) -> None:
     if torchrun:
         assert (first["cause"], first["phase"], first["process"]) == ("slow-rank", "data wait", "rank 1")
         waits = {each["rank"]: each["waits_ms"] for each in found["ranks"]}
-        assert waits[0] > waits[1] == 0
+        assert waits[0] > 10 * waits[1]

@@ -104,6 +104,17 @@ def test_a_comparison(workshop: Run, folder: Path) -> None:
     assert kinds == {"same"}
 
 
+def test_a_loop_of_short_lines_looks_slower_than_it_is(workshop: Run, tmp_path: Path) -> None:
+    said = {}
+    for body in ("total += 1", "sum(range(2000))"):
+        (tmp_path / "loop.py").write_text(f"total = 0\nfor _ in range(20000):\n    {body}\n")
+        assert workshop("record", "lines", "-o", "loop.lprof", "--", "loop.py").returncode == 0
+        said[body] = workshop("lines", "loop.lprof").stderr
+        (tmp_path / "loop.lprof").unlink()
+    assert "loops look slower than they are" in said["total += 1"]
+    assert "loops look slower" not in said["sum(range(2000))"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -155,3 +166,17 @@ def test_the_source_may_be_gone_or_edited(workshop: Run, folder: Path, tmp_path:
     ours = workshop("lines", tmp_path / "script.py.lprof")
     assert "time.sleep(0.004)" in ours.stdout
     assert not [each for each in ours.stderr.splitlines() if not each.startswith("Busy machine: ")]
+
+
+def test_a_comparison_in_the_formats_of_others(workshop: Run, tmp_path: Path) -> None:
+    """The line that grew is reported, and not those that call its function."""
+    source = "import time\ndef load():\n    time.sleep(0.001)\nfor _ in range(5):\n    load()\n"
+    for name, text in (("a", source), ("b", source.replace("0.001)", "0.001)\n    time.sleep(0.02)"))):
+        (tmp_path / "mine.py").write_text(text)
+        assert workshop("record", "lines", "-o", f"{name}.lprof", "--", "mine.py").returncode == 0
+    done = workshop("lines", "--diff", "--format", "github", "--format", "markdown=a.md", "a.lprof", "b.lprof")
+    line, whole = done.stdout.splitlines()
+    assert line.startswith("::warning file=mine.py,line=4,title=workshop%3A slower-line::0 s -> ")
+    assert line.endswith(" ms in load: time.sleep(0.02)")
+    assert "1 line slower::1 run before, 1 run after" in whole
+    assert "`mine.py:4`" in (tmp_path / "a.md").read_text()

@@ -34,7 +34,8 @@ print(sorted({{"torch", "torchvision", "numpy", "PIL", "nvitop", "rich"}} & set(
 
 def test_what_measures_and_judges_loads_no_torch(run: Run) -> None:
     """Only the scripts need it, and it takes seconds in which nothing would be seen."""
-    modules = "workshop.diagnosis.stages, workshop.diagnosis.diagnosis, workshop.judge.bench, workshop.course.checks"
+    modules = "workshop.diagnosis.stages, workshop.diagnosis.diagnosis, workshop.judge.bench, workshop.course.checks, "
+    modules += "workshop.tuning.tuned_run, workshop.tuning.edit_proof"
     assert run("-c", f"import sys, {modules}; print('torch' in sys.modules)").stdout == "False\n"
 
 
@@ -43,10 +44,11 @@ def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
     commands = {title: {line.split()[0] for line in rows.splitlines()} for title, rows in sections}
     assert commands.pop("Options") == {"--help", "-v,", "--version"}
     assert commands == {
-        "The course": set("list show hint diff solution start reset check watch doctor data".split()),
+        "The course": set("list show hint diff solution start reset check watch report join leave doctor data".split()),
         "Instruments, for any training script": set(
-            "measure compare monitor lines py-spy-report flamegraph trace torchrun record".split()
+            "measure memory tune compare mcp monitor lines py-spy-report flamegraph trace torchrun record".split()
         ),
+        "For instructors": {"room"},
         "For authors of parts": {"dev"},
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-MAX_GAP_S = 2.5
+MAX_GAP_S = 3.0
 """The largest time between two changes of the screen: drawn each second, on a machine that others use as well."""
 
 SILENT = """
@@ -121,13 +121,14 @@ def test_the_row_moves_with_the_window_and_is_gone_after_ctrl_c(tmp_path: Path) 
     assert ";1H" not in screen.text[begin:], "a low terminal has no row for it"
 
 
-@pytest.mark.parametrize("environment", [{"rows": 9}, {"TERM": "dumb"}])
+@pytest.mark.parametrize("environment", [{"rows": 9}, pytest.param({"TERM": "dumb"}, marks=pytest.mark.slow)])
 def test_where_there_is_no_room_nothing_is_shown(tmp_path: Path, environment: dict) -> None:
     screen = Screen(tmp_path, "record", "lines", "--", silent(tmp_path, 2.5), **environment).read()
     assert "begin and end\r\n" in screen.text
     assert "\x1b" not in screen.text
 
 
+@pytest.mark.slow
 def test_a_measurement_shows_that_it_runs(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text(TRAINS)
     screen = Screen(tmp_path, "measure", "--seconds", "1", "--no-headroom", "trains.py").read()

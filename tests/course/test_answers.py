@@ -29,8 +29,9 @@ def answer(project: Path, data: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     shutil.copy(project / "train.py", tmp_path)
 
-    def judge(text: str, script: str = "train.py") -> Verdict:
-        return checks.check(find_part("part2"), tmp_path / script, data, say=lambda _: None, ask=given(text))
+    def judge(text: str, script: str = "train.py", recording: Path | None = None) -> Verdict:
+        part, path = find_part("part2"), tmp_path / script
+        return checks.check(part, path, data, say=lambda _: None, ask=given(text), recording=recording)
 
     return judge
 
@@ -52,10 +53,14 @@ def test_a_profile_of_another_file_is_named(answer: Answer, profile: Callable[..
     verdict = answer("1")
     assert verdict.outcome is Outcome.NOT_YET
     other = tmp_path / "other" / "train.py"
-    assert verdict.reasons[0].endswith(f"does not cover main of {tmp_path}/train.py; it was taken of {other}")
+    of_other = f"does not cover main of {tmp_path}/train.py; it was taken of {other}"
+    assert verdict.reasons[0].endswith(f"{of_other}; name another profile by --recording FILE")
 
     # Beside the other one it counts, though kernprof was run elsewhere.
     assert answer("4", "other/train.py").outcome is Outcome.DONE
+    elsewhere = (tmp_path / "train.py.lprof").rename(tmp_path / "before.lprof")
+    assert answer("4", "other/train.py").reasons[0].startswith("there is no train.py.lprof here; if it has another")
+    assert answer("4", "other/train.py", elsewhere).outcome is Outcome.DONE
 
 
 def test_a_function_that_never_ran(answer: Answer, profile: Callable[..., None]) -> None:
@@ -67,7 +72,7 @@ def test_an_answer_that_is_no_line(answer: Answer, profile: Callable[..., None],
     profile(RAN)
     with pytest.raises(WorkshopError, match="'four' is no answer to this; it takes the number of a line"):
         answer("four")
-    wrong = answer("5")
+    wrong = answer("line 5")
     assert wrong.reasons == ("line 5 did not run in main",)
     assert wrong.next == "workshop lines train.py.lprof\nworkshop check part2 --answer ANSWER"
     (tmp_path / "train.py.lprof").write_bytes(b"no profile")
@@ -110,7 +115,14 @@ def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Pat
     wrong = says(loop)
     look = "workshop py-spy-report --user-code --file py-spy-outputs/profile.raw"
     assert wrong.next == f"{look}\nworkshop check part7 --answer ANSWER"
-    [reason] = wrong.reasons
-    assert reason == (
-        f"line {loop} waits 100.0% of the time for a line that it calls: answer with the innermost line of train.py"
+    waits = f"in 90 samples, line {loop} waits for a line that it calls: answer with the innermost line of train.py"
+    assert wrong.reasons == (waits,)
+    assert says(slept).reasons == (
+        f"line {slept} has 90 of the 90 samples in functions of train.py: time.sleep(self.wasted_time)",
+    ), "the report counts them, too"
+    (tmp_path / "train.py").write_text("\n".join([*lines, "# changed"]))
+    os.utime(recorded)
+    assert says(loop).reasons == (
+        waits,
+        "train.py is not the original that this part begins with: `workshop reset`, and record again",
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.course import checks
+from workshop.course import checks, kept_checks
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
@@ -63,6 +63,8 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
     verdict = check(lines, QUESTION)
     assert verdict.outcome is (Outcome.NOT_YET if outcome is Outcome.DONE else outcome)
     assert verdict.reasons == ("so it is", "a question is open: Which line?")
+    half = "half done: the change is right; the answer is missing"
+    assert verdict.headline == (half if outcome is Outcome.DONE else "not the same work")
     correct = "correct this in own.py. To check again, type: workshop check part99"
     assert verdict.next == ("workshop check part99 --answer ANSWER" if outcome is Outcome.DONE else correct)
     State(tmp_path).put("4", "parts", "part99", "answer")
@@ -90,13 +92,25 @@ def test_a_script_that_breaks(exit_code: int | None, outcome: Outcome, says: str
     ("then", "outcome", "says"),
     [
         ("Copy the next batch.", Outcome.NOT_YET, "Copy the next batch. To check again, type: workshop check part99"),
-        ("", Outcome.UNDECIDED, "workshop check part99"),
+        ("", Outcome.UNDECIDED, "workshop check part99. You can go on meanwhile: workshop show part1"),
         ("workshop show part99", Outcome.NOT_YET, "workshop show part99"),
         ("Close vi.", Outcome.DONE, "Close vi."),
     ],
 )
 def test_a_verdict_says_what_to_type_next(then: str, outcome: Outcome, says: str, check: Check) -> None:
     assert check(f"return Verdict(bench.subject, Outcome.{outcome.name}, ('so it is',), next='{then}')").next == says
+
+
+def test_a_verdict_is_kept(check: Check, tmp_path: Path) -> None:
+    check("return Verdict(bench.subject, Outcome.OTHER_WORK, ('it drops a batch',))")
+    check("return Verdict(bench.subject, Outcome.DONE, ('so it is',))")
+    first, second = kept_checks.read(State(tmp_path))
+    assert (first.part, first.script, first.outcome) == ("part99", "own.py", Outcome.OTHER_WORK)
+    assert (first.reasons, first.unraced) == (("it drops a batch",), "a script that does other work is not raced")
+    assert (second.outcome, second.speed, second.device) == (Outcome.DONE, None, "")
+    assert second.machine.usable_cores >= 1
+    assert second.versions["torch"]
+    assert first.date <= second.date
 
 
 def test_the_speed_of_the_solution_is_remembered_for_this_machine(check: Check) -> None:

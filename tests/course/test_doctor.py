@@ -14,6 +14,7 @@ import torch
 from conftest import Run
 
 from workshop.course import doctor, tried_versions
+from workshop.processes.other_load import OtherLoad, Program
 from workshop.recording import py_spy
 
 
@@ -48,6 +49,15 @@ def test_a_fault_is_a_failure_with_its_remedy(
     assert "fail torchvision operator torchvision::nms does not exist -> pip install --force-reinstall" in words
     assert "ok torch " in words
     assert words.endswith("2 to fix: marked fail above.")
+
+
+def test_a_busy_machine_is_told_before_the_first_check() -> None:
+    busy = doctor.check_load(OtherLoad(2, 1.4, (Program("python other.py", 7, 140.0),)))
+    assert busy.status == "warn"
+    assert busy.found.startswith("other programs use 1.4 of 2 cores")
+    assert "python other.py" in busy.remedy
+    assert doctor.check_load(OtherLoad(2, 0.1)).status == "ok"
+    assert doctor.check_load(OtherLoad(2, None)).found == "not known here"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux sets them")

@@ -109,6 +109,10 @@ def test_the_one_next_thing(script: Path, state: State) -> None:
     assert told() == "workshop check part1"
     end(state, "part1", Outcome.DONE, UNTOUCHED)
     assert told() == "workshop show part2"
+    end(state, "part2", Outcome.UNDECIDED, UNTOUCHED)
+    says, command = progress.next_step(state, script)
+    assert says.endswith("Have it checked again, or go on with part3 meanwhile.")
+    assert command == "workshop check part2"
     for part in all_parts():
         end(state, part.name, Outcome.DONE, UNTOUCHED)
     assert told() == "workshop measure YOUR_SCRIPT"

@@ -25,7 +25,7 @@ SAID = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", [part for part in all_parts() if not case_names(part)], ids=attrgetter("name"))
 def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     without_cheats = ["--no-cheats"] * (part.name in PROVEN_ELSEWHERE)
@@ -50,7 +50,7 @@ def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_script_of_part11_proves_itself(workshop: Run, data: Path) -> None:
     done = workshop("dev", "selftest", "part11", "--script", "sensor_forecast", "--data", data)
     assert done.returncode == 0, done.stdout

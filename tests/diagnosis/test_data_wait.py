@@ -11,7 +11,7 @@ from workshop.diagnosis.findings import COST_MARGIN
 from workshop.diagnosis.loading import cores
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.probe.messages import Circumstances
+from workshop.probe.messages import Circumstances, LoaderSettings
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -37,7 +37,8 @@ def measured(
     role, phase = (Role.WORKER, "") if workers else (Role.TRAINING, str(Phase.DATA_WAIT))
     waits_s = as_it_is.phases_s[Phase.DATA_WAIT] or as_it_is.wall_s
     collate = ("collate", "/me/train.py")
-    loaded = LoaderIterated(0.0, 1, 1, loader=1, workers=workers, persistent=True, training=True, collate=collate)
+    settings = LoaderSettings(workers, persistent=True)
+    loaded = LoaderIterated(0.0, 1, 1, loader=1, settings=settings, training=True, collate=collate)
     observations = Observations(
         [
             Sample(0.5 * as_it_is.ended_s, part * waits_s, 1, role, phase, (LOADER, item))
@@ -90,12 +91,12 @@ def test_no_workers_are_said_to_take_time_where_there_are_none(capsys: pytest.Ca
         (
             steps(0, 20),
             {},
-            "while the script was measured as it is: computing took 3.0x longer than with batches",
+            "Computing took 3.0x longer while the script was measured as it is than with batches from memory: other",
         ),
         (
             steps(0, 58),
             {4: steps(0, 25)},
-            "took 2.4x longer than with num_workers=4; what that gains is unsure",
+            "each wait; what that gains is unsure",
         ),
     ],
 )
@@ -129,4 +130,4 @@ def test_the_other_lines_of_the_function_are_named(capsys: pytest.CaptureFixture
     print_diagnosis("mine.py", found)
     shown = " ".join(capsys.readouterr().out.split())
     assert "44.0 ms a step, 44%. In the same function, line 8: 36%; together 80%." in shown
-    assert f"a step of 100.0 ms would take {line.fixed_step_ms:.1f} ms (estimated" in shown
+    assert f"a step of 100.0 ms would take {line.fixed} (estimated" in shown

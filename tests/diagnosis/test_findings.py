@@ -19,8 +19,9 @@ def slow(max_gain: float = 1000.0) -> Finding:
 def test_the_figures_beside_a_potential_speedup_lead_to_it() -> None:
     assert slow().basis == (
         "estimated from its time: 100.0 ms without 60.0 ms are 40.0 ms, 2.50x; "
-        "25% more gain for what follows from it, 2.88x"
+        "25% more gain for what follows from it, 2.88x; 1.43x if half of it is saved"
     )
+    assert (slow().speedup, slow().fixed) == ("1.4x to 2.9x", "34.8 to 70.0 ms")
     assert slow().gain == pytest.approx(1 + 1.25 * 1.5)
     assert slow().fixed_step_ms == pytest.approx(100 / 2.875)
     values = {"gain": 2.0, "ms_a_step": 50.0, "share": 0.5, "measured": True}
@@ -28,8 +29,10 @@ def test_the_figures_beside_a_potential_speedup_lead_to_it() -> None:
     assert finding("few-workers", "", **values, margin=1.05).basis == (
         "measured: 100.0 ms without 50.0 ms are 50.0 ms, 2.00x; 5% more gain for what follows from it, 2.05x"
     )
+    assert finding("few-workers", "", **values).speedup == "2.0x"
     assert finding("few-workers", "", gain=1.0, ms_a_step=0.0, share=0.0, measured=True).gain == 1.0
-    assert slow(max_gain=2.0).basis.endswith("2.88x; limited to 2.00x, the most that can be gained there")
+    limited = "2.88x; 1.43x if half of it is saved; limited to 2.00x, the most that can be gained there"
+    assert slow(max_gain=2.0).basis.endswith(limited)
 
 
 @pytest.mark.parametrize(("other_cores", "rough"), [(1.5, "about "), (0.0, "")])
@@ -39,8 +42,8 @@ def test_on_a_busy_machine_what_is_derived_is_rough(
     steps = made_steps({Phase.OTHER: 100.0})
     found = Diagnosis(Measurement(steps, machine=OtherLoad(2, other_cores)), [slow()], [])
     print_diagnosis("mine.py", found)
-    durations = f"step of 100.0 ms would take {rough}34.8 ms ("
-    assert f"Potential speedup: up to {rough}2.9x, a {durations}" in " ".join(capsys.readouterr().out.split())
+    durations = f"step of 100.0 ms would take {rough}34.8 to 70.0 ms ("
+    assert f"Potential speedup: {rough}1.4x to 2.9x, a {durations}" in " ".join(capsys.readouterr().out.split())
     written = page("mine.py", found.as_dict(), {})
-    assert f"up to {rough}2.9x" in written
+    assert f"{rough}1.4x to 2.9x" in written
     assert durations in written

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_measurements import made_steps
 
@@ -100,6 +101,15 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     assert "in every step, in the validation that main calls in line 1: do it less often" in validates.words
 
 
+@pytest.mark.parametrize("count", [11, 20, 21, 38, 41])
+def test_the_share_of_periodic_work_is_that_of_whole_periods(count: int, found: Found) -> None:
+    """However many steps there are before the first time and after the last."""
+    (saves,) = found("torch.save(model)", [STEP_S] * count, every=10)
+    assert saves.cause == "periodic-work"
+    assert saves.share == pytest.approx(0.05)
+    assert saves.ms_a_step == pytest.approx(5.0)
+
+
 def test_where_the_steps_are_too_few_to_see_a_line_grow_that_is_said(found: Found) -> None:
     (early,) = found("total = sum(seen)", [STEP_S] * 8)
     assert early.words.endswith(
@@ -118,6 +128,18 @@ def test_a_machine_that_gets_busier_makes_no_line_grow(found: Found) -> None:
     growing = [0.01 * number for number in range(10, 50)]
     assert found("loss.backward()", growing, phase=Phase.BACKWARD) == []
     assert [each.cause for each in found("total = sum(seen)", growing, only_line_grows=True)][:1] == ["growing-steps"]
+
+
+@pytest.mark.parametrize("busy_from", [8, 10, 15, 20, 25, 30])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_program_that_begins_to_use_the_cores_makes_no_step_grow(busy_from: int, seed: int, found: Found) -> None:
+    """One line may be slowed much more than the rest, such as a backward pass that uses all cores."""
+    noise = np.random.default_rng(seed).lognormal(sigma=0.05, size=40)
+    durations_s = [float(0.01 * each * (1.0 + 0.8 * (at >= busy_from))) for at, each in enumerate(noise)]
+    assert found("loss.backward()", durations_s, phase=Phase.BACKWARD, only_line_grows=True) == []
+    growing = [float(0.01 * each * (1.0 + 0.02 * at)) for at, each in enumerate(noise)]
+    causes = [each.cause for each in found("loss.backward()", growing, phase=Phase.BACKWARD, only_line_grows=True)]
+    assert causes == ["growing-steps"]
 
 
 def test_short_steps_that_grow_by_chance_are_nothing_beside_a_long_step(found: Found) -> None:

@@ -18,11 +18,11 @@ from workshop.probe.events import Event, ForwardPass, ItemsDrawn, LoaderStarted,
 from workshop.processes.script import run_folder
 
 INPUTS = FOLDER / "compare"
-EPOCHS = {"long": 3, "sentences": 3, "stream": 3, "table": 3}
+EPOCHS = {"long": 3, "meters": 6, "sentences": 3, "stream": 3, "table": 3}
 """The number of epochs of each original, and of what is compared with it; otherwise 4."""
 
-STEPS = {"long": 40, "stream": 40}
-"""The number of steps of an epoch, of originals whose DataLoader does not say it."""
+STEPS = {"long": 40, "meters": 15, "rivals": 15, "stream": 40}
+"""The number of steps of an epoch, where it is not that of the DataLoader."""
 
 ORIGINALS = sorted((TESTS / "originals").glob("*.py"))
 CHEATS, HONEST = (
@@ -57,7 +57,8 @@ def _smaller(event: Event) -> Event:
         return replace(event, drawn=_without_signatures(event.drawn))
     if not isinstance(event, StepTaken):
         return event
-    return replace(event, forwards=tuple(map(_without_signatures, event.forwards)), parameter=(0.0,))
+    forwards, others = (tuple(map(_without_signatures, each)) for each in (event.forwards, event.other_inputs))
+    return replace(event, forwards=forwards, other_inputs=others, parameter=(0.0,))
 
 
 def _without_signatures(forward: ForwardPass) -> ForwardPass:

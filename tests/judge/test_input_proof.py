@@ -18,6 +18,7 @@ from workshop.judge.two_samples import (
     chance_of_batches,
     chance_of_distances,
     chance_of_figures,
+    chance_of_near_pairs,
     chance_of_repetitions,
 )
 
@@ -29,6 +30,7 @@ LESS_VARIED = "are more like the original's than 95% of its own: they vary less"
 OTHER_INPUTS = "the inputs are not distributed as the original's"
 OTHER_TARGETS = "the targets are not distributed as the original's"
 ONE_ANOTHER = "of the inputs are most like another input of this script"
+DRAWN_OTHERWISE = "it is distributed otherwise, or the same comes again for other items"
 UNRELATED = "inputs do not come with targets such as the original's"
 
 NAMED = {
@@ -36,17 +38,23 @@ NAMED = {
     "long_half_noise": NOT_OF_ANY,
     "long_kinds_of_others": OF_ANOTHER,
     "long_values_exchanged": NOT_OF_ANY,
+    "meters_noise_in_pairs": DRAWN_OTHERWISE,
+    "meters_noise_of_worker": DRAWN_OTHERWISE,
+    "meters_noise_uniform": DRAWN_OTHERWISE,
+    "meters_one_noise_a_batch": "the items of a batch get the same random draws",
     "noise_few_shapes": ONE_ANOTHER,
     "noise_kept": OTHER_TARGETS,
     "noise_little": LESS_VARIED,
     "noise_of_others": UNRELATED,
     "waves_of_one_kind_together": "the items of a batch are alike in target",
+    "rivals_of_few": AGAIN,
+    "rivals_without_noise": "in an input beside the model's first, ",
     "sentences_cut": "the model's inputs have 45 values on the average, the original's 55",
     "sentences_kinds_shuffled": OF_ANOTHER,
     "sentences_words_left_out": NOT_OF_ANY,
     "signals_less_noise": LESS_VARIED,
-    "signals_noise_from_a_pool": "it is distributed otherwise, or the same comes again for other items",
-    "signals_noise_uniform": "it is distributed otherwise, or the same comes again for other items",
+    "signals_noise_from_a_pool": DRAWN_OTHERWISE,
+    "signals_noise_uniform": DRAWN_OTHERWISE,
     "signals_of_others": OTHER_INPUTS,
     "signals_some_silent": OTHER_INPUTS,
     "signals_stale_with_noise": OTHER_INPUTS,
@@ -142,7 +150,8 @@ def test_samples_of_one_source_are_seldom_told_apart() -> None:
     chances = []
     for _ in range(150):
         distances, strata = _samples(dice)
-        chances += [chance_of_distances(distances, strata), chance_of_repetitions(distances, strata)]
+        tests = chance_of_distances, chance_of_repetitions, chance_of_near_pairs
+        chances += [test(distances, strata) for test in tests]
         chances.append(chance_of_figures(dice.standard_normal(120), Strata(60, np.zeros(120), np.arange(120) // 5)))
     assert 0.05 < np.mean(np.array(chances) < 0.1) < 0.16
     assert min(chances) > 1e-5

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.order_proof import check_order
+from workshop.judge.order_proof import check_order, repeats_order
 from workshop.probe.events import ForwardPass, Signatures, StepTaken
 
 ITEMS, BATCH, EPOCHS = 39, 4, 7
@@ -79,6 +79,12 @@ def test_what_is_shuffled_is_never_taken_for_something_else(classes: int) -> Non
     original = ledger(shuffled, 1000, classes=classes)
     for seed in range(100):
         assert list(check_order(original, ledger(shuffled, seed, 3 + seed % 6, classes))) == []
+
+
+def test_two_epochs_suffice_to_see_a_repeated_order() -> None:
+    steps = len(ledger(shuffled, 0, 1).steps)
+    assert repeats_order(ledger(lambda *_: list(range(ITEMS)), 0, 2), steps)
+    assert not any(repeats_order(ledger(shuffled, seed, 2), steps) for seed in range(100))
 
 
 def test_an_original_that_does_not_shuffle_asks_for_nothing() -> None:

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from judge.recorded_evidence import FOLDER, ITEMS, SCRIPTS, Recorded, record
 
 from workshop import probe
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import check_batches, check_items
+from workshop.judge.proof import check_batches, check_items, check_joined, check_passes, check_without_gradients
 from workshop.judge.step_proof import check_recomputed, not_reproducible
 from workshop.judge.verdict import Outcome, UnseenWork, Verdict, other_work
 from workshop.probe.events import ForwardPass, LoaderStarted, Signatures, StepTaken, TransformCall
@@ -90,6 +91,18 @@ NAMED = {
         "order_kept": "the items come in the order of an earlier epoch",
         "rank_stops_early": "the ranks do not step together: in an epoch, rank 0 takes 3, rank 1 takes 2 steps",
     },
+    "part12": {
+        "activations_rounded": "something is computed in lower precision",
+        "fewer_sequences": "an epoch trains on 24 of 48 items",
+        "layer_frozen": "optimizer steps moved nothing in 2 of the model's 6 tensors",
+        "less_ahead": "of the 48 items of an epoch, 48 are missing",
+        "lower_precision": "the model runs in lower precision (autocast)",
+        "memory_cut": "something else than the gradient that the original gets",
+        "pictures_cropped": "the model's input is 4 x 24 x 24, the original's 4 x 48 x 48",
+        "smaller_batch": "batches have 8 items, the original's 16",
+        "smaller_model": "the model is another one",
+        "steps_left_out": "the optimizer steps",
+    },
 }
 """What is said of each cheat. Those of part 9 are in parts/test_part9.py."""
 
@@ -146,6 +159,32 @@ def test_a_transform_in_the_place_of_something_unseen_is_no_accusation() -> None
     [says] = greyed.differences(replace(original, ranks=[own]))
     assert isinstance(says, UnseenWork)
     assert "pictures, in the original none; whether it replaces another transform cannot be seen" in says
+
+
+@pytest.mark.parametrize(("each", "is_unseen"), [([1, 1, 1], True), ([2, 1, 0], False), ([0, 0, 0], False)])
+def test_one_backward_pass_for_a_sum_of_losses_is_no_accusation(each: list[int], is_unseen: bool) -> None:
+    def trained(backwards: list[int]) -> Ledger:
+        events = kept("part3", "original").ranks[0]
+        first = next(place for place, event in enumerate(events) if isinstance(event, StepTaken))
+        step = events[first]
+        return Ledger.of_events([*events[:first], *(replace(step, backwards=number) for number in backwards)])
+
+    [says] = check_passes(trained([4, 4, 4]), trained(each))
+    assert "backward runs" in says
+    assert isinstance(says, UnseenWork) is is_unseen
+
+
+@pytest.mark.parametrize(("sizes", "is_unseen"), [([4], True), ([3], False), ([2, 2], False)])
+def test_larger_passes_with_as_many_items_in_a_step_are_no_accusation(sizes: list[int], is_unseen: bool) -> None:
+    def trained(sizes: list[int]) -> Ledger:
+        events = kept("part3", "original").ranks[0]
+        first = next(place for place, event in enumerate(events) if isinstance(event, StepTaken))
+        step = events[first]
+        passes = [replace(step.forwards[0], shape=(size, *step.forwards[0].shape[1:])) for size in sizes]
+        return Ledger.of_events([*events[:first], *[replace(step, forwards=passes)] * 3])
+
+    says = check_joined(trained([2, 2]), trained(sizes))
+    assert [isinstance(each, UnseenWork) for each in says] == [True] * is_unseen
 
 
 def test_one_epoch_of_the_original_is_enough_where_its_items_are_known() -> None:
@@ -227,3 +266,36 @@ def test_inputs_of_different_sizes_are_compared_on_the_average() -> None:
         "the model's inputs have 20 values on the average, the original's 39"
     ]
     assert list(check_batches(ledger(39, 39), ledger(40, 40))) == ["the model's input is 40, the original's 39"]
+
+
+def taken(steps: int, of_epoch: int, validated: Sequence[int] = ()) -> Ledger:
+    """Steps of eight items each, of epochs that begin anew; some come after a validation of 100 items."""
+    found = Ledger(loader_starts=[float(begin) for begin in range(0, steps, of_epoch)])
+    for number in range(steps):
+        targets = tuple(range(number % of_epoch * 8, number % of_epoch * 8 + 8))
+        forward = ForwardPass(number + 0.5, (8, 3), "float32", "cpu", False, Signatures((0, 0), b""), targets)
+        items = 100 * (number in validated)
+        found.steps.append(StepTaken(number + 0.5, 1, 1, (forward,), 1, (0.0,), without_gradients=items))
+    return found
+
+
+def test_an_epoch_that_the_judge_has_cut_skips_no_batches() -> None:
+    original = taken(40, 20)
+    assert list(check_items(original, taken(16, 20), 0)) == [], "it has not come to the end of its epoch"
+    [says] = check_items(original, taken(48, 16), 0)
+    assert says.endswith("batches are skipped")
+
+
+@pytest.mark.parametrize(
+    ("validated", "says"),
+    [
+        (range(10, 100, 10), ""),
+        (range(20, 100, 10), ""),  # the steps that the original takes again shift its own count
+        (range(20, 100, 20), "validate on 400 items, the original's on 1000"),
+        ((), "validate on 0 items, the original's on 1000"),
+    ],
+)
+def test_a_validation_may_fall_out_of_the_steps_but_not_half_of_them(validated: Sequence[int], says: str) -> None:
+    found = list(check_without_gradients(taken(100, 100, range(0, 100, 10)), taken(100, 100, validated)))
+    assert len(found) == bool(says)
+    assert all(says in each for each in found)

@@ -91,9 +91,9 @@ def test_a_script_at_the_target_is_seldom_called_faster_or_slower() -> None:
     """However much the pairs scatter: each of the two ends is wrong, and has a chance of 2.5 % at most."""
     dice = random.Random(0)
     for scatter in (0.01, 0.1, 1.0):
-        ends = [run(noisy(2.0, scatter, dice)).faster for _ in range(1_500)]
-        assert 0 < ends.count(True) / len(ends) < 0.037, "2.5 %, and three standard errors"
-        assert 0 < ends.count(False) / len(ends) < 0.037
+        ends = [run(noisy(2.0, scatter, dice)).faster for _ in range(500)]
+        assert 0 < ends.count(True) / len(ends) < 0.046, "2.5 %, and three standard errors"
+        assert 0 < ends.count(False) / len(ends) < 0.046
 
 
 def test_on_a_quiet_machine_four_pairs_are_enough() -> None:

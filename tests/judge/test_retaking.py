@@ -139,10 +139,10 @@ while True:
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param(CRITIC_FIRST, id="critic-first"),
+        pytest.param(CRITIC_FIRST, marks=pytest.mark.slow, id="critic-first"),
         pytest.param(WITHOUT_LOADER, id="without-loader"),
-        pytest.param(PADDED, id="padded"),
-        pytest.param(TAUGHT, id="taught"),
+        pytest.param(PADDED, marks=pytest.mark.slow, id="padded"),
+        pytest.param(TAUGHT, marks=pytest.mark.slow, id="taught"),
         pytest.param(FOREIGN / "several_models.py", marks=pytest.mark.slow, id="several-models"),
         pytest.param(FOREIGN / "accumulation.py", marks=pytest.mark.slow, id="accumulation"),
         pytest.param(FOREIGN / "iterable.py", marks=pytest.mark.slow, id="iterable"),
@@ -193,6 +193,7 @@ def test_what_another_script_draws_before_it_calls_the_model_changes_nothing(tmp
         assert max(found.gradient_errors) < 20
 
 
+@pytest.mark.slow
 def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path: Path) -> None:
     path = tmp_path / "counts.py"
     path.write_text(BEGIN + JITTERED + COUNTED)

@@ -27,11 +27,11 @@ def hooks() -> Iterator[TrainingHooks]:
     hooks = TrainingHooks(Log())
     hooks.install()
     yield hooks
-    hooks.loaders.load_with(None)
+    hooks.loading.loaders.load_with(None)
     hooks.remove()
 
 
 @pytest.fixture
 def told(hooks: TrainingHooks) -> list[str]:
     """What the hooks have told so far."""
-    return hooks.listeners[0].told
+    return hooks.audience.listeners[0].told

@@ -7,7 +7,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from workshop.probe.changed_loaders import settings_of
 from workshop.probe.hooks import TrainingHooks
+from workshop.probe.messages import LoaderSettings
 
 
 class WhoLoads(Dataset[torch.Tensor]):
@@ -33,7 +35,7 @@ def loaded_by(batch: torch.Tensor) -> set[int]:
 def test_an_epoch_that_has_begun_goes_on_with_other_workers(hooks: TrainingHooks, told: list[str]) -> None:
     batches = iter(DataLoader(WhoLoads(), batch_size=2))
     assert loaded_by(next(batches)) == {os.getpid()}
-    hooks.loaders.load_with(2)
+    hooks.loading.loaders.load_with(LoaderSettings(2, worker_threads=1))
     others = [loaded_by(next(batches)) for _ in range(2)]
     assert os.getpid() not in set.union(*others)
     with pytest.raises(StopIteration):
@@ -42,7 +44,7 @@ def test_an_epoch_that_has_begun_goes_on_with_other_workers(hooks: TrainingHooks
 
 
 def test_an_epoch_has_its_length_and_its_workers_stay(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
     loader = DataLoader(WhoLoads(), batch_size=2, num_workers=2)
     epochs = [[loaded_by(batch) for batch in loader] for _ in range(3)]
     assert [len(epoch) for epoch in epochs] == [3, 3, 3]
@@ -50,13 +52,13 @@ def test_an_epoch_has_its_length_and_its_workers_stay(hooks: TrainingHooks) -> N
 
 
 def test_workers_have_one_thread(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
     loader = DataLoader(WhoLoads(), batch_size=6, num_workers=1, worker_init_fn=lambda _: torch.set_num_threads(2))
     assert {int(threads) for batch in loader for threads in batch[:, 2]} == {1}
 
 
 def test_without_workers_what_only_workers_may_have_is_left_out(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(0)
+    hooks.loading.loaders.load_with(LoaderSettings(0, worker_threads=1))
     loader = DataLoader(WhoLoads(), batch_size=3, num_workers=1, prefetch_factor=4, timeout=30, persistent_workers=True)
     assert [loaded_by(batch) for batch in loader] == [{os.getpid()}] * 2
 
@@ -64,28 +66,28 @@ def test_without_workers_what_only_workers_may_have_is_left_out(hooks: TrainingH
 def test_afterwards_all_is_as_before(hooks: TrainingHooks) -> None:
     """The epoch that began in the trial goes on with the script's own batches, and has its length."""
     loader = DataLoader(WhoLoads(), batch_size=1)
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
     batches = iter(loader)
     next(batches)
-    hooks.loaders.load_with(None)
+    hooks.loading.loaders.load_with(None)
     assert [loaded_by(batch) for batch in batches] == [{os.getpid()}] * 5
     assert [loaded_by(batch) for batch in loader] == [{os.getpid()}] * 6
 
 
 def test_a_validation_is_left_alone(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
     with torch.no_grad():
         assert [loaded_by(batch) for batch in DataLoader(WhoLoads(), batch_size=6)] == [{os.getpid()}]
 
 
 def test_a_dataset_without_length(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
     batches = iter(DataLoader(Endless(), batch_size=4))
     assert os.getpid() not in loaded_by(next(batches))
 
 
 def test_loaders_that_are_made_in_one_line_keep_their_data(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
     pairs = zip(*(DataLoader(dataset, batch_size=1) for dataset in ([1, 2, 3], [4, 5, 6])), strict=True)
     assert [(int(one), int(other)) for one, other in pairs] == [(1, 4), (2, 5), (3, 6)]
 
@@ -93,7 +95,7 @@ def test_loaders_that_are_made_in_one_line_keep_their_data(hooks: TrainingHooks)
 def test_a_loader_that_is_made_anew_takes_over(hooks: TrainingHooks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workshop.probe.changed_loaders.loader_site", lambda _: "a line")
     monkeypatch.setattr("workshop.probe.changed_loaders.loader_number", lambda loader: loader.dataset.number)
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
 
     def epoch(number: int) -> set[int]:
         dataset = WhoLoads()
@@ -116,9 +118,10 @@ class UsedUp(IterableDataset[torch.Tensor]):
 
 
 def test_if_others_can_load_no_more_the_script_goes_on(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(0)
-    assert [int(batch) for batch in DataLoader(UsedUp(), batch_size=1)] == [0, 1, 2, 3]
-    assert not hooks.loaders.are_tried()
+    hooks.loading.loaders.load_with(LoaderSettings(0, worker_threads=1))
+    loader = DataLoader(UsedUp(), batch_size=1)
+    assert [int(batch) for batch in loader] == [0, 1, 2, 3]
+    assert not hooks.loading.loaders.are_tried(loader)
 
 
 class OneIterator(DataLoader[torch.Tensor]):
@@ -133,7 +136,7 @@ class OneIterator(DataLoader[torch.Tensor]):
 def test_an_iterator_that_never_ends_is_not_ended(hooks: TrainingHooks) -> None:
     loader = OneIterator(WhoLoads(), batch_size=2)
     assert len(list(loader)) == 3
-    hooks.loaders.load_with(1)
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
     others = [pid for _ in range(3) for batch in loader for pid in loaded_by(batch)]
     assert len(others) == 9
     assert os.getpid() not in others
@@ -160,9 +163,28 @@ class OnlyHere(WhoLoads):
 
 
 def test_what_fails_says_why_and_the_own_loader_goes_on(hooks: TrainingHooks) -> None:
-    hooks.loaders.load_with(1)
-    assert [loaded_by(batch) for batch in DataLoader(OnlyHere(), batch_size=3)] == [{os.getpid()}] * 2
-    assert hooks.loaders.failure == "RuntimeError: the file is open elsewhere"
-    assert not hooks.loaders.are_tried()
-    hooks.loaders.load_with(None)
-    assert hooks.loaders.failure == ""
+    hooks.loading.loaders.load_with(LoaderSettings(1, worker_threads=1))
+    loader = DataLoader(OnlyHere(), batch_size=3)
+    assert [loaded_by(batch) for batch in loader] == [{os.getpid()}] * 2
+    assert hooks.loading.loaders.failure == "RuntimeError: the file is open elsewhere"
+    assert not hooks.loading.loaders.are_tried(loader)
+    hooks.loading.loaders.load_with(None)
+    assert hooks.loading.loaders.failure == ""
+
+
+def test_only_the_loader_that_is_meant_is_replaced(hooks: TrainingHooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = DataLoader(WhoLoads(), batch_size=6), DataLoader(WhoLoads(), batch_size=6)
+    monkeypatch.setattr("workshop.probe.changed_loaders.site_of", {1: id(one)}.get)
+    hooks.loading.loaders.load_with(LoaderSettings(1), loader=1)
+    assert os.getpid() not in loaded_by(next(iter(one)))
+    assert loaded_by(next(iter(other))) == {os.getpid()}
+    assert hooks.loading.loaders.started_s > 0
+
+
+def test_other_settings_reach_the_loader(hooks: TrainingHooks) -> None:
+    """Spawned workers load what forked ones would."""
+    hooks.loading.loaders.load_with(LoaderSettings(1, prefetch_factor=3, start_method="spawn"))
+    loader = DataLoader([torch.tensor([each, 0, 0]) for each in range(4)], batch_size=2)
+    assert [batch[:, 0].tolist() for batch in loader] == [[0, 1], [2, 3]]
+    (changed,) = (each.gi_frame.f_locals["loader"] for each in hooks.loading.loaders._streams.values())  # type: ignore[attr-defined]
+    assert settings_of(changed) == LoaderSettings(1, 3, persistent=True, start_method="spawn")

@@ -1,5 +1,6 @@
 """What is looked at in a few steps: backward passes line by line, and what is tried on a copy of the model."""
 
+import copy
 import os
 import sys
 from pathlib import Path
@@ -11,7 +12,19 @@ from torch import nn
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.probe.backward_lines import MANY_TIMES, BackwardLines
 from workshop.probe.event_file import EventFile
-from workshop.probe.trials import TRIALS, attempt
+from workshop.probe.settings import TRIALS_ON_CUDA
+from workshop.probe.trials import (
+    OPTIMIZER_TRIALS,
+    TRIALS,
+    attempt,
+    attempt_of_optimizer,
+    attempt_pinned,
+    attempt_sparse,
+)
+from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.other_threads import other_threads, usable_cores
+from workshop.probe.trials.set_to_none import set_to_none
+from workshop.probe.trials.trial_race import NothingToTryError
 
 
 class TwoLines(nn.Module):
@@ -64,19 +77,52 @@ def test_a_pass_of_a_script_in_anomaly_mode_is_left_alone(tmp_path: Path) -> Non
 class RowByRow(nn.Module):
     """What is random, what has a state, and a layer that is called for each row."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_batch: bool = True) -> None:
         super().__init__()
+        self.as_batch = as_batch
         self.body, self.head = nn.Sequential(nn.Linear(32, 64), nn.Dropout(), nn.BatchNorm1d(64)), nn.Linear(64, 1)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return torch.stack([self.head(row) for row in self.body(inputs).split(1)])
+        rows = self.body(inputs)
+        return torch.stack([self.head(row) for row in (rows.split(1) if self.as_batch else rows)])
 
 
-@pytest.mark.parametrize("name", TRIALS)
+DOUBLE = ("one-thread", "float64", "anomaly-mode", "tiny-operators", "once-for-all")
+MARKS = {"torch-compile": pytest.mark.slow} | dict.fromkeys(TRIALS_ON_CUDA, pytest.mark.cuda)
+
+
+class Additive(nn.Module):
+    """Small modules of the same shapes: each has an input of its own or, in a chain, the output of the one before."""
+
+    def __init__(self, is_chain: bool = False) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Sequential(nn.Linear(1, 4), nn.ReLU(), nn.Linear(4, 1)) for _ in range(12))
+        self.is_chain = is_chain
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.is_chain:
+            return nn.Sequential(*self.parts)(inputs[:, :1])
+        return torch.cat([part(inputs[:, i : i + 1]) for i, part in enumerate(self.parts)], dim=1)
+
+
+class Pictures(nn.Sequential):
+    """Convolutions, whose channels come first."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8 * 36, 1))
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, ())) for each in TRIALS])
 def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    model = RowByRow().double()
-    inputs = torch.randn(16, 32, dtype=torch.float64)
+    model, inputs = (RowByRow(), torch.randn(16, 32)) if name in DOUBLE else (Pictures(), torch.randn(16, 3, 8, 8))
+    if name == "small-modules":
+        model, inputs = Additive(), torch.randn(16, 12)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    if name in DOUBLE:
+        model, inputs = model.double(), inputs.double()
+    if name in TRIALS_ON_CUDA:
+        model, inputs = model.cuda(), inputs.cuda()
     before = {key: value.clone() for key, value in model.state_dict().items()}
     random_state, threads = torch.get_rng_state(), torch.get_num_threads()
     attempt(name, model, (inputs,), {}, EventFile(str(tmp_path)))
@@ -84,10 +130,137 @@ def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     assert trial.error == ""
     assert trial.as_it_is_s > 0
     assert trial.changed_s > 0
+    assert trial.draws == (name in DOUBLE[:3]), "of those that call the whole model, which has a dropout"
+    assert (trial.difference is None) == (name in DOUBLE)
+    assert (trial.difference or 0.0) < (0.05 if name == "bfloat16" else 1e-4)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
+    assert not optimizer.state
     assert torch.equal(torch.get_rng_state(), random_state)
     assert (torch.get_num_threads(), torch.is_anomaly_enabled()) == (threads, False)
+
+
+@pytest.mark.parametrize("before", [1, 4])
+def test_the_number_of_threads_is_searched_for_and_put_back(
+    before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(6)), raising=False)
+    used, threads = list[int](), torch.get_num_threads()
+
+    class Counts(nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            used.append(torch.get_num_threads())
+            return super().forward(inputs)
+
+    model = Counts(8, 8)
+    torch.set_num_threads(before)
+    try:
+        attempt("other-threads", model, (torch.randn(4, 8),), {}, EventFile(str(tmp_path)))
+        assert torch.get_num_threads() == before
+    finally:
+        torch.set_num_threads(threads)
+    trial = read_observations(tmp_path, [os.getpid()]).trials["other-threads"]
+    assert trial.error == ""
+    assert set(used) <= {1, 2, 4, 6}
+    assert used[0] == before
+    best = used[-1]
+    assert trial.setting == f"{best} thread{'s' * (best > 1)}"
+    assert best != before
+
+
+def test_where_there_is_one_core_no_other_number_of_threads_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with pytest.raises(NothingToTryError, match="one core"):
+            next(other_threads(nn.Linear(2, 2), (torch.ones(1, 2),), {}))
+    finally:
+        torch.set_num_threads(threads)
+    assert usable_cores() >= 1
+
+
+def test_gradients_that_are_cleared_by_zeros_are_added_to() -> None:
+    """Both passes make the same gradients; only one of them drops them."""
+    made: list[nn.Module] = []
+
+    class Seen(nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            made.append(self)
+            return super().forward(inputs)
+
+    zeroing, dropping = set_to_none(Seen(4, 2), (torch.ones(3, 4),), {})
+    for _ in range(2):
+        assert torch.equal(zeroing(), dropping())  # type: ignore[arg-type]
+    zeroed, dropped = (next(each.parameters()).grad for each in made[:2])
+    assert zeroed is not None
+    assert not zeroed.any()
+    assert dropped is None
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("has_workers", [True, False])
+def test_a_copy_from_pinned_memory(has_workers: bool, tmp_path: Path) -> None:
+    tensor = torch.randn(1_000_000)
+    attempt_pinned(tensor, torch.device("cuda"), has_workers, EventFile(str(tmp_path)))
+    trial = read_observations(tmp_path, [os.getpid()]).trials["pageable-copy"]
+    assert (trial.error, trial.about, trial.difference) == ("", "4.0 MB", 0.0)
+    assert not tensor.is_pinned()
+
+
+def test_without_a_gpu_nothing_is_pinned(tmp_path: Path) -> None:
+    attempt_pinned(torch.ones(4), torch.device("cpu"), True, EventFile(str(tmp_path)))
+    assert not read_observations(tmp_path, [os.getpid()]).trials["pageable-copy"].applies
+
+
+@pytest.mark.parametrize("name", OPTIMIZER_TRIALS)
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_a_trial_of_an_optimizer_changes_nothing(name: str, kind: type[torch.optim.Optimizer], tmp_path: Path) -> None:
+    model = nn.Linear(8, 8)
+    optimizer = kind(model.parameters(), lr=0.1)
+    for _ in range(2):
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+    before, state = copy.deepcopy(list(model.parameters())), copy.deepcopy(optimizer.state_dict())
+    attempt_of_optimizer(name, optimizer, EventFile(str(tmp_path)))
+    trial = read_observations(tmp_path, [os.getpid()]).trials[name]
+    assert (trial.error, trial.about) == ("", kind.__name__)
+    assert trial.difference is not None
+    assert trial.difference < 1e-6
+    assert all(map(torch.equal, model.parameters(), before))
+    assert str(optimizer.state_dict()) == str(state)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "applies"),
+    [
+        (torch.optim.Adam, {}, True),
+        (torch.optim.SGD, {}, True),
+        (torch.optim.SGD, {"momentum": 0.9}, False),
+        (torch.optim.RMSprop, {}, False),
+    ],
+)
+@pytest.mark.parametrize("touched", [10, 900])
+def test_embeddings_of_which_a_step_touches_few_rows(
+    kind: type[torch.optim.Optimizer], options: dict[str, float], applies: bool, touched: int, tmp_path: Path
+) -> None:
+    table = nn.Embedding(1000, 16)
+    optimizer = kind(table.parameters(), lr=0.1, **options)
+    rows = torch.arange(touched)
+    table(rows).sum().backward()
+    before = table.weight.detach().clone()
+    attempt_sparse(optimizer, {table: [rows]}, EventFile(str(tmp_path)))
+    trial = read_observations(tmp_path, [os.getpid()]).trials["dense-embedding"]
+    assert trial.applies == (applies and touched == 10)
+    assert (trial.error == "") == trial.applies
+    assert torch.equal(table.weight, before)
+
+
+def test_what_there_is_no_memory_for_is_not_tried() -> None:
+    huge = torch.empty(1).expand(10**15)
+    with pytest.raises(MemoryError, match=r"copies would take 24000000\.0 GB, and .* are free"):
+        ensure_room([huge], copies=6)
+    ensure_room([torch.ones(8)], copies=6)
 
 
 def test_a_model_that_cannot_be_copied_is_not_tried(tmp_path: Path) -> None:
@@ -97,11 +270,20 @@ def test_a_model_that_cannot_be_copied_is_not_tried(tmp_path: Path) -> None:
     assert read_observations(tmp_path, [os.getpid()]).trials["float64"].error.startswith("TypeError: ")
 
 
-def test_a_layer_in_a_loop_is_called_once_for_all(tmp_path: Path) -> None:
-    attempt("once-for-all", RowByRow(), (torch.randn(64, 32),), {}, EventFile(str(tmp_path)))
+@pytest.mark.parametrize("as_batch", [True, False])
+def test_a_layer_in_a_loop_is_called_once_for_all(as_batch: bool, tmp_path: Path) -> None:
+    attempt("once-for-all", RowByRow(as_batch), (torch.randn(64, 32),), {}, EventFile(str(tmp_path)))
     attempt("tiny-operators", RowByRow(), (), {}, EventFile(str(tmp_path)))
     trial = read_observations(tmp_path, [os.getpid()]).trials["once-for-all"]
     assert trial.changed_s < trial.as_it_is_s / 4
+
+
+def test_modules_of_which_each_needs_the_one_before_are_not_called_at_once(tmp_path: Path) -> None:
+    model = Additive(is_chain=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    attempt("small-modules", model, (torch.randn(64, 12),), {}, EventFile(str(tmp_path)))
+    assert "calls no 8 modules" in read_observations(tmp_path, [os.getpid()]).trials["small-modules"].error
+    assert not optimizer.state
 
 
 @pytest.mark.parametrize("model", [nn.Linear(32, 4), nn.Sequential(*(nn.Linear(32, 32) for _ in range(20)))])

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from workshop.judge.ledger import Ledger
 from workshop.judge.step_proof import ROUNDING, STATE_TOLERANCE, STEP_TOLERANCE
 from workshop.probe.connection import Connection
+from workshop.probe.epoch_length import EpochLength
 from workshop.probe.event_file import EventFile
 from workshop.probe.evidence import EvidenceRecorder, _drops_items
 from workshop.probe.messages import EpochBegan, EpochEnded, Proceed, Recompute
@@ -43,7 +44,9 @@ class WithoutLength(nn.Sequential):
         raise TypeError("WithoutLength does not support len()")
 
 
-def train(epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool, validates: bool) -> None:
+def train(
+    epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool, validates: bool, with_gradients: bool
+) -> None:
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(ITEMS, 3, 8, 8), torch.arange(ITEMS))
     model = WithoutLength(nn.Flatten(), nn.Dropout(dropout), nn.Linear(192, ITEMS))
@@ -70,6 +73,11 @@ def train(epochs: int, dropout: float, steps_optimizer: bool, in_closure: bool, 
                 model.eval()
                 list(DataLoader(data, 2))
                 model.train()
+        if with_gradients:
+            model.eval()
+            for inputs, targets in DataLoader(data, 5):
+                nn.functional.cross_entropy(model(inputs.to("cpu")), targets)
+            model.train()
 
 
 @pytest.fixture
@@ -84,12 +92,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
         steps_optimizer: bool = True,
         in_closure: bool = False,
         validates: bool = False,
+        with_gradients: bool = False,
         sample_step: int = 1,
     ) -> Training:
         config = ProbeConfig(str(tmp_path), 0, 0, JudgedRun(None, None, sample_step))
         keepers.append(EvidenceRecorder(config, Connection(ends[1]), EventFile(str(tmp_path))))
         keepers[-1].hooks.install()
-        future = pool.submit(train, epochs, dropout, steps_optimizer, in_closure, validates)
+        future = pool.submit(train, epochs, dropout, steps_optimizer, in_closure, validates, with_gradients)
         return Training(Connection(ends[0]), tmp_path, future)
 
     yield start
@@ -172,8 +181,30 @@ def test_a_validation_in_each_step_begins_no_epoch(start: Start) -> None:
     assert (len(ledger.steps), len(ledger.loader_starts), ledger.drops_items) == (6, 2, False)
 
 
+def test_a_validation_with_gradients_is_no_training(start: Start) -> None:
+    judge, folder, future = start(epochs=3, with_gradients=True, sample_step=1)
+    samples = []
+    for _ in range(3):
+        while not isinstance(judge.receive(), EpochEnded):
+            pass
+        samples.append(judge.receive().sample)
+        if len(samples) == 2:  # the loop comes to its validation before it takes the step
+            judge.send(Recompute([samples[0]]))
+            found = judge.receive()
+            assert (found.error, found.gradient_error < 1e-4, found.step_error < STEP_TOLERANCE) == (None, True, True)
+        judge.send(Proceed(sample_step=1))
+    future.result()
+    ledger = Ledger.of(folder)
+    assert len(ledger.loader_starts) == 3
+    assert [[each.shape[0] for each in step.forwards] for step in ledger.steps] == [[4], [4], [2]] * 3
+    assert sorted(target for step in ledger.steps[:3] for each in step.forwards for target in each.targets) == [
+        *range(ITEMS)
+    ]
+    assert sum(step.without_gradients for step in ledger.steps) == 2 * ITEMS
+
+
 def test_an_epoch_that_is_cut_says_how_long_the_whole_one_is(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvidenceRecorder, "is_enough", lambda recorder: len(recorder.steps) == 2)
+    monkeypatch.setattr(EpochLength, "_is_enough", lambda _, steps: steps == 2)
     judge, _, _ = start(epochs=2)
     assert [judge.receive() for _ in range(3)][-1].whole_steps == 3
     judge.send(Proceed())

@@ -159,7 +159,7 @@ def test_what_a_listener_does_is_not_told(hooks: TrainingHooks, told: list[str])
         def on_batch(self, batch: Any) -> None:
             torch.ones(1).to("cpu")
 
-    hooks.listeners = (*hooks.listeners, Copies())
+    hooks.audience.listeners = (*hooks.audience.listeners, Copies())
     next(iter(DataLoader(Slow(), 3)))
     assert told == ["on_loader_start", "before_batch", "on_batch"]
 
@@ -167,39 +167,39 @@ def test_what_a_listener_does_is_not_told(hooks: TrainingHooks, told: list[str])
 def test_batches_are_kept_and_come_again_from_memory(hooks: TrainingHooks) -> None:
     """Also when the loop has changed them; an epoch is as long as it would be, with more batches or with fewer."""
     loader = DataLoader(Slow(), 2)
-    hooks.batches.keeping = True
+    hooks.loading.batches.keeping = True
     kept = []
     for _, targets in loader:
         kept.append(targets.clone())
         targets += 100
-    assert hooks.batches.kept == 3
-    hooks.batches.replaying = True
+    assert hooks.loading.batches.kept == 3
+    hooks.loading.batches.replaying = True
     epochs = [targets.tolist() for _ in range(2) for _, targets in loader]
     assert epochs == [kept[number % 3].tolist() for number in range(6)]
-    assert hooks.batches.replayed == 6
+    assert hooks.loading.batches.replayed == 6
 
 
 def test_a_loader_that_is_made_anew_takes_over(hooks: TrainingHooks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workshop.probe.batch_store.loader_site", lambda _: "a line")
-    hooks.batches.keeping = True
+    hooks.loading.batches.keeping = True
     kept = [targets.tolist() for _, targets in DataLoader(Slow(), 3)]
-    hooks.batches.replaying = True
+    hooks.loading.batches.replaying = True
     there = DataLoader(Slow(), 2)
     assert [targets.tolist() for _, targets in there] == kept + kept[:1], "the epoch is as long as its own"
     assert len(list(DataLoader(Slow(), 6))) == 1, "of another, which is there"
-    assert hooks.batches.replayed == 3
+    assert hooks.loading.batches.replayed == 3
 
 
 def test_an_epoch_in_the_place_of_a_loaders_has_its_length(hooks: TrainingHooks) -> None:
     loader = DataLoader(Slow(), 2)
-    hooks.batches.keeping = True
+    hooks.loading.batches.keeping = True
     list(loader)
     for _ in range(2):
-        hooks.batches.replaying = True
+        hooks.loading.batches.replaying = True
         epoch = iter(loader)
         assert len(epoch) == 3
         next(epoch)
-        hooks.batches.replaying = False
+        hooks.loading.batches.replaying = False
         assert len(list(epoch)) == 2, "also where it goes on with batches of its own"
 
 
@@ -257,22 +257,22 @@ def test_what_somebody_wraps_later_stays_wrapped(hooks: TrainingHooks) -> None:
 
 def test_an_epoch_that_has_begun_ends_in_time_with_batches_from_memory(hooks: TrainingHooks) -> None:
     for loader in (DataLoader(Slow(), 2), DataLoader(Slow(), 2, num_workers=1, persistent_workers=True)):
-        hooks.batches.keeping, hooks.batches.replaying = True, False
+        hooks.loading.batches.keeping, hooks.loading.batches.replaying = True, False
         for replays_from in (3, 1, 2):
-            hooks.batches.replaying = False
+            hooks.loading.batches.replaying = False
             batches = iter(loader)
             for number in range(replays_from):
                 assert next(batches) is not None, number
-            hooks.batches.replaying = True
+            hooks.loading.batches.replaying = True
             assert len(list(batches)) == 3 - replays_from
 
 
 def test_the_length_of_an_epoch_that_only_its_end_tells(hooks: TrainingHooks) -> None:
     """An iterable dataset has no length, and a loader of somebody's own may be endless below."""
     loader = DataLoader(Stream(), 2)
-    hooks.batches.keeping = True
+    hooks.loading.batches.keeping = True
     assert len(list(loader)) == 4
-    hooks.batches.replaying = True
+    hooks.loading.batches.replaying = True
     assert len(list(loader)) == 4
 
 
@@ -297,7 +297,7 @@ LISTENED = [name for name in vars(Listener) if name.startswith(("on_", "before_"
 @pytest.mark.parametrize("method", [name for name in LISTENED if name != "on_adaptive_schedule"])
 def test_a_fault_of_a_listener_never_reaches_the_script(method: str, hooks: TrainingHooks, told: list[str]) -> None:
     broken = Broken(method)
-    hooks.listeners = (broken, *hooks.listeners)
+    hooks.audience.listeners = (broken, *hooks.audience.listeners)
     train(nn.Linear(4, 2), DataLoader(Slow(), 2), epochs=2)
     assert [fault.startswith("KeyError: 'a fault of ours' (test_hooks.py, line ") for fault in broken.faults] == [True]
     assert told[-1] == "on_fault"
@@ -310,10 +310,10 @@ def test_a_batch_that_cannot_be_kept_is_the_scripts_all_the_same(hooks: Training
         def __deepcopy__(self, _: Any) -> None:
             raise TypeError("not to be copied")
 
-    hooks.batches.keeping = True
+    hooks.loading.batches.keeping = True
     batches = list(DataLoader([1, 2, 3], 1, collate_fn=lambda _: Unkept()))
     assert [type(each) for each in batches] == [Unkept] * 3
-    assert not hooks.batches.keeping
+    assert not hooks.loading.batches.keeping
 
 
 def test_a_model_is_copied_and_saved_without_the_hooks(told: list[str], tmp_path: Path) -> None:

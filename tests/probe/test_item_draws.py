@@ -16,6 +16,8 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.events import FileWritten
 from workshop.probe.item_draws import LoadedBatch, draw_items
 from workshop.probe.messages import DrawItems
+from workshop.probe.noted_inputs import NotedInputs
+from workshop.probe.noted_step import NotedPass
 
 ITEMS, BATCH = 10, 3
 
@@ -41,6 +43,11 @@ class Stream(IterableDataset[int]):
         yield from range(ITEMS)
 
 
+def entered(inputs: torch.Tensor, targets: torch.Tensor) -> NotedPass:
+    noted = {"t": 0.0, "shape": tuple(inputs.shape), "dtype": str(inputs.dtype).removeprefix("torch.")}
+    return NotedPass(noted | {"device": "cpu", "autocast": False}, NotedInputs(inputs), targets)
+
+
 def test_items_are_drawn_and_nothing_else_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", time.sleep)
     photo_reads.watch_sleep()
@@ -49,9 +56,7 @@ def test_items_are_drawn_and_nothing_else_changes(tmp_path: Path, monkeypatch: p
     data = Numbers(EventFile(str(own)))
     loader = DataLoader(data, BATCH, shuffle=True)
     inputs, targets = next(iter(loader))
-    known = LoadedBatch(loader, [inputs, targets])
-    known.entered(inputs.double())
-    known.compared(targets, BATCH)
+    known = LoadedBatch(loader, [inputs, targets], [entered(inputs.double(), targets)])
     before, states, begin = data.seen, (torch.get_rng_state(), random.getstate()), time.monotonic()
 
     done = draw_items(known, DrawItems(times=3), EventFile(str(tmp_path)))
@@ -74,8 +79,8 @@ def test_items_are_drawn_and_nothing_else_changes(tmp_path: Path, monkeypatch: p
     ("known", "why"),
     [
         (None, "no DataLoader was seen"),
-        (LoadedBatch(DataLoader(Stream()), None), "its DataLoader has no items that could be asked for"),
-        (LoadedBatch(DataLoader([1, 2]), None), "what is loaded is not what enters the model"),  # type: ignore[arg-type]
+        (LoadedBatch(DataLoader(Stream()), None, []), "its DataLoader has no items that could be asked for"),
+        (LoadedBatch(DataLoader([1, 2]), None, []), "what is loaded is not what enters the model"),  # type: ignore[arg-type]
     ],
 )
 def test_why_nothing_is_drawn(known: LoadedBatch | None, why: str, tmp_path: Path) -> None:
@@ -84,10 +89,8 @@ def test_why_nothing_is_drawn(known: LoadedBatch | None, why: str, tmp_path: Pat
 
 def test_what_the_loop_changes_is_not_what_is_loaded() -> None:
     inputs, targets = torch.rand(4, 3), torch.arange(4)
-    known = LoadedBatch(DataLoader([1, 2]), [inputs, targets])  # type: ignore[arg-type]
-    known.entered(inputs + 1)
-    known.compared(targets.flip(0), 4)
-    assert (known.input_place, known.target_place) == (None, None)
-    known.entered(inputs.reshape(4, 3, 1))
-    known.compared(targets, 4)
-    assert (known.input_place, known.target_place) == (0, 1)
+    loader = DataLoader([1, 2])  # type: ignore[arg-type]
+    changed = [entered(inputs + 1, targets), entered(inputs, targets.flip(0))]
+    assert LoadedBatch(loader, [inputs, targets], changed).places is None
+    reshaped = entered(inputs.reshape(4, 3, 1), targets)
+    assert LoadedBatch(loader, [inputs, targets], [reshaped, *changed]).places == (0, 1)

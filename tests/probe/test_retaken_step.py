@@ -289,6 +289,15 @@ def test_a_batch_is_found_by_what_enters_the_model() -> None:
     assert use.is_plain
 
 
+def test_a_tensor_is_loaded_if_it_is_of_a_batch_or_a_copy_of_one() -> None:
+    use, batch = BatchUse(), [torch.rand(2, 3), torch.rand(2)]
+    use.load(batch, in_training_thread=True)
+    copied, other = batch[0].double(), torch.rand(2)
+    use.copy(batch[0], copied)
+    use.copy(other, other.double())
+    assert [use.is_loaded(each) for each in (*batch, copied, other, batch[0].clone())] == [True] * 3 + [False] * 2
+
+
 def test_an_optimizer_changes_none_of_a_recorded_state() -> None:
     """Each attempt begins with it."""
     loop = Loop(seed=0)

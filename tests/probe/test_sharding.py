@@ -37,7 +37,7 @@ def test_sharded_parameters_are_recorded_whole() -> None:
     recorded = [*copied["parameters"], *copied["state"][0].values(), *gradients.values()]
     recorded += [value for values in during.some_values() for value in values.values()]
     assert {type(each) for each in recorded} == {torch.Tensor}
-    assert Spots(during.parameters).values([optimizer]).shape == (2 + 2 * 3, VALUES)
+    assert Spots(during.parameters).values([optimizer]).rows().shape == (2 + 2 * 3, VALUES)
 
 
 def test_parameters_that_are_joined_are_known() -> None:

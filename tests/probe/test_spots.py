@@ -17,11 +17,11 @@ def test_what_a_step_moves_and_what_is_moved_between_steps(model: nn.Sequential)
     spots = Spots(list(model.parameters()))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     first = spots.values([optimizer])
-    assert first.shape == (4, VALUES), "there is no state before the first step"
+    assert first.rows().shape == (4, VALUES), "there is no state before the first step"
     model(torch.randn(2, 3, 3, 3)).sum().backward()
     optimizer.step()
     after = spots.values([optimizer])
-    assert after.shape == (4 + 4 * 3, VALUES), "the step, and two means for each parameter"
+    assert after.rows().shape == (4 + 4 * 3, VALUES), "the step, and two means for each parameter"
     assert (spots.still(first, after), moved(first, after)) == ((), (0, 1, 2, 3))
     assert spots.still(after, spots.values([optimizer])) == (0, 1, 2, 3)
 
@@ -46,12 +46,12 @@ def test_a_parameter_that_gets_another_memory_is_looked_at_there(model: nn.Seque
 def test_a_tensor_without_values_and_one_with_gaps_are_not_looked_at() -> None:
     empty, gaps = nn.Parameter(torch.empty(0)), nn.Parameter(torch.zeros(8, 8)[:, ::2])
     expanded = nn.Parameter(torch.zeros(1).expand(8))
-    assert Spots([empty, gaps, expanded]).values([]).shape == (3, VALUES)
+    assert Spots([empty, gaps, expanded]).values([]).rows().shape == (3, VALUES)
 
 
 def test_two_scripts_are_looked_at_in_the_same_places() -> None:
     parameter = nn.Parameter(torch.randn(10_000))
-    assert torch.equal(Spots([parameter]).values([]), Spots([parameter]).values([]))
+    assert torch.equal(Spots([parameter]).values([]).rows(), Spots([parameter]).values([]).rows())
 
 
 def test_no_number_is_the_same_as_no_number(model: nn.Sequential) -> None:

@@ -29,7 +29,7 @@ def steps(hooks: TrainingHooks, monkeypatch: pytest.MonkeyPatch) -> Steps:
     """Counted steps, without the time that the loop is given to do something else."""
     monkeypatch.setattr(step_counter, "PATIENCE_S", -1.0)
     counted = Steps(hooks)
-    hooks.listeners = (counted,)
+    hooks.audience.listeners = (counted,)
     return counted
 
 

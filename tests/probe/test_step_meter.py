@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from workshop.probe import noted_settings
 from workshop.probe.connection import Connection
 from workshop.probe.messages import SetStage
 from workshop.probe.phases import Phase
@@ -128,3 +129,35 @@ def test_a_loop_without_a_loader_counts_what_enters_the_model(parent: Connection
     reports = [parent.receive() for _ in range(3)]
     assert [each.samples for each in reports] == [5, 5, 5]
     assert all(each.batches.training == 0 for each in reports)
+
+
+def test_a_validation_whose_batches_are_loaded_with_gradients_on(
+    parent: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a trainer that switches them off around each call of the model; training goes on in its mode."""
+    training, valid = Training(), DataLoader(TensorDataset(torch.randn(6, 2)), 2)
+    for number, loader in enumerate((training.loader, valid)):
+        loader.__dict__["_workshop_number"] = number
+        monkeypatch.setitem(noted_settings._sites, number, number)
+    batches = iter(training.loader)
+
+    def step() -> None:
+        inputs, targets = next(batches)
+        training.model.train()
+        training.optimizer.zero_grad()
+        nn.functional.mse_loss(training.model(inputs), targets).backward()
+        training.optimizer.step()
+
+    step()
+    training.model.eval()
+    for (inputs,) in valid:
+        with torch.no_grad():
+            training.model(inputs)
+    time.sleep(0.02)  # what follows from the validation belongs to it
+    step()
+    step()
+    reports = [parent.receive() for _ in range(3)]
+    assert [(each.batches.training, each.batches.validation) for each in reports] == [(1, 0), (1, 3), (1, 0)]
+    assert [each.phases[Phase.VALIDATION] > 0.02 for each in reports] == [False, True, False]
+    assert reports[1].epochs_begun == 0
+    assert reports[1].phases[Phase.DATA_WAIT] > 0, "the batch that is trained on"

@@ -6,7 +6,7 @@ import pytest
 
 from workshop.probe.activity import note, note_fault
 from workshop.probe.observations import ProcessActivity
-from workshop.processes.activity_text import describe_activities
+from workshop.processes.activity_text import counted_activities, describe_activities
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,15 @@ def test_what_was_seen(seen: list[ProcessActivity], says: str, tmp_path: Path) -
         note(ProcessActivity(each.pid, "before.py"), str(tmp_path))
         note(each, str(tmp_path))
     assert says in describe_activities(tmp_path)
+
+
+def test_what_was_seen_fits_into_a_line_of_progress(tmp_path: Path) -> None:
+    assert counted_activities(tmp_path) == "torch is not loaded yet"
+    note(ProcessActivity(7, "a.py"), str(tmp_path))
+    assert counted_activities(tmp_path) == "torch is loaded, no training yet"
+    note(ProcessActivity(7, "a.py", batches=2, forwards=1), str(tmp_path))
+    note(ProcessActivity(8, "a.py", batches=10), str(tmp_path))
+    assert counted_activities(tmp_path) == "batches 12, forward 1, backward 0, optimizer 0"
 
 
 def test_what_fails_before_anything_is_seen(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -118,12 +119,12 @@ def folder(tmp_path: Path) -> Path:
 
 def record(folder: Path, *command: str, code: int = 0) -> str:
     """What `workshop record lines` says; it leaves nothing behind."""
-    (folder / "temporary").mkdir(exist_ok=True)
     line = [sys.executable, "-m", "workshop", "record", "lines", *command]
-    variables = {**os.environ, "TMPDIR": str(folder / "temporary")}
-    done = subprocess.run(line, cwd=folder, env=variables, capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, done.stderr
-    assert list((folder / "temporary").glob("workshop*")) == []
+    with tempfile.TemporaryDirectory() as temporary:  # its name must be short: sockets of workers are in it
+        variables = {**os.environ, "TMPDIR": temporary}
+        done = subprocess.run(line, cwd=folder, env=variables, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, done.stderr
+        assert list(Path(temporary).glob("workshop*")) == []
     return done.stderr
 
 

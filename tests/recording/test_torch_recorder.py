@@ -246,6 +246,16 @@ def test_nothing_to_record(script: str, arguments: list[str], says: str, record:
     assert not (tmp_path / "prof").exists()
 
 
+def test_a_scope_of_ones_own_over_the_end_of_a_cycle(record: Run, tmp_path: Path) -> None:
+    """torch crashes where a scope that was entered in one cycle is left in the next."""
+    whole_steps = TRAINING.replace("    optimizer.zero_grad()", "    with torch.profiler.record_function('all'):")
+    (tmp_path / "mine.py").write_text(whole_steps.replace("    model(", "        model("))
+    cycles = ("--wait", "0", "--warmup", "0", "--active", "1", "--repeat", "20")
+    done = record(*cycles, "--", "mine.py", "100")
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "prof").glob("*.gz"))) == 20
+
+
 def test_as_a_context(tmp_path: Path) -> None:
     model = torch.nn.Linear(8, 2)
     ready: list[object] = []

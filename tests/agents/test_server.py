@@ -1,0 +1,159 @@
+"""The tools for agents, asked by the official client over stdio, on real scripts."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytest.importorskip("mcp")
+
+import anyio
+from mcp import Client, StdioServerParameters
+
+from workshop.agents.command_run import MAX_CHARACTERS, page_of
+
+SCRIPT = """
+import sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 40
+    def __getitem__(self, index):
+        time.sleep(0.02 if "slow" in sys.argv else 0.002)
+        return torch.full((4,), float(index)), torch.tensor([float(index)])
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+for epoch in range(10_000):
+    for inputs, targets in DataLoader(Numbers(), batch_size=5, shuffle=True):
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+"""
+FASTER = SCRIPT.replace("0.02 if", "0.001 if")
+NEVER = (
+    "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(1000)  # never-ends'])\n"
+)
+
+IMPATIENT = """
+from pathlib import Path
+from workshop.agents.server import server
+server(Path.cwd(), max_seconds=30, slack_s=6).run("stdio")
+"""
+"""A server whose tools have less time."""
+
+
+def ask(folder: Path, *calls: tuple[str, dict[str, Any]], code: str = "") -> list[tuple[bool, str]]:
+    """Start the server in a folder, call tools, and return whether each call failed, and the answer."""
+    arguments = ["-c", code] if code else ["-m", "workshop", "mcp"]
+    parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(folder), env=dict(os.environ))
+
+    async def talk() -> list[tuple[bool, str]]:
+        answers = []
+        async with Client(parameters) as client:
+            for name, given in calls:
+                done = await client.call_tool(name, given, read_timeout_seconds=240)
+                answers.append((bool(done.is_error), "".join(each.text for each in done.content)))
+        return answers
+
+    return anyio.run(talk)
+
+
+def test_what_is_offered_and_that_lessons_come_in_pages(tmp_path: Path) -> None:
+    async def names() -> list[str]:
+        parameters = StdioServerParameters(
+            command=sys.executable, args=["-m", "workshop", "mcp"], cwd=str(tmp_path), env=dict(os.environ)
+        )
+        async with Client(parameters) as client:
+            return [each.name for each in (await client.list_tools()).tools]
+
+    assert anyio.run(names) == ["measure", "lines", "compare", "trace", "lesson"]
+    (_, first), (_, second), (_, word), (_, every) = ask(
+        tmp_path,
+        ("lesson", {"name": "part9"}),
+        ("lesson", {"name": "part9", "page": 2}),
+        ("lesson", {"name": "headroom"}),
+        ("lesson", {}),
+    )
+    assert "page=2" in first
+    assert second not in first
+    assert "headroom" in word.lower()
+    assert "part11" in every
+    assert max(map(len, (first, second, word, every))) <= MAX_CHARACTERS + 100
+
+
+def test_bad_calls_are_refused_in_one_line_and_nothing_is_run(tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    (tmp_path / "outside.py").write_text("open('ran', 'w')")
+    (folder / "link.py").symlink_to(tmp_path / "outside.py")
+    (folder / "notes.txt").write_text("")
+    (folder / "mine.py").write_text("open('ran', 'w')")
+    outside = str(tmp_path / "outside.py")
+    expected: list[tuple[str, dict[str, Any], str]] = [
+        ("measure", {"script": "../outside.py"}, "is outside of"),
+        ("measure", {"script": outside}, "is outside of"),
+        ("measure", {"script": "link.py"}, "is outside of"),
+        ("lines", {"script": "absent.py"}, "there is no absent.py"),
+        ("lines", {"script": "notes.txt"}, "is no Python script"),
+        ("trace", {"path": ".."}, "is outside of"),
+        ("measure", {"script": "--help"}, "there is no --help"),
+        ("measure", {"script": "torchrun"}, "there is no torchrun"),
+        ("measure", {"script": "mine.py", "seconds": 1e9}, "600 at most"),
+        ("measure", {"script": "mine.py", "arguments": ["x"] * 65}, "at most 64 arguments"),
+        ("measure", {"script": "mine.py", "arguments": "rm"}, "arguments"),
+        ("compare", {"new": "mine.py"}, "name either old"),
+        ("compare", {"new": "mine.py", "base": "--help"}, "no git repository"),
+        ("lesson", {"name": "../../etc"}, "name a part"),
+        ("lesson", {"name": "part99"}, "there is no part 'part99'"),
+    ]
+    answers = ask(folder, *[(name, given) for name, given, _ in expected])
+    for (name, given, says), (failed, text) in zip(expected, answers, strict=True):
+        assert failed, (name, given, text)
+        assert says in text, (name, given, text)
+    assert not list(tmp_path.rglob("ran"))
+
+
+@pytest.mark.slow
+def test_each_tool_on_a_real_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "faster.py").write_text(FASTER)
+    answers = ask(
+        tmp_path,
+        ("measure", {"script": "train.py", "arguments": ["slow"], "seconds": 3}),
+        ("lines", {"script": "train.py", "arguments": ["slow"], "seconds": 2}),
+        ("compare", {"old": "train.py", "new": "faster.py", "arguments": ["slow"]}),
+        ("trace", {"path": "train.py"}),
+    )
+    assert [failed for failed, _ in answers] == [False] * 4, answers
+    says = ["slow-item  train.py:10", "time.sleep(0.02", "faster.py: done", "device"]
+    for expected, (_, text) in zip(says, answers, strict=True):
+        assert expected in text
+        assert len(text) <= MAX_CHARACTERS + 100
+
+
+@pytest.mark.slow
+def test_a_script_that_never_ends_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "never.py").write_text(NEVER)
+    calls = [("measure", {"script": "never.py", "seconds": 1}), ("lines", {"script": "never.py", "seconds": 1})]
+    (failed, of_measure), (_, of_lines) = ask(tmp_path, *calls, code=IMPATIENT)
+    assert failed
+    assert "ended after 7 s" in of_measure
+    assert "ended after 7 s" in of_lines, "with the lines that ran until then, if there are any"
+    lines = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
+    assert not [line for line in lines if "never-ends" in line]
+
+
+def test_a_page_is_short_and_together_the_pages_are_the_text() -> None:
+    text = "\n".join(f"line {number} ████▍ of many" for number in range(1500)) + "\n" + "x" * 20_000
+    pages = [page_of(text, number) for number in range(1, 12)]
+    assert max(map(len, pages)) < MAX_CHARACTERS + 80
+    assert "line 1499 of many" in "".join(pages)
+    assert "█" not in "".join(pages)
+    assert pages[-1] == pages[-2], "a page that is not there is the last one"

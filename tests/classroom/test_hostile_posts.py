@@ -1,0 +1,158 @@
+"""What is malformed, oversized, replayed, forged or hostile is refused with 4xx, and the board goes on."""
+
+import json
+import random
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from classroom.conftest import OpenRoom, RunningRoom
+from classroom.test_room import post, report
+
+WRONG_FIELDS = [
+    {"id": "../../etc/passwd"},
+    {"id": "A" * 32},
+    {"id": "0" * 32 + "\n"},
+    {"part": "part99"},
+    {"part": "../part3"},
+    {"part": "part3\n"},
+    {"part": 3},
+    {"kind": "run"},
+    {"outcome": "won"},
+    {"outcome": None},
+    {"ratio": 0},
+    {"ratio": -1},
+    {"ratio": "3"},
+    {"ratio": 1e9},
+    {"ratio": True},
+    {"ratio": 9.0},
+    {"low": 3.2},
+    {"low": None},
+    {"high": 1.0},
+    {"solution_ratio": 0},
+    {"hints": -1},
+    {"hints": 1.5},
+    {"hints": 10**30},
+    {"reason": "x" * 301},
+    {"reason": "a\x00b"},
+    {"reason": ["x"]},
+    {"machine": "\x1b[2J"},
+    {"at": -1},
+    {"at": "now"},
+    {"script": "import os"},
+    {"name": "somebody else"},
+    {"participant": "0" * 32},
+    {"__class__": "os.system"},
+]
+
+RAW = [
+    b"",
+    b"null",
+    b"[]",
+    b"{",
+    b"\xff\xfe",
+    b'{"now": NaN}',
+    b"[" * 4000,
+    b'{"now": 1e999, "report": {}}',
+    b"x" * 5000,
+    b" " * 1_000_000,
+    json.dumps({"now": 1.0, "report": "text"}).encode(),
+]
+
+NAMES = ["", " ", "x" * 41, "a\x00b", "a\u202eb", "a\u200bb", "\u0301" * 5, "a\x1b[31m", 5, None, ["Ada"], {"a": 1}]
+
+
+def test_every_wrong_field_is_refused(open_room: OpenRoom) -> None:
+    room = open_room()
+    token = room.join("Field tester")
+    for fields in WRONG_FIELDS:
+        status, answer = room.ask("POST", "/api/reports", {"now": 1.0, "report": report(**fields)}, token)
+        assert status == 400, (fields, status, answer)
+    assert not [each for each in room.results() if each["name"] == "Field tester"]
+
+
+@pytest.mark.parametrize("body", RAW, ids=range(len(RAW)))
+def test_what_is_no_report_is_refused(room: RunningRoom, body: bytes) -> None:
+    token = room.join(f"Raw {secrets.token_hex(4)}")
+    assert room.ask("POST", "/api/reports", body, token)[0] in (400, 413)
+    assert room.ask("POST", "/api/join", body)[0] in (400, 413)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_cannot_be_shown_are_refused(room: RunningRoom, name: Any) -> None:
+    assert room.ask("POST", "/api/join", {"code": room.code, "name": name})[0] == 400
+
+
+@pytest.mark.parametrize("token", ["", "x", "0" * 43, "a" * 8000])
+def test_a_forged_token_is_refused(room: RunningRoom, token: str) -> None:
+    assert post(room, token, report())[0] == 401
+
+
+PATHS = """/files/../room.sqlite /files/..%2froom.sqlite /files/%2e%2e/room.sqlite /files//etc/passwd /files/room.sqlite
+    /files/.%00 /simple/../../x/ /simple/%2e%2e/ /static/../store.py /room.sqlite /board.html /instructor/ /api
+    /api/reports/1 //evil.example/ /files/ /%ff"""
+
+
+@pytest.mark.parametrize("path", PATHS.split())
+def test_nothing_is_served_that_is_not_shared(room: RunningRoom, path: str) -> None:
+    assert room.ask("GET", path)[0] in (307, 404), path
+
+
+def test_other_methods_are_refused(room: RunningRoom) -> None:
+    for method, path in [
+        ("PUT", "/api/reports"),
+        ("DELETE", "/"),
+        ("GET", "/api/join"),
+        ("POST", "/files/x"),
+        ("X", "/"),
+    ]:
+        assert room.ask(method, path)[0] == 405, (method, path)
+
+
+def test_a_thousand_hostile_posts_leave_the_board_as_it_was(open_room: OpenRoom) -> None:
+    room = open_room()
+    token, bystander = room.join("<img src=x onerror=alert(1)>"), room.join("An honest one")
+    sent = report()
+    assert post(room, token, sent)[0] == 201
+    before, kept = room.board()["people"], len(room.results())
+    answers = {room.ask("POST", *each)[0] for each in hostile(token, sent, random.Random(1))}
+    assert answers <= {400, 401, 403, 409, 413, 429}
+    assert answers >= {400, 401, 409, 413}
+    assert (room.board()["people"], len(room.results())) == (before, kept)
+    assert post(room, bystander, report())[0] == 201
+
+
+def hostile(token: str, sent: dict[str, Any], rng: random.Random) -> Iterator[tuple[str, Any, str]]:
+    for _ in range(200):
+        yield "/api/reports", {"now": time.time(), "report": sent}, token  # replayed
+        yield "/api/reports", {"now": 1.0, "report": report(**rng.choice(WRONG_FIELDS))}, token
+        yield "/api/reports", rng.choice(RAW), token
+        yield "/api/reports", {"now": 1.0, "report": report()}, secrets.token_urlsafe(32)
+        yield "/api/join", {"code": "".join(rng.sample("ABCDEFGH", 6)), "name": "<script>alert(1)</script>"}, ""
+
+
+def test_who_guesses_codes_is_slowed_down_and_disturbs_nobody(open_room: OpenRoom) -> None:
+    room = open_room()
+    token = room.join("Bystander")
+    answers = [room.ask("POST", "/api/join", {"code": "WRONG1", "name": "x"})[0] for _ in range(100)]
+    assert 429 in answers
+    assert post(room, token, report())[0] == 201
+
+
+@pytest.mark.slow
+def test_who_sends_nothing_is_hung_up_on_and_holds_nobody_up(open_room: OpenRoom) -> None:
+    room = open_room()
+    host, _, port = room.address.removeprefix("http://").partition(":")
+    token = room.join("Patient")
+    head = f"POST /api/reports HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n"
+    silent = [socket.create_connection((host, int(port))) for _ in range(50)]
+    for each in silent:
+        each.sendall(head.encode())
+    assert post(room, token, report())[0] in (201, 429)
+    silent[0].settimeout(20)
+    assert silent[0].recv(100).startswith((b"HTTP/1.1 408", b"HTTP/1.1 429"))
+    for each in silent:
+        each.close()

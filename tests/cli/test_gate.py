@@ -1,0 +1,97 @@
+"""`workshop compare --base`: real scripts in real repositories, raced against an earlier revision."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from repositories import commit, git, repository
+
+DATA = """
+import time
+import torch
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        time.sleep(0.005)
+        return torch.full((16,), float(index)) / 40, torch.tensor([float(index)]) / 40
+"""
+TRAIN = """
+import sys
+from pathlib import Path
+import torch
+from data import Numbers
+
+Path("datasets/photos.txt").read_text()
+torch.manual_seed(0)
+model = torch.nn.Linear(16, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+loader = torch.utils.data.DataLoader(Numbers(), batch_size=4, shuffle=True)
+while True:
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+"""
+SLOWER = DATA.replace("        return torch.full", "        time.sleep(0.003)\n        return torch.full")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A script in a repository, with data that are not in git; commands run in this folder."""
+    repository(tmp_path, train=TRAIN, data=DATA)
+    (tmp_path / ".git/info/exclude").write_text("datasets/\n*.json\n*.md\n*.sarif\n")
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets/photos.txt").write_text("a photo")
+    return tmp_path
+
+
+def test_a_slower_module_is_found_with_its_line(workshop: Run, tree: Path) -> None:
+    """Also where both versions stand on the path, and the change is not committed."""
+    (tree / "data.py").write_text(SLOWER)
+    formats = ["--format", "sarif=gate.sarif", "--format", "markdown=gate.md", "--format", "github"]
+    done = workshop("compare", "--base", "main", *formats, "train.py")
+    assert done.returncode == 1, done.stdout + done.stderr
+    annotation, whole = done.stdout.splitlines()
+    assert annotation.startswith("::error file=data.py,line=11,title=workshop%3A slower-line::")
+    assert "time.sleep(0.003)" in annotation
+    assert "slower than train.py of main" in whole
+    assert "with changes in 1 file that are not committed" in whole
+    assert "`data.py:11`" in (tree / "gate.md").read_text()
+    [result] = json.loads((tree / "gate.sarif").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 11}
+    assert git(tree, "status", "--porcelain") == "M data.py"
+    assert git(tree, "worktree", "list").count("\n") == 0
+
+
+def test_what_is_faster_is_said(workshop: Run, tree: Path) -> None:
+    commit(tree, data=DATA.replace("0.005", "0.0005"))
+    done = workshop("compare", "--base", "HEAD~1", "--json", "train.py")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["words"], found["lines"]) == (0, "faster", []), done.stdout
+    assert "x faster than train.py of HEAD~1" in found["reasons"][0]
+
+
+def test_other_work_is_refused(workshop: Run, tree: Path) -> None:
+    (tree / "train.py").write_text(TRAIN.replace("lr=1e-3", "lr=1e-2"))
+    done = workshop("compare", "--base", "HEAD", "train.py")
+    assert done.returncode == 3, done.stdout
+    assert "train.py: not the same work" in done.stdout
+
+
+def test_it_is_said_which_version_crashed(workshop: Run, tree: Path) -> None:
+    commit(tree, data="raise RuntimeError('oh')\n")
+    commit(tree, data=DATA)
+    done = workshop("compare", "--base", "HEAD~1", "train.py")
+    assert done.returncode == 5, done.stdout
+    assert "train.py: the base crashed" in done.stdout
+    assert "RuntimeError: oh" in done.stdout
+    git(tree, "checkout", "--quiet", "HEAD~1")
+    done = workshop("compare", "--base", "main", "train.py")
+    assert done.returncode == 5, done.stdout
+    assert "train.py: crashed" in done.stdout

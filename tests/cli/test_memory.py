@@ -1,0 +1,165 @@
+"""`workshop memory` on real scripts: with a planted fault, and their twins."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HEAD = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+def make():
+    return nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+"""
+
+LOOP = """
+def main():
+    data = TensorDataset(torch.randn(4096, 64), torch.randint(10, (4096,)))
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters())
+    history = []
+    for epoch in range(10_000):
+        for x, y in DataLoader(data, batch_size=512):
+            optimizer.zero_grad()
+            out = model(x)
+            loss = nn.functional.cross_entropy(out, y)
+            loss.backward()
+            optimizer.step()
+            {body}
+
+main()
+"""
+
+WORKERS = """
+class Names(Dataset):
+    def __init__(self):
+        self.names = {names}
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        return torch.full((64,), float(len(str(self.names[index]))))
+
+def main():
+    model = make()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10_000):
+        for x in DataLoader(Names(), batch_size=64, shuffle=True, num_workers=2):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+OOM = """
+import resource
+
+def main():
+    model = make()
+    held = []
+    with open("/proc/self/statm") as file:
+        limit = int(file.read().split()[0]) * 4096 + (600 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    while True:
+        x = torch.randn(20_000, 64)
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        held.append(x)
+
+main()
+"""
+
+
+def memory(folder: Path, script: str, *options: str, code: int = 0, seconds: float = 6.0) -> Any:
+    path = folder / "script.py"
+    path.write_text(HEAD + script)
+    command = [sys.executable, "-m", "workshop", "memory", "--seconds", str(seconds), *options, str(path)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == code, done.stderr + done.stdout
+    return json.loads(done.stdout) if "--json" in options else done.stdout
+
+
+def faults(found: Any) -> list[str]:
+    return [each["cause"] for each in found["findings"] if each["cause"] != "checkpointing"]
+
+
+def test_there_is_no_such_script(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "workshop", "memory", "none.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "none.py is not a file" in done.stderr
+
+
+@pytest.mark.slow
+def test_outputs_that_are_collected_and_their_twin(tmp_path: Path) -> None:
+    collects = LOOP.format(body="history.append(out.detach().softmax(1))")
+    found = memory(tmp_path, collects, "--json", "--format", "sarif=found.sarif")
+    assert faults(found) == ["outputs-kept"]
+    finding = found["findings"][0]
+    [reported] = json.loads((tmp_path / "found.sarif").read_text())["runs"][0]["results"]
+    assert reported["ruleId"] == "outputs-kept"
+    assert reported["locations"][0]["physicalLocation"]["region"]["startLine"] == finding["line"]
+    assert finding["holder"].startswith("history")
+    lines = (tmp_path / "script.py").read_text().splitlines()
+    assert "history.append" in lines[finding["line"] - 1]
+    assert finding["bytes_a_step"] == pytest.approx(512 * 10 * 4, rel=0.1)
+    peak = found["peaks"][0]
+    assert sum(peak["kinds"].values()) == peak["peak_bytes"]
+    assert abs(peak["followed_bytes"] - peak["allocator_bytes"]) <= 0.02 * peak["allocator_bytes"]
+    twin = memory(tmp_path, LOOP.format(body="history = [loss.item()]"), "--json")
+    assert faults(twin) == []
+
+
+@pytest.mark.slow
+def test_a_list_of_strings_is_copied_by_forked_workers_and_an_array_is_not(tmp_path: Path) -> None:
+    strings = '[f"item-{each:09d}" for each in range(500_000)]'
+    found = memory(tmp_path, WORKERS.format(names=strings), "--json")
+    assert "shared-objects" in faults(found)
+    finding = next(each for each in found["findings"] if each["cause"] == "shared-objects")
+    assert finding["holder"] == "dataset.names"
+    assert 2 * 20e6 < finding["gain_bytes"] < 2 * 60e6
+    assert {each["role"] for each in found["host"]["processes"]} >= {"training", "worker"}
+    twin = memory(tmp_path, WORKERS.format(names="torch.arange(500_000)"), "--json")
+    assert faults(twin) == []
+
+
+@pytest.mark.slow
+def test_running_out_of_memory_ends_in_the_table(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    text = memory(tmp_path, OOM, "--html", str(page), code=5, seconds=30.0)
+    assert "It has ended out of memory:" in text
+    assert "This was held when the allocation failed." in text
+    assert "held" in text
+    assert "It has ended out of memory" in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_script_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> None:
+    kill = "import os; os.kill(os.getpid(), 9) if epoch == 20 else None"
+    text = memory(tmp_path, LOOP.format(body=kill), code=5, seconds=60.0)
+    assert "It has ended as it was killed by SIGKILL after" in text
+    assert "optimizer state" in text
+
+
+@pytest.mark.slow
+def test_what_has_changed_since_a_saved_measurement(tmp_path: Path) -> None:
+    before = str(tmp_path / "before.json")
+    memory(tmp_path, LOOP.format(body="history.append(out.detach())"), "--save", before)
+    text = memory(tmp_path, LOOP.format(body="pass"), "--against", before)
+    assert "growth in 1000 steps" in text
+    assert max(map(len, text.splitlines())) < 400

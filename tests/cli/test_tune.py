@@ -1,0 +1,269 @@
+"""`workshop tune` on scripts that know nothing of it."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browsers import visited
+from conftest import Run
+from made_measurements import made_steps
+from script_runs import press_ctrl_c, started
+
+from workshop.cli.tuning_text import print_tuning
+from workshop.pages.tuning_page import page
+from workshop.probe.messages import LoaderSettings
+from workshop.probe.phases import Phase
+from workshop.processes.other_load import OtherLoad, about
+from workshop.tuning.loader_edit import edit
+from workshop.tuning.setting_words import is_faster
+from workshop.tuning.tried_setting import TriedSetting
+from workshop.tuning.tuning_result import Advice, Tuning
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+SLEEPS = """
+import time, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Stored(Dataset):
+    def __len__(self):
+        return 400
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return torch.full((8,), index / 400), index % 3
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    model = torch.nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = DataLoader(Stored(), batch_size=8, shuffle=True)
+    for epoch in range(1000):
+        for x, y in loader:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            time.sleep(0.01)
+"""
+
+Found = dict[str, Any]
+
+WRITTEN = {"__pycache__", "checkpoints", "lightning_logs", "trained"}
+"""What the scripts themselves may leave in their folder."""
+
+
+@pytest.fixture
+def tuned(workshop: Run, tmp_path: Path) -> Callable[..., Found]:
+    """What `workshop tune --json` says of a source; nothing but the script is left in the folder."""
+
+    def tune(source: str, *options: str, seconds: int = 15, arguments: tuple[str, ...] = ()) -> Found:
+        (tmp_path / "mine.py").write_text(source)
+        done = workshop("tune", "--json", "--budget", str(seconds), *options, "mine.py", *arguments)
+        found = json.loads(done.stdout)
+        assert done.returncode == {"take": 0, "leave": 0, "not tuned": 2, "undecided": 4}[found["advice"]], done.stderr
+        assert {path.name for path in tmp_path.iterdir() if not path.name.startswith("mine")} <= WRITTEN
+        return found
+
+    return tune
+
+
+@pytest.mark.slow
+def test_workers_for_items_that_wait(tuned: Callable[..., Found], tmp_path: Path) -> None:
+    found = tuned(SLEEPS, "--no-proof", "--write")
+    assert found["advice"] == "take"
+    assert found["taken"]["workers"] >= 2
+    assert found["speedup"] > 1.5
+    assert f"num_workers={found['taken']['workers']}" in (tmp_path / "mine.py").read_text()
+    assert (tmp_path / found["kept"]).read_text() == SLEEPS
+
+
+@pytest.mark.slow
+def test_the_edit_is_proven(tuned: Callable[..., Found], tmp_path: Path) -> None:
+    found = tuned(SLEEPS, seconds=60)
+    assert found["advice"] == "take"
+    assert found["verdict"]["outcome"] == "done", found["verdict"]["reasons"]
+    assert found["verdict"]["speed"]["low"] > 1.05
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.slow
+def test_what_is_in_memory_is_left(tuned: Callable[..., Found]) -> None:
+    source = SLEEPS.replace("        time.sleep(0.01)\n        return", "        return")
+    found = tuned(source, "--no-proof")
+    assert (found["advice"], found["tried"], found["edit"]) == ("leave", [], None)
+
+
+@pytest.mark.slow
+def test_an_iterable_dataset_gets_workers_only_if_it_asks_for_its_worker(tuned: Callable[..., Found]) -> None:
+    stream = SLEEPS.replace("Dataset\n", "IterableDataset as Dataset, get_worker_info\n", 1)
+    stream = stream.replace("(self):\n        return 400", "(self):\n        return 400\n    ASK", 1)
+    head, _, tail = stream.partition("    ASK")
+    tail = tail[tail.index("\nif __name__") :]
+    body = "    def __iter__(self):\n        QUESTION\n        for index in range(first, 400, step):\n"
+    body += "            time.sleep(0.01)\n            yield torch.full((8,), index / 400), index % 3\n"
+    source = f"{head}{body}{tail}".replace("batch_size=8, shuffle=True", "batch_size=8")
+    asks = "first, step = (w.id, w.num_workers) if (w := get_worker_info()) else (0, 1)"
+    found = tuned(source.replace("QUESTION", "first, step = 0, 1"), "--no-proof")
+    assert max(each["settings"]["workers"] for each in found["tried"]) == 1
+    assert any("does not ask for its worker" in note for note in found["notes"])
+    assert tuned(source.replace("QUESTION", asks), "--no-proof")["taken"]["workers"] > 1
+
+
+@pytest.mark.slow
+def test_what_workers_cannot_load(tuned: Callable[..., Found]) -> None:
+    """A lambda cannot be pickled, and the script's workers are spawned: forked ones can load."""
+    source = SLEEPS.replace("shuffle=True", "shuffle=True, collate_fn=lambda items: torch.stack([x for x, _ in items])")
+    source = source.replace("for x, y in loader", "for x in loader").replace("(x), y)", "(x), torch.zeros(8).long())")
+    source = source.replace("torch.set_num_threads(1)", 'torch.multiprocessing.set_start_method("spawn")')
+    found = tuned(source, "--no-proof")
+    (failed,) = (each for each in found["tried"] if each["why_not"])
+    assert failed["settings"]["start_method"] == "", "that of the script"
+    assert "ickle" in failed["why_not"]
+    assert found["taken"]["start_method"] == "fork"
+    assert 'multiprocessing_context="fork"' in "\n".join(found["edit"]["diff"])
+
+
+@pytest.mark.slow
+def test_of_two_loaders_the_one_that_is_waited_for_is_tuned(tuned: Callable[..., Found]) -> None:
+    source = SLEEPS.replace(
+        "    for epoch", "    more = DataLoader(torch.zeros(400, 8), batch_size=8)\n    for epoch"
+    ).replace("for x, y in loader", "for (x, y), _ in zip(loader, more)")
+    found = tuned(source, "--no-proof")
+    assert found["edit"]["line"] == next(at for at, line in enumerate(SLEEPS.splitlines(), 1) if "loader = " in line)
+    assert any("Several DataLoaders" in note for note in found["notes"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("with_trainer", "dataloader_num_workers"), ("with_accelerate", "+"), ("with_lightning", "+")],
+)
+def test_loaders_of_frameworks(name: str, says: str, tuned: Callable[..., Found], project: Path) -> None:
+    found = tuned((project / "tests/frameworks" / f"{name}.py").read_text(), "--no-proof", seconds=20)
+    assert found["advice"] == "take"
+    assert says in (found["why_no_edit"] or "\n".join(found["edit"]["diff"]))
+    assert found["taken"]["workers"] > 1
+
+
+@pytest.mark.slow
+def test_two_ranks_are_tuned_together(workshop: Run, project: Path) -> None:
+    script = project / "tests/frameworks/with_ranks.py"
+    done = workshop("tune", "--json", "--budget", "25", "torchrun", "--nproc_per_node=2", script)
+    found = json.loads(done.stdout)
+    assert found["ranks"] == 2
+    assert found["advice"] == "take"
+    assert found["taken"]["workers"] > 1
+    assert "one process" in found["why_no_proof"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "exit_code", "says"),
+    [
+        ("print('no training here')", 2, "mine.py ended before a training step was seen"),
+        (SLEEPS.replace("in loader", "in [(torch.zeros(4, 8), torch.zeros(4).long())] * 400"), 2, "no batches"),
+        ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
+    ],
+)
+def test_what_cannot_be_tuned(source: str, exit_code: int, says: str, workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    done = workshop("tune", "mine.py")
+    assert done.returncode == exit_code
+    assert says in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after_s", [1.0, 6.0, 9.0, 14.0])
+def test_ctrl_c_leaves_nothing(after_s: float, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SLEEPS)
+    command = ("-m", "workshop", "tune", "--budget", "20", "mine.py")
+    with started(tmp_path, *command) as process:
+        time.sleep(after_s)
+        press_ctrl_c(process)
+        process.communicate(timeout=30)
+    assert {path.name for path in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True).stdout
+    assert left == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no unshare")
+def test_a_small_shared_memory_is_never_overrun(tmp_path: Path) -> None:
+    """Batches of 4 MB and a /dev/shm of 32 MB: more than three workers would not fit."""
+    source = SLEEPS.replace("(8,), index / 400)", "(131072,), index / 400)").replace(
+        "Linear(8, 3)", "Linear(131072, 3)"
+    )
+    (tmp_path / "mine.py").write_text(source)
+    tune = "python -m workshop tune --json --no-proof --budget 20 mine.py"
+    command = ["unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size=32m tmpfs /dev/shm && exec {tune}"]
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("no right to mount")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    found = json.loads(done.stdout)
+    assert found["advice"] == "take", done.stderr
+    assert found["taken"]["workers"] <= 3
+    assert any("of /dev/shm" in each["why_not"] for each in found["tried"])
+    assert not any("Bus error" in each["why_not"] for each in found["tried"])
+
+
+def made(tmp_path: Path, **fields: Any) -> Tuning:
+    """A result as a run of the script gives it."""
+    (tmp_path / "mine.py").write_text(SLEEPS)
+    line = next(at for at, text in enumerate(SLEEPS.splitlines(), 1) if "loader = " in text)
+    present, taken = LoaderSettings(), LoaderSettings(8, persistent=True)
+    tried = (
+        TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became="as it is"),
+        TriedSetting(LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became="to take"),
+        TriedSetting(LoaderSettings(16), why_not="would need 17.0 GB of memory, and 16.0 GB are allowed"),
+    )
+    usual: dict[str, Any] = {
+        "steps": made_steps({Phase.DATA_WAIT: 80.0, Phase.FORWARD: 16.0}),
+        "headroom": made_steps({Phase.FORWARD: 11.0}),
+        "present": present,
+        "taken": taken,
+        "speedup": 7.9,
+        "tried": tried,
+        "edit": edit(tmp_path / "mine.py", line, taken, present),
+    }
+    busy = "machine" in fields and fields["machine"].busy
+    return Tuning(Advice.TAKE, is_faster(7.9, taken, present, about(busy)), **{**usual, **fields})
+
+
+def test_a_result_fits_into_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: None) -> None:
+    print_tuning("mine.py", made(tmp_path), None, "workshop tune --write mine.py")
+    printed = capsys.readouterr().out
+    rows = [line for line in printed.splitlines() if not line.startswith(("+", "-"))]
+    assert max(map(len, rows)) <= 80
+    assert "mine.py: take num_workers=8, persistent_workers=True" in printed
+    assert re.search(r"\n +8 +2 +65\d\.\d ±\S+ +█+\S* +900 MB +0\.4 s +to take", printed)
+    assert "+    loader = DataLoader(Stored(), batch_size=8, shuffle=True, num_workers=8, " in printed
+    assert "num_workers=16: would need 17.0 GB of memory, and 16.0 GB are allowed." in printed
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the output think that it goes to a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("workshop.cli.output.terminal_width", lambda: 80)
+
+
+def test_on_a_busy_machine_figures_are_rough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_tuning("mine.py", made(tmp_path, machine=OtherLoad(2, 1.0)), None, "workshop tune --write mine.py")
+    printed = capsys.readouterr().out
+    assert "Busy machine: other programs used 1.0 of 2 cores" in printed
+    assert "a step is about 7.90x faster" in printed
+
+
+def test_a_page_shows_each_setting(tmp_path: Path, browser: "Browser") -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page("mine.py", json.loads(json.dumps(made(tmp_path).as_dict()))))
+    with visited(browser, path) as shown:
+        assert shown.locator("svg.curve circle").count() == 2
+        assert shown.locator("table.figures tr").count() == 4
+        assert "num_workers=8" in shown.locator("pre").inner_text()

@@ -1,0 +1,105 @@
+"""What a trial means for a step, by made-up figures; real ones are tried in probe/test_closer_look.py."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_measurements import made_steps
+
+from workshop.cli.measurement_text import print_diagnosis
+from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations
+from workshop.diagnosis.tried import tried_changes
+from workshop.probe.observations import SettingMade, Trial
+from workshop.probe.phases import Phase
+from workshop.processes.other_load import OtherLoad
+
+STEPS = made_steps({Phase.FORWARD: 20.0, Phase.BACKWARD: 40.0, Phase.OPTIMIZER: 40.0})
+FUSED = Trial(
+    0.0, 1, 1, name="fused-optimizer", as_it_is_s=0.04, changed_s=0.01, usual_s=0.04, about="Adam", difference=1e-7
+)
+
+
+def tried(*trials: Trial, busy: bool = False) -> Measurement:
+    machine = OtherLoad(2, 1.5 if busy else 0.0)
+    return Measurement(STEPS, observations=Observations(raced=list(trials)), machine=machine)
+
+
+def test_the_gain_of_a_step_follows_from_the_seconds_of_a_pass() -> None:
+    (fused,) = tried_changes(tried(FUSED))
+    assert (fused.saved_ms, fused.gain) == (pytest.approx(30.0), pytest.approx(100 / 70))
+    (slower,) = tried_changes(tried(replace(FUSED, changed_s=0.05)))
+    assert (slower.saved_ms, slower.gain, slower.has_effect) == (0.0, 1.0, False)
+    (twice,) = tried_changes(tried(replace(FUSED, times=2.0)))
+    assert twice.saved_ms == pytest.approx(30.0), "no more than the phase has"
+    (rarely,) = tried_changes(tried(replace(FUSED, times=0.5)))
+    assert rarely.saved_ms == pytest.approx(15.0)
+    (by_chance,) = tried_changes(tried(replace(FUSED, faster=0.6)))
+    assert not by_chance.has_effect
+
+
+def test_beside_other_programs_a_pass_is_compared_with_the_steps_that_they_disturbed_least() -> None:
+    """What was tried in a quiet moment is little beside steps that were disturbed: that does not make it useless."""
+    small = replace(FUSED, name="small-modules", about="Net", as_it_is_s=0.004, changed_s=0.001, usual_s=0.004)
+    disturbed = replace(STEPS, durations_s=(0.008, 0.009, *(0.1,) * 8))
+    for busy, causes in ((True, ["tiny-operators"]), (False, [])):
+        found = diagnose(replace(tried(small, busy=busy), steps=disturbed))
+        assert [each.cause for each in found.findings] == causes
+    (change,) = tried_changes(replace(tried(small, busy=True), steps=disturbed))
+    assert (change.undisturbed_ms, change.has_effect) == (pytest.approx(9.0), True)
+    assert change.gain == pytest.approx(100 / 97), "what is stated as the least is that of all steps"
+
+
+def test_what_becomes_of_the_numbers() -> None:
+    results = [tried_changes(tried(replace(FUSED, difference=each)))[0].results for each in (0.0, 1e-7, 1.0, None)]
+    assert results == ["same results", "other rounding (1e-07)", "other results (1e+00)", ""]
+    assert tried_changes(tried(replace(FUSED, draws=True)))[0].results == "with other random draws"
+    (sparse,) = tried_changes(tried(replace(FUSED, name="dense-embedding")))
+    assert sparse.results.startswith("not the same math")
+    (plain,) = tried_changes(tried(replace(FUSED, name="dense-embedding", about="9 x 9; SGD")))
+    assert plain.results == "same results"
+
+
+def test_what_brings_little_is_in_one_line_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    foreach = replace(FUSED, name="foreach-optimizer", changed_s=0.02)
+    little = replace(FUSED, name="bfloat16", changed_s=0.039, about="Net")
+    failed = replace(FUSED, name="torch-compile", error="ValueError: no", about="Net")
+    none = replace(FUSED, name="channels-last", error="NothingToTryError: no", applies=False)
+    found = diagnose(tried(FUSED, foreach, little, failed, none))
+    assert [each.cause for each in found.findings] == ["fused-optimizer"], "one of two that exclude each other"
+    assert found.findings[0].gain_low == pytest.approx(100 / 70)
+    print_diagnosis("mine.py", found)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.endswith("Tried without effect: bfloat16 (1.01x). Could not be tried: torch-compile (ValueError: no).")
+
+
+def test_other_threads_on_a_busy_machine_say_nothing() -> None:
+    other = replace(FUSED, name="other-threads", about="Net", setting="4 threads")
+    (found,) = diagnose(tried(other)).findings
+    assert found.cause == "other-threads"
+    assert "faster with 4 threads for each operator: torch.set_num_threads(4)." in found.words
+    assert diagnose(tried(other, busy=True)).findings == []
+    assert tried_changes(tried(other, busy=True))[0].error == "the machine was busy"
+
+
+def test_the_line_that_fills_gradients_with_zeros(tmp_path: Path) -> None:
+    script = str(tmp_path / "mine.py")
+    cleared = [
+        SettingMade(0.0, 1, number, "zero_grad", values, (("main", script, number),))
+        for number, values in enumerate([(), ("True",), ("False",)], start=1)
+    ]
+    zeroed = replace(FUSED, name="set-to-none", about="Net")
+    measurement = tried(zeroed)
+    (found,) = diagnose(replace(measurement, observations=replace(measurement.observations, settings=cleared))).findings
+    assert (found.cause, found.file, found.line) == ("set-to-none", script, 3)
+    assert "leave out set_to_none=False" in found.words
+
+
+def test_inference_mode_saves_a_part_of_the_validation() -> None:
+    inferring = Trial(0.0, 1, 1, name="inference-mode", as_it_is_s=0.004, changed_s=0.002, usual_s=0.004, times=5.0)
+    steps = made_steps({Phase.FORWARD: 60.0, Phase.VALIDATION: 40.0})
+    measurement = replace(tried(inferring), steps=steps)
+    (change,) = tried_changes(measurement)
+    assert (change.saved_ms, change.gain) == (pytest.approx(10.0), pytest.approx(100 / 90))
+    assert [(each.cause, each.phase) for each in diagnose(measurement).findings] == [("inference-mode", "validation")]

@@ -1,0 +1,5 @@
+"""The curves are in memory."""
+
+from variation import train
+
+train("rivals", ("        time.sleep(0.001)\n", ""))

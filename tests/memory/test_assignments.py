@@ -1,0 +1,54 @@
+"""The line that fills a holder is found in the source."""
+
+from pathlib import Path
+
+import pytest
+
+from workshop.memory.assignments import assignment_of
+
+SOURCE = """
+class Tracker:
+    def __init__(self):
+        self.history = []
+
+    def note(self, out):
+        self.history.append(out)
+
+
+def train(model):
+    total = 0
+    losses = []
+    tracker = Tracker()
+    for x in range(3):
+        loss = model(x)
+        total += loss
+        losses.append(loss)
+        best = best + loss
+        table["x"] = loss
+"""
+
+
+@pytest.mark.parametrize(
+    ("holder", "line", "function"),
+    [
+        ("total", "total += loss", "train"),
+        ("losses[...]", "losses.append(loss)", "train"),
+        ("tracker.history[...]", "self.history.append(out)", "note"),
+        ("best", "best = best + loss", "train"),
+        ("table['x']", 'table["x"] = loss', "train"),
+        ("loss", "loss = model(x)", "train"),
+    ],
+)
+def test_the_line(tmp_path: Path, holder: str, line: str, function: str) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(SOURCE)
+    found = assignment_of(holder, str(path), "train")
+    assert found is not None
+    assert (SOURCE.splitlines()[found.number - 1].strip(), found.function) == (line, function)
+
+
+def test_there_is_none_where_the_source_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("x = 1\n")
+    assert assignment_of("losses[...]", str(path), "train") is None
+    assert assignment_of("losses[...]", str(tmp_path / "none.py"), "train") is None

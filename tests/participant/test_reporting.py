@@ -1,0 +1,270 @@
+"""Joining, what is sent then, and what waits until the room is back."""
+
+import http.server
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from classroom.conftest import RunningRoom, opened
+
+from workshop.course.kept_checks import KeptCheck, of_verdict
+from workshop.course.state import State
+from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.participant.outbox import Outbox
+from workshop.participant.reporting import report_check, report_hint, send_waiting
+
+Workshop = Callable[..., subprocess.CompletedProcess[str]]
+
+SECRETS = ("/home/ada/secret.py", "my_password", "Zebrafish", "loss = model(x)")
+
+
+@pytest.fixture
+def open_here(tmp_path: Path) -> Iterator[Callable[..., RunningRoom]]:
+    """Open a room in a folder of its own, as often as it is asked, with the same database."""
+    folder, rooms = tmp_path / "instructor", []
+    folder.mkdir()
+
+    def open_one(*arguments: str) -> RunningRoom:
+        rooms.append(opened(folder, *arguments))
+        return rooms[-1]
+
+    yield open_one
+    for room in rooms:
+        if room.process.poll() is None:
+            room.end()
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path)
+
+
+def join(workshop: Workshop, room: RunningRoom, name: str = "Ada") -> str:
+    done = workshop("join", room.address, room.code, "--name", name)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def a_check(outcome: Outcome = Outcome.DONE, *reasons: str) -> KeptCheck:
+    phases = {"data wait": 1.0}
+    speed = Speed("part1", "train.py", 1.0, 3.0, 3.0, 2.5, 3.5, 5, 2.0, phases, phases, None, 4.0)
+    verdict = Verdict("part3", outcome, reasons, speed if outcome is Outcome.DONE else None)
+    return of_verdict(verdict, Path("/home/ada/secret.py"), b"secret", 12.0)
+
+
+def test_nothing_is_sent_without_having_joined(open_here: Callable[..., RunningRoom], state: State) -> None:
+    room = open_here()
+    assert report_check(state, a_check()) == ""
+    assert report_hint(state, "part3") == ""
+    assert room.results() == []
+    assert not Outbox(state).folder.exists()
+
+
+def test_join_says_what_is_sent_and_keeps_its_secret(
+    open_here: Callable[..., RunningRoom], workshop: Workshop, state: State
+) -> None:
+    room = open_here()
+    said = join(workshop, room)
+    assert "You are Ada in the room at" in said
+    assert "Never your code" in said
+    assert "workshop leave" in said
+    assert stat.S_IMODE(os.stat(state.path.with_name("room.json")).st_mode) == 0o600
+    again = workshop("join", room.address, room.code, "--name", "Bob")
+    assert (again.returncode, "first type: workshop leave" in again.stderr) == (2, True)
+
+
+def test_a_check_and_a_hint_are_sent(open_here: Callable[..., RunningRoom], workshop: Workshop, state: State) -> None:
+    room = open_here()
+    join(workshop, room)
+    state.put(2, "parts", "part3", "hints")
+    assert report_check(state, a_check()) == "sent to the room"
+    assert report_hint(state, "part3") == "sent to the room"
+    check, hint = room.results()
+    assert (check["outcome"], check["ratio"], check["low"], check["high"]) == ("done", 3.0, 2.5, 3.5)
+    assert (check["solution_ratio"], check["hints"], hint["kind"]) == (4.0, 2, "hint")
+    assert "cores" in check["machine"]
+
+
+def test_hint_is_sent_by_the_command(open_here: Callable[..., RunningRoom], workshop: Workshop) -> None:
+    room = open_here()
+    join(workshop, room)
+    assert "sent to the room" in workshop("hint", "part3").stderr
+    assert [each["part"] for each in room.results()] == ["part3"]
+
+
+def test_neither_code_nor_paths_are_sent(tmp_path: Path, state: State, workshop: Workshop) -> None:
+    """What arrives is looked at byte for byte."""
+    arrived: list[bytes] = []
+
+    class Recorder(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            arrived.append(self.requestline.encode() + self.rfile.read(int(self.headers["Content-Length"])))
+            joined = {"participant": "0" * 32, "token": "t", "name": "Ada"}
+            content = json.dumps(joined if "join" in self.path else {}).encode()
+            self.send_response(201)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Recorder) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        assert workshop("join", address, "CODE", "--name", "Ada").returncode == 0
+        for reason in (f"train.py crashed: {SECRETS[0]}, line 3: {SECRETS[3]}", f"{SECRETS[2]} has {SECRETS[1]}=1"):
+            assert report_check(state, a_check(Outcome.BROKEN, reason)) == "sent to the room"
+        server.shutdown()
+    assert len(arrived) == 3
+    sent = b"".join(arrived).decode()
+    assert not [secret for secret in (*SECRETS, "secret", str(tmp_path), os.uname().nodename) if secret in sent]
+    assert "crashed" in sent
+
+
+def test_what_was_offline_goes_out_once_when_the_room_is_back(
+    open_here: Callable[..., RunningRoom], workshop: Workshop, state: State
+) -> None:
+    room = open_here()
+    join(workshop, room)
+    room.end()
+    began = time.monotonic()
+    for _ in range(3):
+        line = report_check(state, a_check())
+    assert time.monotonic() - began < 10
+    assert re.fullmatch(r"the room: no answer .* \(.*\); 3 results wait to be sent, with the next command", line), line
+    back = open_here("--port", room.address.rpartition(":")[2])
+    assert "3 results sent to the room" in workshop("list").stderr
+    assert len(back.results()) == 3
+    assert send_waiting(state).sent == 0
+
+
+def test_a_result_whose_acknowledgement_was_lost_is_kept_once(
+    open_here: Callable[..., RunningRoom], workshop: Workshop, state: State
+) -> None:
+    room = open_here()
+    join(workshop, room)
+    room.end()
+    report_check(state, a_check())
+    [waiting] = Outbox(state).waiting()
+    back = open_here("--port", room.address.rpartition(":")[2])
+    assert send_waiting(state).sent == 1
+    Outbox(state).put(waiting)  # as if the answer had not come through
+    assert send_waiting(state).sent == 1
+    assert len(back.results()) == 1
+    assert Outbox(state).waiting() == []
+
+
+def test_a_room_that_is_silent_delays_a_check_by_two_seconds(state: State, workshop: Workshop) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        path = state.path.with_name("room.json")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"address": address, "participant": "0" * 32, "token": "t", "name": "Ada"}))
+        began = time.monotonic()
+        assert "1 result waits to be sent" in report_check(state, a_check())
+        assert time.monotonic() - began < 3
+
+
+def test_on_a_full_disk_a_result_is_sent_at_once_and_nothing_breaks(
+    open_here: Callable[..., RunningRoom], workshop: Workshop, tmp_path: Path
+) -> None:
+    room = open_here()
+    join(workshop, room)
+    code = """
+import resource, signal
+from pathlib import Path
+from participant.test_reporting import a_check
+from workshop.course.state import State
+from workshop.participant.reporting import report_check
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+print(report_check(State(Path.cwd()), a_check()))
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[1]}:{Path(__file__).parents[2]}"}
+
+    def report() -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert report() == "sent to the room\n"
+    assert len(room.results()) == 1
+    room.end()
+    assert "this result cannot be kept for later" in report()
+
+
+def test_over_tls_the_certificate_is_checked(
+    open_here: Callable[..., RunningRoom], workshop: Workshop, state: State, tmp_path: Path
+) -> None:
+    if not shutil.which("openssl"):
+        pytest.skip("there is no openssl to make a certificate")
+    pem = tmp_path / "room.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *names]
+    subprocess.run([*command, "-keyout", pem.with_suffix(".key"), "-out", pem], check=True, capture_output=True)
+    room = open_here("--certificate", str(pem), "--private-key", str(pem.with_suffix(".key")))
+    assert room.address.startswith("https://127.0.0.1:")
+    refused = workshop("join", room.address, room.code, "--name", "Ada")
+    assert (refused.returncode, "certificate verify failed" in refused.stderr) == (2, True)
+    assert workshop("join", room.address, room.code, "--name", "Ada", "--certificate", pem).returncode == 0
+    assert report_check(state, a_check()) == "sent to the room"
+
+
+def test_leave_stops_it(open_here: Callable[..., RunningRoom], workshop: Workshop, state: State) -> None:
+    room = open_here()
+    join(workshop, room)
+    left = workshop("leave")
+    assert (left.returncode, "Nothing more is sent" in left.stdout) == (0, True)
+    assert room.board()["people"][0]["left"]
+    assert report_check(state, a_check()) == ""
+    assert room.results() == []
+    assert workshop("leave").stderr == "you are in no room\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("http://127.0.0.1:1", "Connection refused"),
+        ("ftp://x", "is no address of a room"),
+        ("http://[", "is no address of a room"),
+        ("http://127.0.0.1:99999", "is no address of a room"),
+    ],
+)
+def test_a_wrong_address_is_one_line(workshop: Workshop, address: str, says: str) -> None:
+    refused = workshop("join", address, "CODE", "--name", "Ada")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert says in refused.stderr
+
+
+def test_a_wrong_code_is_one_line(open_here: Callable[..., RunningRoom], workshop: Workshop) -> None:
+    room = open_here()
+    refused = workshop("join", room.address, "WRONG", "--name", "Ada")
+    assert refused.stderr == f"{room.address}: this is not the code of this room: it is on the board\n"
+
+
+def test_a_damaged_membership_says_what_to_do(workshop: Workshop, state: State) -> None:
+    path = state.path.with_name("room.json")
+    path.parent.mkdir()
+    path.write_text("{")
+    assert "workshop leave" in report_check(state, a_check())
+    assert workshop("leave").returncode == 0
+    assert not path.exists()
+
+
+def test_the_fields_are_those_that_join_names(state: State) -> None:
+    from workshop.classroom.posts import RoomReport
+
+    known: Any = {"id", "kind", "part", "at", "hints", "outcome", "ratio", "low", "high", "solution_ratio"}
+    assert set(RoomReport.__struct_fields__) == known | {"reason", "machine"}

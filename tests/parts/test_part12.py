@@ -1,0 +1,131 @@
+"""Part 12: what its check says of the memory, of the validation and of the figures."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from workshop.course import checks
+from workshop.course.state import State
+from workshop.judge.contest import target_of
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.memory.followed_run import FollowedRun, follow
+from workshop.memory.memory_record import MemoryRecord
+from workshop.parts import find_part
+from workshop.parts.part12 import memory_check as part12
+from workshop.probe.memory.memory_notes import MemorySegment, TensorsOfDevice
+
+PART = find_part("part12")
+
+NO_GRAPH = """
+    with torch.no_grad():
+        for seen, fallen in loader:
+            total += nn.functional.mse_loss(model(seen.to(device)), fallen.to(device))
+"""
+
+
+def run(mib: float, grown_mib: int = 0, name: str = "training") -> FollowedRun:
+    """A run with so much at its peak, in step 7."""
+    of = TensorsOfDevice("cpu", int(mib * part12.MIB), 0, None, 0, ())
+    lower = TensorsOfDevice("cpu", part12.MIB, 0, None, 0, ())
+    steps = [
+        MemorySegment(0.0, 1, 1, each, step, (size,), (), (), ())
+        for each, step, size in (("training", 6, lower), (name, 7, of))
+    ]
+    return FollowedRun(MemoryRecord(segments=steps), 8, grown_mib * part12.MIB)
+
+
+@pytest.mark.parametrize(
+    ("seen", "says"),
+    [
+        (run(20.0), ""),
+        (run(32.5), "32.5 MiB of tensors at the peak, in step 7; the limit is 32 MiB"),
+        (run(140, name="validation"), "140.0 MiB of tensors at the peak, in the validation after step 7; the limit is"),
+        (run(20.0, grown_mib=65), "the process has grown by 65 MiB after its first steps, and its tensors do not"),
+    ],
+)
+def test_more_than_the_limit(seen: FollowedRun, says: str) -> None:
+    verdict = part12.over_the_limit(seen, "part12", "nowcast.py")
+    if not says:
+        assert verdict is None
+        assert list(part12.within(seen)) == ["20.0 MiB of tensors at the peak, in step 7, of 32 MiB that are allowed"]
+        return
+    assert verdict is not None
+    assert (verdict.outcome, verdict.next) == (Outcome.NOT_YET, "workshop memory nowcast.py")
+    assert verdict.reasons[0].startswith(says)
+
+
+def test_without_a_step_there_is_nothing_to_judge() -> None:
+    verdict = part12.over_the_limit(replace(run(1.0), record=MemoryRecord()), "part12", "nowcast.py")
+    assert verdict is not None
+    assert verdict.outcome is Outcome.OTHER_WORK
+
+
+ORIGINAL = "Epoch 1: loss 0.0270, in validation 0.0246, skill 0.366"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (ORIGINAL, ""),
+        ("Epoch 1: loss 0.0271, in validation 0.0246, skill 0.365", ""),
+        ("Epoch 1: loss 0.0270, in validation 0.0277, skill 0.366", "it prints other figures: Epoch 1: loss 0.0270"),
+        ("Epoch 1: loss 0.0270, in validation 0.0246, skill 0.000", "it prints other figures"),
+        ("Epoch 1: loss 0.0270", "it prints other figures"),
+        ("", "it does not print the figures of an epoch"),
+    ],
+)
+def test_the_figures_of_an_epoch_must_be_the_same(line: str, says: str) -> None:
+    found = list(part12.other_figures(ORIGINAL, line))
+    assert [each.startswith(says) for each in found] == [True] * bool(says)
+
+
+def test_it_may_be_somewhat_slower() -> None:
+    contest = checks.contest_of(PART, PART.solution, checks.config_of(PART, None), Path("unused"), "cpu")
+    assert (contest.allowed, contest.target, contest.solution) == (0.25, target_of(0.25), None)
+
+
+def half_fixed(tmp_path: Path, *edits: tuple[str, str]) -> Path:
+    """The untouched script with some edits."""
+    script = tmp_path / "nowcast.py"
+    text = PART.untouched.read_text()
+    for old, new in edits:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    script.write_text(text)
+    return script
+
+
+def check(script: Path, data: Path) -> Verdict:
+    return checks.check(PART, script, data, device="cpu", say=lambda _: None, state=State(script.parent))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("fixed", ["validation", "list", "detached"])
+def test_one_fault_alone_is_above_the_limit(fixed: str, tmp_path: Path, data: Path) -> None:
+    loop = """
+    for seen, fallen in loader:
+        total += nn.functional.mse_loss(model(seen.to(device)), fallen.to(device))
+"""
+    edits = {
+        "validation": [(loop, NO_GRAPH)],
+        "list": [("pairs.append((forecast, fallen))", "pairs[:] = [(forecast, fallen)]")],
+        "detached": [(loop, NO_GRAPH), ("pairs.append((forecast, ", "pairs.append((forecast.detach(), ")],
+    }[fixed]
+    verdict = check(half_fixed(tmp_path, *edits), data)
+    assert verdict.outcome is Outcome.NOT_YET
+    assert "MiB of tensors at the peak" in verdict.reasons[0]
+    assert ("in the validation after" in verdict.reasons[0]) == (fixed == "list")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_is_no_tensor_is_seen_in_the_process(tmp_path: Path) -> None:
+    """Sixteen copies, so that it shows in the few steps of a test."""
+    held = "pairs += [(forecast.detach().numpy().copy(), fallen.numpy().copy()) for _ in range(16)]"
+    script = half_fixed(tmp_path, ("pairs.append((forecast, fallen))", held))
+    seen = follow([str(script), "--epochs", "100", "--device", "cpu"], steps=23, say=lambda _: None)
+    verdict = part12.over_the_limit(seen, "part12", "nowcast.py")
+    assert verdict is not None
+    assert "something that is no tensor holds it" in verdict.reasons[0]

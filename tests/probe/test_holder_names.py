@@ -1,0 +1,66 @@
+"""Who holds a tensor is named by the variable, and the way from it."""
+
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import torch
+
+from workshop.probe.memory.holder_names import name_holders
+
+
+class Tracker:
+    def __init__(self, held: object) -> None:
+        self.history = held
+
+
+def test_a_variable_a_list_and_an_attribute() -> None:
+    tracker = Tracker([torch.zeros(1)])
+    holder = name_holders([tracker.history[0]])[0]  # type: ignore[index]
+    assert holder is not None
+    assert holder.expression == "tracker.history[...]"
+    assert holder.frame[0] == "test_a_variable_a_list_and_an_attribute"
+
+
+def test_a_dict_and_a_deque() -> None:
+    by_name = {"losses": deque([torch.zeros(1)])}
+    holder = name_holders([by_name["losses"][0]])[0]
+    assert holder is not None
+    assert holder.expression == "by_name['losses'][...]"
+
+
+def test_a_closure() -> None:
+    def keeps(tensor: torch.Tensor) -> Callable[[], float]:
+        return lambda: float(tensor)
+
+    callback = keeps(torch.zeros(1))
+    holder = name_holders([callback.__closure__[0].cell_contents])[0]  # type: ignore[attr-defined]
+    assert holder is not None
+    assert holder.expression == "callback.__closure__[...]"
+
+
+def test_a_generator() -> None:
+    def batches() -> Iterator[int]:
+        kept = torch.zeros(1)
+        yield kept.numel()
+
+    running = batches()
+    next(running)
+    kept = weakref.ref(running.gi_frame.f_locals["kept"])  # type: ignore[attr-defined]
+    holder = name_holders([kept()])[0]
+    assert holder is not None
+    assert holder.expression == "running.kept"
+
+
+def test_several_that_one_list_holds_are_all_named() -> None:
+    pair = [torch.zeros(1), torch.ones(1)]
+    assert [each and each.expression for each in name_holders([pair[0], pair[1]])] == ["pair[...]", "pair[...]"]
+
+
+def test_looking_keeps_nothing_alive() -> None:
+    local = torch.zeros(1)
+    gone = weakref.ref(local)
+    name_holders([local])
+    del local
+    assert gone() is None, sys.version

