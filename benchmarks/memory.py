@@ -1,0 +1,187 @@
+"""Measures scripts with a planted memory fault, their twins without, and healthy ones: is the line right, and the gain?
+
+    python benchmarks/memory.py [NAME ...]
+    python benchmarks/memory.py --corpus benchmarks/memory/unseen --json memory.jsonl
+
+The lines at fault are marked with "# fault" in each script; the twin is `NAME_fixed.py`, or the same script with the
+argument "fixed". What is named first is the first finding, or without one the line that makes most of the peak. It is
+right if it is marked, or if the holder that is named stands in a marked line. The true gain is what the twin has less:
+at the peak of the tensors or, if there the twins are alike, of all processes together; of what grows, a step.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from machine import machine
+
+SCRIPTS = Path(__file__).parent / "memory"
+OPTIONS = ("checkpointing",)
+SECONDS = "8"
+LIMIT_S = 180
+WITHIN = 1.3
+
+ALIKE = 0.1
+"""Twins whose peaks of tensors differ by less than this share differ elsewhere."""
+
+
+@dataclass
+class Tried:
+    """What was found in a script."""
+
+    name: str
+    cause: str
+    """That of the first finding; empty without one."""
+    line: int | None
+    """The first line that is named."""
+    right: bool
+    """Whether it is a marked one; of a healthy script, whether nothing was found."""
+    stated: float
+    """The stated gain, in bytes, or in bytes a step of what grows."""
+    true: float
+    """What the twin has less."""
+    sum_error: float
+    overhead: float
+    twin: list[str]
+    """What was found in the twin."""
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the stated gain is within 1.3 of the true one, to both sides."""
+        return bool(self.true > 0 and 1 / WITHIN <= self.stated / self.true <= WITHIN)
+
+
+def measured(script: Path, *arguments: str) -> Any:
+    """Return what `workshop memory --json` says of a script."""
+    command = [sys.executable, "-m", "workshop", "memory", "--seconds", SECONDS, "--json", str(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    return json.loads(done.stdout)
+
+
+def marked_lines(script: Path) -> set[int]:
+    """Return the numbers of the lines that are marked."""
+    return {number for number, line in enumerate(script.read_text().splitlines(), 1) if "# fault" in line}
+
+
+def faults(found: Any) -> list[Any]:
+    """Return the findings that are no options."""
+    return [each for each in found["findings"] if each["cause"] not in OPTIONS]
+
+
+def peak(found: Any) -> int:
+    """Return the peak of the tensors."""
+    return max((each["peak_bytes"] for each in found["peaks"]), default=0)
+
+
+def named_first(found: Any) -> Any:
+    """Return what is named first, with its line and its holder: a finding, or else the line that makes most."""
+    named = faults(found)[:1] or [each["largest"] for each in found["peaks"] if each["largest"]]
+    return next(iter(named), {"line": None, "holder": ""})
+
+
+def is_right(named: Any, script: Path) -> bool:
+    """Return whether what is named first is marked."""
+    lines = script.read_text().splitlines()
+    marked = marked_lines(script)
+    holder = re.findall(r"\w+", re.sub(r"\[.*?\]", "", named["holder"]))[-1:]
+    return named["line"] in marked or any(re.search(rf"\b{name}\b", lines[n - 1]) for name in holder for n in marked)
+
+
+def sum_error(found: Any) -> float:
+    """Return how far the sum of tensors is from what the allocator says, as a share; nan if it was not asked."""
+    asked = [each for each in found["peaks"] if each["allocator_bytes"]]
+    errors = (abs(each["followed_bytes"] / each["allocator_bytes"] - 1) for each in asked)
+    return max(errors, default=float("nan"))
+
+
+def growth(found: Any) -> float:
+    """Return how many bytes each step adds, to the tensors or to the process."""
+    tensors = sum(each["bytes_a_step"] for each in found["growing"])
+    return float(max(tensors, (found["process_growth"] or {}).get("bytes_a_step", 0)))
+
+
+def compared(planted: Any, twin: Any) -> tuple[float, float]:
+    """Return the stated and the true gain of what is named first; of a line without a finding, what it makes."""
+    first = next(iter(faults(planted)), None)
+    if first and first["bytes_a_step"] and first["cause"] not in ("cache-per-worker", "epoch-kept"):
+        return first["bytes_a_step"], growth(planted) - growth(twin)
+    stated = first["gain_bytes"] if first else named_first(planted).get("bytes", 0)
+    if abs(peak(planted) - peak(twin)) > ALIKE * peak(planted):
+        return stated, peak(planted) - peak(twin)
+    return stated, planted["host"]["together_bytes"] - twin["host"]["together_bytes"]
+
+
+def tried(script: Path) -> Tried:
+    """Measure a script with a fault, and its twin."""
+    fixed = script.with_name(f"{script.stem}_fixed.py")
+    planted, twin = measured(script), measured(fixed) if fixed.exists() else measured(script, "fixed")
+    first, named = next(iter(faults(planted)), None), named_first(planted)
+    return Tried(
+        script.stem,
+        first["cause"] if first else "",
+        named["line"],
+        is_right(named, script),
+        *compared(planted, twin),
+        sum_error(planted),
+        planted["overhead"] or 0.0,
+        [each["cause"] for each in faults(twin)],
+    )
+
+
+def healthy(script: Path) -> Tried:
+    """Measure a script without a fault."""
+    found = measured(script)
+    names = [each["cause"] for each in faults(found)]
+    return Tried(script.stem, "", None, not names, 0, 0, sum_error(found), found["overhead"] or 0.0, names)
+
+
+def try_all(corpus: Path, only: list[str]) -> Iterator[Tried]:
+    """Try the scripts with a fault, then the healthy ones."""
+    planted = [(each, tried) for each in sorted(corpus.glob("*.py")) if not each.stem.endswith("_fixed")]
+    for script, kind in [*planted, *((each, healthy) for each in sorted((corpus / "healthy").glob("*.py")))]:
+        if not only or script.stem in only:
+            try:
+                yield kind(script)
+            except subprocess.CalledProcessError as error:
+                print(f"{script.name}: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+
+
+def main() -> None:
+    """Print a row for each script, and the sums."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("only", nargs="*", metavar="NAME", help="some of the scripts")
+    parser.add_argument("--corpus", type=Path, default=SCRIPTS, help="the folder (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="append what was found there")
+    args = parser.parse_args()
+    print(f"{machine()}\n\n| script | first | line | stated | true | sum off by | overhead | twin |")
+    print("|---" * 8 + "|", flush=True)
+    rows = []
+    for each in try_all(args.corpus, args.only):
+        rows.append(each)
+        print(row(each), flush=True)
+        if args.json:
+            with args.json.open("a") as out:
+                out.write(json.dumps(asdict(each)) + "\n")
+    with_fault = [each for each in rows if each.true or each.line]
+    print(f"\nline right: {sum(each.right for each in with_fault)} of {len(with_fault)}", end="; ")
+    print(f"gain within {WITHIN}: {sum(each.is_close for each in with_fault)}", end="; ")
+    print(f"healthy without a finding: {sum(not each.twin for each in rows)} of {len(rows)}")
+
+
+def row(each: Tried) -> str:
+    """Return a row of the table."""
+    line = f"{each.line or ''}{'' if each.right else ' **wrong**'}"
+    sizes = [f"{size / 2**20:.2f} MiB" if size else "" for size in (each.stated, each.true)]
+    found = ", ".join(each.twin) or "healthy"
+    cells = [each.name, each.cause, line, *sizes, f"{each.sum_error:.2%}", f"{each.overhead:.1%}", found]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()
