@@ -172,6 +172,26 @@ def test_a_loop_takes_a_step_of_another_run(script: str | Path, tmp_path: Path) 
         assert len(ledger.optimizer_steps) == 3 * steps, "the steps of the other run are not its own"
 
 
+@pytest.mark.slow
+def test_a_step_is_taken_after_the_very_first_one(tmp_path: Path) -> None:
+    """What the critic's first step has left is still to be used by the generator's, which was not seen yet."""
+    path = tmp_path / "script.py"
+    path.write_text(BEGIN + CRITIC_FIRST)
+    with (
+        run_folder() as one_folder,
+        run_folder() as other_folder,
+        JudgedScript([str(path)], one_folder, epoch_steps=1) as one,
+        JudgedScript([str(path)], other_folder, epoch_steps=5) as other,
+    ):
+        other.epoch()
+        sample = other.epoch(Proceed(2)).sample
+        assert sample
+        one.epoch()
+        found = one.recompute(sample)
+        assert (found.error, found.doubt) == (None, "")
+        assert not differs(found)
+
+
 def test_what_another_script_draws_before_it_calls_the_model_changes_nothing(tmp_path: Path) -> None:
     """It draws in its loop what the original draws while it loads; the dropout is the same."""
     scripts = {"old": BEGIN + JITTERED + LOADED, "new": BEGIN + JITTERED + DRAWN_IN_THE_LOOP}

@@ -28,3 +28,13 @@ def test_a_backward_pass_shows_that_it_is_trained_in_evaluation_mode() -> None:
     assert mode.validates(model)
     mode.on_backward(model)
     assert not mode.validates(model)
+
+
+def test_a_loader_that_goes_on_while_the_mode_changes_loads_to_train() -> None:
+    mode, model = TrainingMode(), nn.Linear(2, 2)
+    mode.loader_began(None)
+    mode.before_forward(model)
+    model.eval()
+    assert not mode.validates(model)
+    mode.loader_began(model)
+    assert mode.validates(model), "this one began in evaluation mode"

@@ -125,8 +125,7 @@ class EvidenceRecorder(Listener):
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Note its length, which may be that of an epoch; a validation in the midst of an epoch begins none."""
         self.begin()
-        if self.model:
-            self.mode.loader_began(self.model.root)
+        self.mode.loader_began(self.model.root if self.model else None)
         self.before_batch()
         if not self.trains():
             return
@@ -347,7 +346,7 @@ class EvidenceRecorder(Listener):
         it: it is over when the next batch is asked for. In the first step, it is not known yet whether there are any.
         """
         assert self.model
-        self.last_stepped, self.stepped = self.stepped, set()
+        is_first, self.last_stepped, self.stepped = not self.last_stepped, self.stepped, set()
         self.step.retaken = self.retaken
         self.step.after = self.model.spots.values(self.optimizers)
         self.step.parameter = whole(self.model.smallest.detach()).clone()
@@ -355,7 +354,7 @@ class EvidenceRecorder(Listener):
         self.step, self.outputs = NotedStep(), {}
         self.length.step_ended(len(self.steps))
         self.is_over = True
-        if not self.others.known and self.last_stepped:
+        if not self.others.known and not is_first:
             self.begin_step()
 
     def begin_step(self) -> None:

@@ -14,9 +14,9 @@ class TrainingMode:
     def __init__(self) -> None:
         self._was_training = self._trains_in_evaluation = self._loads_to_train = False
 
-    def loader_began(self, model: nn.Module) -> None:
-        """Note that a DataLoader begins: its batches are for the training if the model is in training mode."""
-        self._loads_to_train = model.training
+    def loader_began(self, model: nn.Module | None) -> None:
+        """Note that a DataLoader begins: its batches are to train on unless the model is in evaluation mode."""
+        self._loads_to_train = model is None or model.training
 
     def before_forward(self, model: nn.Module) -> None:
         """Note a call of the model."""
