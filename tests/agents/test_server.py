@@ -1,6 +1,7 @@
 """The tools for agents, asked by the official client over stdio, on real scripts."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import anyio
 from mcp import Client, StdioServerParameters
 
 from workshop.agents.command_run import MAX_CHARACTERS, page_of
+from workshop.agents.server import _in_pages
 
 SCRIPT = """
 import sys, time
@@ -48,6 +50,14 @@ server(Path.cwd(), max_seconds=30, slack_s=6).run("stdio")
 """
 """A server whose tools have less time."""
 
+SERVER = """
+import sys
+sys.path.remove("")  # as where `workshop mcp` is typed
+from workshop.cli.main import main
+sys.argv = ["workshop", "mcp"]
+main()
+"""
+
 
 def ask(folder: Path, *calls: tuple[str, dict[str, Any]], code: str = "") -> list[tuple[bool, str]]:
     """Start the server in a folder, call tools, and return whether each call failed, and the answer."""
@@ -63,6 +73,29 @@ def ask(folder: Path, *calls: tuple[str, dict[str, Any]], code: str = "") -> lis
         return answers
 
     return anyio.run(talk)
+
+
+def test_the_pages_of_an_answer_are_of_one_run() -> None:
+    runs = []
+
+    async def tool(script: str) -> str:
+        runs.append(script)
+        return f"run {len(runs)}\n" * 2000
+
+    async def talk() -> list[str]:
+        paged = _in_pages(tool)
+        return [await paged(script="a.py", page=page) for page in (1, 2, 3)] + [await paged(script="b.py", page=2)]
+
+    answers = anyio.run(talk)
+    assert [set(re.findall(r"run \d", each)) for each in answers] == [{"run 1"}] * 3 + [{"run 2"}]
+    assert runs == ["a.py", "b.py"]
+
+
+def test_no_file_of_the_folder_stands_in_for_a_module(tmp_path: Path) -> None:
+    (tmp_path / "statistics.py").write_text("open('ran', 'w')")
+    [(failed, text)] = ask(tmp_path, ("lesson", {"name": "headroom"}), code=SERVER)
+    assert not failed, text
+    assert not list(tmp_path.rglob("ran"))
 
 
 def test_what_is_offered_and_that_lessons_come_in_pages(tmp_path: Path) -> None:

@@ -142,6 +142,7 @@ def test_an_unchanged_board_is_not_sent_again(room: RunningRoom) -> None:
         (["--database", "mysql://x"], "mysql://x is no database: name a file, or postgresql://USER@HOST/NAME"),
         (["--database", "no/such/folder/room.sqlite"], "there is no folder no/such/folder for room.sqlite"),
         (["no-such-folder"], "there is no folder no-such-folder"),
+        (["."], "room.sqlite lies in ., so the whole class could fetch it; keep it elsewhere"),
         (["--host", "203.0.113.7"], "cannot listen on 203.0.113.7:0 (Cannot assign requested address)"),
     ],
 )
@@ -150,3 +151,16 @@ def test_what_cannot_be_opened(workshop: Any, arguments: list[str], says: str) -
     assert refused.returncode == 2
     assert refused.stderr.startswith(says), refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--private-key", __file__], "goes with --certificate"),
+        (["--address", "room example"], "no address of a room"),
+    ],
+)
+def test_wrong_options_are_told(workshop: Any, arguments: list[str], says: str) -> None:
+    refused = workshop("room", *arguments)
+    assert refused.returncode == 2
+    assert says in " ".join(refused.stderr.split())

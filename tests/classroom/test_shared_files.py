@@ -173,6 +173,12 @@ def test_what_comes_changes_and_goes_is_found(share: Path, tmp_path: Path) -> No
     assert shared.sums() == ""
 
 
+def test_a_name_that_is_no_utf_8_keeps_nothing_else_from_being_shared(share: Path, tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(share) + b"/a-\xff")).write_text("1")
+    (share / "b").write_text("2")
+    assert files_of(share, tmp_path).sums().split()[1:] == ["b"]
+
+
 def test_a_hash_is_computed_once(share: Path, tmp_path: Path) -> None:
     (share / "a").write_text("1")
     store = Store(str(tmp_path / "room.sqlite"))

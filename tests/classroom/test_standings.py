@@ -4,7 +4,7 @@ import secrets
 from typing import Any
 
 from workshop.classroom.posts import RoomReport
-from workshop.classroom.standings import STUCK_AFTER_S, Standings
+from workshop.classroom.standings import MAX_REFUSALS, STUCK_AFTER_S, Standings
 from workshop.classroom.store import Participant, Presence, ReceivedReport
 
 
@@ -77,6 +77,16 @@ def test_refusals_are_counted_by_reason_and_only_they() -> None:
         "reason": "the augmentation is frozen",
         "count": 2,
     }
+
+
+def test_what_somebody_wrote_goes_with_them_and_the_board_gets_so_many_reasons() -> None:
+    made = standings("Ada", "Mallory")
+    add(made, "Ada", 1.0, outcome="broken", reason="it crashed")
+    for number in range(MAX_REFUSALS + 10):
+        add(made, "Mallory", 2.0, outcome="broken", reason=f"rude {number:03}")
+    assert len(made.board(3.0, hide_names=False)["refusals"]) == MAX_REFUSALS
+    made.people["Mallory"].state = Presence.REMOVED
+    assert [each["reason"] for each in made.board(3.0, hide_names=False)["refusals"]] == ["it crashed"]
 
 
 def test_what_comes_late_does_not_change_what_is_newer() -> None:

@@ -248,6 +248,17 @@ def test_a_wrong_address_is_one_line(workshop: Workshop, address: str, says: str
     assert says in refused.stderr
 
 
+def test_no_name_is_taken_where_the_membership_cannot_be_kept(
+    open_here: Callable[..., RunningRoom], workshop: Workshop, tmp_path: Path
+) -> None:
+    room = open_here()
+    named = ["join", room.address, room.code, "--name", "Ada"]
+    refused = workshop(*named, "--script", str(tmp_path / "missing/train.py"))
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "cannot be kept" in refused.stderr
+    assert workshop(*named).returncode == 0
+
+
 def test_a_wrong_code_is_one_line(open_here: Callable[..., RunningRoom], workshop: Workshop) -> None:
     room = open_here()
     refused = workshop("join", room.address, "WRONG", "--name", "Ada")

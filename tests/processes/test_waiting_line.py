@@ -63,6 +63,14 @@ def test_without_a_line_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
+def test_what_else_is_in_the_folder_is_left_alone(line: Path) -> None:
+    for name in ("1 copy", "0x", "notes"):
+        (line / name).touch()
+    with turn(pytest.fail):
+        pass
+    assert {"1 copy", "0x", "notes"} <= {path.name for path in line.iterdir()}
+
+
 def test_turns_are_in_the_order_of_coming_and_the_number_is_shown(line: Path, check: Callable[[], Check]) -> None:
     first = check()
     assert said(first).startswith("runs")

@@ -101,7 +101,8 @@ def test_sarif_has_the_causes_as_rules_and_paths_as_uris() -> None:
     assert result["level"] == "warning"
     assert json.loads(FORMATS["sarif"](NO_LINES))["runs"][0]["results"] == []
     [whole] = json.loads(FORMATS["sarif"](NO_FILE))["runs"][0]["results"]
-    assert (whole["ruleId"], whole["level"], "locations" in whole) == ("crashed", "error", False)
+    place = whole["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert (whole["ruleId"], whole["level"], place) == ("crashed", "error", "train.py")
 
 
 def test_paths_are_relative_to_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

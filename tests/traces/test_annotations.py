@@ -103,7 +103,7 @@ def test_the_last_step_is_often_recorded_in_part(trace: Any) -> None:
         *(event("user_annotation", f"ProfilerStep#{n}", 100 * n, 90) for n in (1, 2, 3)),
         *(launched(f"k{n}", (n * 100 + 5, 1), (n * 100 + 195, 10)) for n in (1, 2, 3)),
         event("cpu_op", "aten::add", 395, 10),
-        event("kernel", "nobody launched it", 110, 5, stream=7, correlation=999, device=0),
+        event("kernel", "nobody launched it", 110, 5, stream=7, correlation=10**6, device=0),
     )
     numbers = {found.names[name]: n for name, n in zip(found.events.name, step_numbers(found), strict=True)}
     assert numbers == {f"ProfilerStep#{n}": n for n in (1, 2, 3)} | {f"k{n}": n for n in (1, 2, 3)} | {

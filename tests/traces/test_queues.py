@@ -19,7 +19,7 @@ def test_a_launch_makes_a_queue_longer_and_a_begin_shorter(trace: Any) -> None:
             launched("gemm", (2, 1), (15, 5)),
             launched("gemm", (15, 1), (30, 5)),
             launched("ncclDevKernel_AllReduce", (3, 1), (4, 5), stream=9),
-            event("kernel", "nobody launched it", 50, 5, stream=7, correlation=77, device=0),
+            event("kernel", "nobody launched it", 50, 5, stream=7, correlation=10**6, device=0),
         )
     )
     rows = [*zip(*(column.tolist() for column in (found.stream, found.ts, found.length)), strict=True)]

@@ -56,7 +56,7 @@ async def run_command(arguments: Sequence[str], folder: Path, limit_s: float) ->
     mark = uuid4().hex
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workshop", *arguments],
+            [sys.executable, "-P", "-m", "workshop", *arguments],  # -P: no file of this folder stands in for a module
             cwd=folder,
             env={**os.environ, "NO_COLOR": "1", MARK_VARIABLE: mark},
             stdin=subprocess.DEVNULL,

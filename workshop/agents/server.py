@@ -1,10 +1,12 @@
 """The server: each tool is a command of the workshop, run on a script in the folder that the server was started in."""
 
+import inspect
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -21,8 +23,9 @@ SLACK_S = 150.0
 
 INSTRUCTIONS = """Find out why a PyTorch training script is slow, and prove that an edit makes it faster without
 changing what it computes. First `measure`: it names the line and the cause. Then edit a copy, and `compare` the old
-script with the new one: only "done" says that the work is the same and the speedup is real. `lines` counts each line
-exactly, `trace` shows the device, `lesson` explains. Paths are relative to the folder of the server."""
+script with the new one: only "done" says that the work is the same and the speedup is real; with a git revision as its
+`base`, "faster", or "not slower than allowed". `lines` counts each line exactly, `trace` shows the device, `lesson`
+explains. Paths are relative to the folder of the server."""
 
 Tool = Callable[..., Awaitable[str]]
 
@@ -37,20 +40,28 @@ def server(root: Path, max_seconds: float = MAX_SECONDS, slack_s: float = SLACK_
     """
     found, tools = MCPServer("workshop", instructions=INSTRUCTIONS), Tools(root, max_seconds, slack_s)
     for each in (tools.measure, tools.lines, tools.compare, tools.trace, tools.lesson):
-        found.tool(structured_output=False)(_in_one_line(each))
+        found.tool(structured_output=False)(_in_pages(each))
     return found
 
 
-def _in_one_line(tool: Tool) -> Tool:
-    """Have the errors of a tool told in one line."""
+def _in_pages(tool: Tool) -> Tool:
+    """Have the answer of a tool come in pages, which are all of one run, and its errors in one line."""
+    kept: dict[str, str] = {}
 
     @wraps(tool)
-    async def answer(*arguments: object, **named: object) -> str:
+    async def answer(page: int = 1, **named: object) -> str:
+        asked = repr(named)
         try:
-            return await tool(*arguments, **named)
+            text = kept[asked] if page > 1 and asked in kept else await tool(**named)
         except WorkshopError as error:
             raise ToolError(str(error)) from None
+        kept.clear()
+        kept[asked] = text
+        return page_of(text, page)
 
+    paged = inspect.Parameter("page", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=1, annotation=int)
+    offered: Any = answer  # its signature is what an agent reads
+    offered.__signature__ = inspect.Signature([*inspect.signature(tool).parameters.values(), paged])
     return answer
 
 
@@ -62,18 +73,14 @@ class Tools:
     max_seconds: float
     slack_s: float
 
-    async def measure(
-        self, script: str, arguments: list[str] | None = None, seconds: float = 20.0, page: int = 1
-    ) -> str:
+    async def measure(self, script: str, arguments: list[str] | None = None, seconds: float = 20.0) -> str:
         """Name the bottlenecks of a training script: the line, the cause, and the potential speedup.
 
         The script runs unchanged for about `seconds` and is then ended; some of its batches are repeated. Takes one
         minute or two.
         """
         path, words = confined.script(self.root, script), confined.words(arguments or [])
-        return page_of(
-            (await self._run(self._limited(seconds), "measure", "--seconds", f"{seconds}", path, *words)).output, page
-        )
+        return await self._run(self._limited(seconds), "measure", "--seconds", f"{seconds}", path, *words)
 
     async def lines(
         self,
@@ -81,7 +88,6 @@ class Tools:
         arguments: list[str] | None = None,
         seconds: float = 20.0,
         function: str | None = None,
-        page: int = 1,
     ) -> str:
         """Count how often each line of your code runs and how long it takes, in all processes of a script.
 
@@ -95,11 +101,12 @@ class Tools:
             if not Path(file).exists():
                 raise WorkshopError(_why_nothing(end, seconds + self.slack_s))
             only = ("--function", function) if function else ()
-            found = (await self._run(0.0, "lines", *only, file)).output
-            early = f"It was ended after {seconds + self.slack_s:.0f} s, without a training step.\n" * (
-                end.exit_code is None
-            )
-            return page_of(early + found, page)
+            early = ""
+            if end.exit_code is None:
+                early = f"It was ended after {seconds + self.slack_s:.0f} s, without a training step.\n"
+            elif end.exit_code:
+                early = f"The script ended with exit code {end.exit_code}. This is what ran until then.\n"
+            return early + await self._run(0.0, "lines", *only, file)
 
     async def compare(
         self,
@@ -108,7 +115,6 @@ class Tools:
         base: str | None = None,
         arguments: list[str] | None = None,
         seconds: float = 120.0,
-        page: int = 1,
     ) -> str:
         """Judge whether `new` does the same work as another version of it, and how much faster it is.
 
@@ -120,31 +126,31 @@ class Tools:
             raise WorkshopError("name either old, another script, or base, a git revision")
         options = ("--budget", f"{self._limited(seconds)}")
         versions = ("--base", base, path) if base is not None else (confined.script(self.root, old or ""), path)
-        return page_of((await self._run(seconds, "compare", *options, *versions, *words)).output, page)
+        return await self._run(seconds, "compare", *options, *versions, *words)
 
-    async def trace(self, path: str, arguments: list[str] | None = None, page: int = 1) -> str:
+    async def trace(self, path: str, arguments: list[str] | None = None) -> str:
         """Say what the device waits for, from a trace of torch.profiler.
 
         `path` is a trace or a folder of traces, or a script, of which a few steps are recorded first.
         """
         words, place = confined.words(arguments or []), confined.inside(self.root, path)
         if place.suffix != ".py":
-            return page_of((await self._run(0.0, "trace", str(place))).output, page)
+            return await self._run(0.0, "trace", str(place))
         with tempfile.TemporaryDirectory() as folder:
             recorded = ("record", "torch", "--stop", "-o", folder, "--", str(place), *words)
             end = await run_command(recorded, self.root, self.slack_s)
             if not any(Path(folder).rglob("*.json*")):
                 raise WorkshopError(_why_nothing(end, self.slack_s))
-            return page_of((await self._run(0.0, "trace", folder)).output, page)
+            return await self._run(0.0, "trace", folder)
 
-    async def lesson(self, name: str | None = None, page: int = 1) -> str:
+    async def lesson(self, name: str | None = None) -> str:
         """Return a lesson, such as part3, or what a word means, such as headroom; without a name, what there is."""
         if name is not None and not name.replace(" ", "").replace("-", "").isalnum():
             raise WorkshopError("name a part, such as part3, or a word, such as headroom")
-        return page_of((await self._run(0.0, *(("show", name) if name else ("list",)))).output, page)
+        return await self._run(0.0, *(("show", "--", name) if name else ("list",)))
 
-    async def _run(self, seconds: float, *arguments: str) -> CommandEnd:
-        """Run a command; wrong usage, and a time that is over, are errors."""
+    async def _run(self, seconds: float, *arguments: str) -> str:
+        """Run a command and return what it prints; wrong usage, and a time that is over, are errors."""
         end = await run_command(arguments, self.root, seconds + self.slack_s)
         if end.exit_code is None:
             raise WorkshopError(
@@ -152,7 +158,7 @@ class Tools:
             )
         if end.exit_code not in (0, 1, 3, 4, 5) or not end.output.strip():
             raise WorkshopError(end.last_error)
-        return end
+        return end.output
 
     def _limited(self, seconds: float) -> float:
         if not 0 < seconds <= self.max_seconds:

@@ -23,7 +23,7 @@ class RateLimit:
     def allows(self, key: str) -> bool:
         """Take a permit, and return whether there was one."""
         left = self._left(key)
-        self._buckets[key] = (max(left - 1, 0.0) if left >= 1 else left, self._clock())
+        self._buckets[key] = (left - 1 if left >= 1 else left, self._clock())
         if len(self._buckets) > MAX_KEYS:
             self._buckets = {each: kept for each, kept in self._buckets.items() if self._left(each) < self._burst}
         return left >= 1

@@ -56,6 +56,7 @@ def serve(
     """
     if share and not share.is_dir():
         raise WorkshopError(f"there is no folder {share}")
+    _refuse_to_share_secrets(share, database, at)
     listening = _listen(at)
     port = listening.getsockname()[1]
     scheme = "https" if at.certificate else "http"
@@ -83,6 +84,14 @@ def serve(
     finally:
         room.close()
         store.close()
+
+
+def _refuse_to_share_secrets(share: Path | None, database: str, at: ServedAt) -> None:
+    """Raise an error if the folder that everybody gets has the room's database, or its private key."""
+    secrets = [None if "://" in database else Path(database), at.private_key or at.certificate]
+    for each in filter(None, secrets):
+        if share and each.resolve().is_relative_to(share.resolve()):
+            raise WorkshopError(f"{each} lies in {share}, so the whole class could fetch it; keep it elsewhere")
 
 
 def _listen(at: ServedAt) -> socket.socket:

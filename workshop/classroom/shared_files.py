@@ -56,6 +56,7 @@ class SharedFiles:
         self._folder = folder and folder.resolve()
         self._with_store = with_store
         self._files: dict[str, SharedFile] = {}
+        """It is replaced and never changed: requests go through it while another thread looks into the folder."""
         self._looking = threading.Lock()
 
     def get(self, name: str) -> SharedFile | None:
@@ -81,10 +82,9 @@ class SharedFiles:
         """Find what has come, changed or gone. A big file takes a while to appear: its hash is needed."""
         with self._looking:
             paths = self._paths()
-            for name in self._files.keys() - paths.keys():
-                del self._files[name]
+            self._files = {name: each for name, each in self._files.items() if name in paths}
             for name, path in paths.items():
-                with suppress(OSError):  # it has gone, or may not be read
+                with suppress(OSError, UnicodeError):  # it has gone, or may not be read, or its name is not UTF-8
                     self._look_at(name, path)
 
     def sums(self) -> str:
@@ -101,7 +101,7 @@ class SharedFiles:
 
     def index_of(self, project: str) -> str | None:
         """Return the page of pip's index that lists a project's packages, with their hashes; None if there are none."""
-        found = [each for each in self._files.values() if each.project == normalised(project) != ""]
+        found = [each for each in self._files.values() if each.project == normalised(project)]
         links = [(f"../../files/{quote(each.name)}#sha256={each.sha256}", each.name) for each in found]
         return _page(project, sorted(links)) if links else None
 
@@ -128,7 +128,7 @@ class SharedFiles:
             if path.stat().st_mtime_ns != changed_ns:
                 return  # it is being written: the next look will find it
             self._with_store(lambda store: store.keep_hash(path, size, changed_ns, sha256))
-        self._files[name] = SharedFile(name, path, size, kept)
+        self._files = self._files | {name: SharedFile(name, path, size, kept)}
 
 
 def normalised(project: str) -> str:

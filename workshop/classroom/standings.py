@@ -20,6 +20,9 @@ MAX_BEST = 3
 REFUSED = ("not the same work", "broken")
 """The outcomes that the board counts as refusals."""
 
+MAX_REFUSALS = 50
+"""The number of reasons that the board gets; it shows the first few."""
+
 _RANKS = {"broken": 1, "not the same work": 2, "undecided": 3, "not there yet": 3, "done": 4}
 
 
@@ -72,6 +75,8 @@ class Person:
     """The part of what was reported last."""
     seen_at: float = 0.0
     parts: dict[str, PartStanding] = field(default_factory=dict)
+    refusals: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """How often a part's check refused the script, by its outcome and the reason."""
 
 
 class Standings:
@@ -84,8 +89,6 @@ class Standings:
     def __init__(self, parts: dict[str, str]) -> None:
         self.parts = parts
         self.people: dict[str, Person] = {}
-        self.refusals: Counter[tuple[str, str, str]] = Counter()
-        """How often a part's check ended with an outcome and a reason."""
         self.version = 0
         """It grows with each change."""
 
@@ -110,8 +113,8 @@ class Standings:
         if received.happened_at >= person.seen_at:
             person.seen_at, person.part = received.happened_at, report.part
             person.machine = report.machine or person.machine
-        if report.outcome and report.outcome != "done":
-            self.refusals[report.part, report.outcome, report.reason] += 1
+        if report.outcome in REFUSED:
+            person.refusals[report.part, report.outcome, report.reason] += 1
         self.version += 1
 
     def at(self, person: Person) -> str:
@@ -127,8 +130,10 @@ class Standings:
         here = [person for person in self.people.values() if person.state is not Presence.REMOVED]
         people = [self._row(person, now, hide_names) for person in here]
         names = {person.id: row["name"] for person, row in zip(here, people, strict=True)}
-        counts = {key: count for key, count in self.refusals.items() if key[1] in REFUSED}
-        order = sorted(counts, key=lambda key: (-counts[key], key))
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for person in here:
+            counts.update(person.refusals)
+        order = sorted(counts, key=lambda key: (-counts[key], key))[:MAX_REFUSALS]
         return {
             "parts": [self._part(name, people, here, names) for name in self.parts],
             "people": people,

@@ -2,7 +2,7 @@
 
 import enum
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +119,7 @@ class Store:
         try:
             with self._transaction() as connection:
                 _metadata.create_all(connection)
-                if self._setting(connection, "code") is None:
+                if connection.execute(sql.select(_settings.c.name)).first() is None:
                     code = "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
                     rows = {"code": code, "key": secrets.token_urlsafe(24), "hide_names": "", "joining": "1"}
                     connection.execute(_settings.insert(), [{"name": n, "value": v} for n, v in rows.items()])
@@ -164,7 +164,7 @@ class Store:
         """Return everybody who ever joined, in this order."""
         with self._transaction() as connection:
             rows = connection.execute(sql.select(_participants).order_by(_participants.c.joined_at, _participants.c.id))
-            return [Participant(**{**row, "state": Presence(row["state"])}) for row in map(_as_dict, rows)]
+            return [Participant(row.id, row.name, row.token_hash, row.joined_at, Presence(row.state)) for row in rows]
 
     def reports(self) -> list[ReceivedReport]:
         """Return all reports, in the order in which they came."""
@@ -172,8 +172,7 @@ class Store:
         with self._transaction() as connection:
             rows = connection.execute(sql.select(_reports).order_by(_reports.c.received_at, _reports.c.id))
             return [
-                ReceivedReport(row["participant"], row["received_at"], row["happened_at"], decode(row["report"]))
-                for row in map(_as_dict, rows)
+                ReceivedReport(row.participant, row.received_at, row.happened_at, decode(row.report)) for row in rows
             ]
 
     def keep(self, received: Sequence[ReceivedReport]) -> list[Kept]:
@@ -218,14 +217,6 @@ class Store:
                 yield connection
         except sql.exc.SQLAlchemyError as error:
             raise StoreUnavailableError(str(getattr(error, "orig", None) or error).strip().split("\n")[0]) from error
-
-    @staticmethod
-    def _setting(connection: sql.Connection, name: str) -> str | None:
-        return connection.execute(sql.select(_settings.c.value).where(_settings.c.name == name)).scalar()
-
-
-def _as_dict(row: Any) -> Mapping[str, Any]:
-    return dict(row._mapping)
 
 
 def _url(database: str) -> sql.URL:

@@ -30,7 +30,7 @@ def join(
 
     Nothing is sent before you have joined; this says what will be. It holds for this folder, until workshop leave.
     """
-    from workshop.participant.membership import Membership
+    from workshop.participant.membership import Membership, path_beside
     from workshop.participant.reporting import WHAT_IS_SENT
     from workshop.participant.room_client import AnsweredNoError, RoomClient, UnreachableError, normal_address
 
@@ -38,6 +38,11 @@ def join(
     if known := Membership.beside(state):
         raise WorkshopError(f"you are {known.name} in the room at {known.address} already; first type: workshop leave")
     trusted = str(certificate.resolve()) if certificate else ""
+    folder = path_beside(state).parent
+    try:
+        folder.mkdir(exist_ok=True)  # before the name is taken in the room, which nobody could use without a membership
+    except OSError as error:
+        raise WorkshopError(f"what the room answers cannot be kept in {folder}: {error.strerror}") from None
     try:
         answer = RoomClient(address, trusted, silence_s=10.0).join(code, name)
     except (UnreachableError, AnsweredNoError) as error:

@@ -48,6 +48,12 @@ def room(
             raise
         raise WorkshopError("this needs a server and a database: pip install 'profiling-workshop[room]'") from None
 
+    from workshop.participant.room_client import normal_address
+
+    if private_key and not certificate:
+        raise typer.BadParameter("goes with --certificate", param_hint="--private-key")
+    scheme = "" if "://" in address else "https://" if certificate else "http://"
+
     def say(opened: OpenRoom, listens_on: str) -> None:
         joins = f"workshop join {opened.address} {opened.code} --name YOUR_NAME"
         print(filled(f"The room is open. It listens on {listens_on}. Participants type:"))
@@ -56,5 +62,5 @@ def room(
         print(f"Your page; whoever has this link can change the board:\n\n{commands(opened.instructor_link)}\n")
         print(filled(f"Results are kept in {opened.kept_in}. Ctrl-C ends it."), flush=True)
 
-    at = ServedAt(host, port, certificate, private_key, address)
+    at = ServedAt(host, port, certificate, private_key, normal_address(scheme + address) if address else "")
     serve(database, share, at, {part.name: part.title for part in all_parts()}, say)

@@ -1,7 +1,7 @@
 """All that `workshop report` shows: drawn from what `check` has kept, and from the files beside the script."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +87,7 @@ class CourseReport:
             "line_profiles": [
                 {"before": before.as_dict(), "after": after and after.as_dict()} for before, after in self.lines
             ],
-            "pages": [
-                {"path": str(each.path), "made_by": each.made_by, "title": each.title, "at": each.at}
-                | {"bytes": each.bytes}
-                for each in self.pages
-            ],
+            "pages": [asdict(each) | {"path": str(each.path)} for each in self.pages],
         }
 
 

@@ -89,11 +89,12 @@ def of_script(script: Path) -> list[KeptLines]:
 def newest(script: Path, content: bytes) -> KeptLines | None:
     """Return the lines of the newest profile of a script with a content; None if there is none, or it has changed."""
     try:
-        unchanged = script.read_bytes() == content
+        if script.read_bytes() != content:
+            return None
     except OSError:
-        unchanged = False
+        return None
     now = _hash(source_now(script) or "")
-    return next((each for each in reversed(of_script(script)) if unchanged and each.fingerprint == now), None)
+    return next((each for each in reversed(of_script(script)) if each.fingerprint == now), None)
 
 
 def _read(path: Path, script: Path) -> Iterator[KeptLines]:

@@ -152,7 +152,8 @@ def _check_out(repository: Path, revision: str, commit: str, folder: Path) -> No
     git(repository, "read-tree", commit, environment=index)
     git(repository, "checkout-index", "--all", "--quiet", f"--prefix={folder}{os.sep}", environment=index)
     for entry in names(git(repository, "ls-files", "--stage", "-z", environment=index)):
-        (mode, of_submodule, _), path = entry.partition("\t")[0].split(), entry.partition("\t")[2]
+        about, _, path = entry.partition("\t")
+        mode, of_submodule, _ = about.split()
         if mode == SUBMODULE:
             _check_out_submodule(repository / path, revision, of_submodule, folder / path)
     Path(index["GIT_INDEX_FILE"]).unlink()

@@ -28,19 +28,15 @@ def git(folder: Path, *arguments: str, environment: Mapping[str, str] | None = N
     usual = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
     done = subprocess.run(
         ["git", "-C", str(folder), "-c", "core.quotePath=false", *arguments],
-        env={**usual, **(environment or {}), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+        env={**usual, **(environment or {}), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
     )
     if done.returncode:
-        raise GitError((_decoded(done.stderr).strip() or f"git ended with code {done.returncode}").splitlines()[0])
-    return _decoded(done.stdout)
+        raise GitError((os.fsdecode(done.stderr).strip() or f"git ended with code {done.returncode}").splitlines()[0])
+    return os.fsdecode(done.stdout)
 
 
 def names(text: str) -> Sequence[str]:
     """Return the names that git printed with -z."""
     return [each for each in text.split("\0") if each]
-
-
-def _decoded(output: bytes) -> str:
-    return os.fsdecode(output)

@@ -48,10 +48,8 @@ class Sent:
 def report_check(state: State, check: KeptCheck) -> str:
     """Tell the room of a check, and return what the participant is told of it; "" for one who has not joined."""
     speed = check.speed
-    is_done = check.outcome.value == "done"
-    figures = {} if speed is None else {"ratio": speed.ratio, "low": speed.low, "high": speed.high}
-    if speed and not 0 < speed.low <= speed.ratio <= speed.high <= 1e6:
-        figures = {}
+    fits = speed is not None and 0 < speed.low <= speed.ratio <= speed.high <= 1e6
+    figures = {"ratio": speed.ratio, "low": speed.low, "high": speed.high} if speed and fits else {}
     report = RoomReport(
         id=secrets.token_hex(16),
         kind="check",
@@ -61,7 +59,7 @@ def report_check(state: State, check: KeptCheck) -> str:
         outcome=check.outcome.value,
         **figures,
         solution_ratio=speed.solution_ratio if speed else None,
-        reason="" if is_done or not check.reasons else told(check.reasons[0]),
+        reason="" if check.outcome.value == "done" or not check.reasons else told(check.reasons[0]),
         machine=_machine(check),
     )
     return _report(state, report)

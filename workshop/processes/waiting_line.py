@@ -100,8 +100,13 @@ def _wait(folder: Path, number: int, among: list[Place], say: Say) -> tuple[Plac
 
 def _before(folder: Path, number: int) -> int:
     """Return how many with a lower number wait; whoever died before their turn does not count."""
-    lower = [path for path in folder.glob("[0-9]*") if int(path.name) < number]
+    lower = [path for path in _drawn(folder) if int(path.name) < number]
     return sum(_is_locked(path) for path in lower)
+
+
+def _drawn(folder: Path) -> list[Path]:
+    """Return the files of the numbers that were drawn; whatever else is in the folder is left alone."""
+    return [path for path in folder.glob("[0-9]*") if path.name.isdecimal()]
 
 
 @contextmanager
@@ -110,7 +115,7 @@ def _number(folder: Path) -> Iterator[int]:
     drawing = _open(folder / _NUMBERS)
     try:
         fcntl.flock(drawing, fcntl.LOCK_EX)
-        number = max((int(path.name) for path in folder.glob("[0-9]*")), default=0) + 1
+        number = max((int(path.name) for path in _drawn(folder)), default=0) + 1
         path = folder / f"{number:010d}"
         ticket = _open(path)
         fcntl.flock(ticket, fcntl.LOCK_EX)

@@ -40,13 +40,13 @@ def _result(found: ReportedLine, report: Report, rules: list[str]) -> dict[str, 
         "level": report.level.value,
         "message": {"text": found.words},
     }
-    if found.file:
-        is_inside = not found.file.startswith("/")
-        place = {"uri": quote(found.file if is_inside else f"file://{found.file}", safe="/:")}
-        where: dict[str, Any] = {"artifactLocation": place | ({"uriBaseId": TOP} if is_inside else {})}
-        if found.line:
-            where["region"] = {"startLine": found.line}
-        result["locations"] = [{"physicalLocation": where}]
+    file = found.file or report.subject  # GitHub takes nothing of a log in which a result has no place
+    is_inside = not file.startswith("/")
+    place = {"uri": quote(file if is_inside else f"file://{file}", safe="/:")}
+    where: dict[str, Any] = {"artifactLocation": place | ({"uriBaseId": TOP} if is_inside else {})}
+    if found.line:
+        where["region"] = {"startLine": found.line}
+    result["locations"] = [{"physicalLocation": where}]
     if found.gain is not None:
         result["properties"] = {"gain": found.gain}
     return result

@@ -11,6 +11,7 @@ from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import Phase
 from workshop.processes.machine import core_quota, gpus, usable_cores
 from workshop.processes.process_tree import cpu_seconds
+from workshop.processes.waiting_line import turn
 
 EPOCHS = 2
 
@@ -48,8 +49,9 @@ def watch(check: AnswerCheck) -> dict[str, float]:
     Raises:
         ScriptError: it broke.
     """
-    check.say("watching your script for a few steps")
-    with check.run(check.script) as script:
+    with turn(check.say), check.run(check.script) as script:
+        check.say("watching your script for a few steps")
+        cores = min(usable_cores(), core_quota() or math.inf)  # those of its place in the line, if there is one
         script.epoch()
         assert script.process
         pid = script.process.pid
@@ -62,7 +64,7 @@ def watch(check: AnswerCheck) -> dict[str, float]:
     seconds = sum(epoch.seconds for epoch in epochs)
     gpus_busy = [value for name, value in metrics.items() if name.endswith("gpu_utilization (%)/mean")]
     return {
-        RUN_CPU: used_s / seconds / min(usable_cores(), core_quota() or math.inf),
+        RUN_CPU: used_s / seconds / cores,
         ALL_CPU: metrics["run/host/cpu_percent (%)/mean"] / 100,
         **({GPU: max(gpus_busy) / 100} if gpus_busy else {}),
         "memory": metrics["run/host/memory_percent (%)/mean"] / 100,
