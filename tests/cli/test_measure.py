@@ -137,10 +137,12 @@ def test_the_untouched_script(
 )
 def test_what_cannot_be_measured(script: str, exit_code: int, says: str, workshop: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(script)
-    done = workshop("measure", "mine.py")
+    (tmp_path / "before.json").write_text("an earlier measurement")
+    done = workshop("measure", "--save", "before.json", "mine.py")
     assert done.returncode == exit_code
     assert says in done.stdout + done.stderr
     assert "probe" not in done.stdout + done.stderr
+    assert (tmp_path / "before.json").read_text() == "an earlier measurement"
 
 
 COMMON = """

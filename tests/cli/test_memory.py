@@ -142,17 +142,17 @@ def test_a_list_of_strings_is_copied_by_forked_workers_and_an_array_is_not(tmp_p
 def test_running_out_of_memory_ends_in_the_table(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     text = memory(tmp_path, OOM, "--html", str(page), code=5, seconds=30.0)
-    assert "It has ended out of memory:" in text
+    assert "The script ran out of memory:" in text
     assert "This was held when the allocation failed." in text
     assert "held" in text
-    assert "It has ended out of memory" in page.read_text()
+    assert "The script ran out of memory" in page.read_text()
 
 
 @pytest.mark.slow
 def test_a_script_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> None:
     kill = "import os; os.kill(os.getpid(), 9) if epoch == 20 else None"
     text = memory(tmp_path, LOOP.format(body=kill), code=5, seconds=60.0)
-    assert "It has ended as it was killed by SIGKILL after" in text
+    assert "The script was killed by SIGKILL after" in text
     assert "optimizer state" in text
 
 

@@ -91,7 +91,7 @@ def test_no_workers_are_said_to_take_time_where_there_are_none(capsys: pytest.Ca
         (
             steps(0, 20),
             {},
-            "Computing took 3.0x longer while the script was measured as it is than with batches from memory: other",
+            "Computing took 3.0x longer in the unchanged script than with batches from memory: other",
         ),
         (
             steps(0, 58),

@@ -84,7 +84,7 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     (saves,) = found("torch.save(model)", [STEP_S] * 40, every=4)
     assert (
         saves.words
-        == "This takes 50 ms in every 4th step: do it cheaper or, unless the model learns from it, less often."
+        == "This takes 50 ms in every 4th step: make it cheaper, or do it less often, unless the model learns from it."
     )
     (evaluates,) = found("obs = eval_env.step(action)", [STEP_S] * 40, every=4, library=(GYM,), function="evaluate")
     assert (evaluates.cause, evaluates.words) == (saves.cause, saves.words)

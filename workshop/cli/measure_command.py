@@ -20,7 +20,7 @@ from workshop.cli.options import (
     refuse_misplaced,
     script_name,
 )
-from workshop.cli.output import print_json, progress_line, write_file
+from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken, of_diagnosis, wanted, write_reports
 from workshop.parts import taught_in
 
@@ -58,8 +58,8 @@ def measure(
     The script runs unchanged, in this folder, with its arguments, and is ended when its steps have been measured. It
     writes what it always writes. At the end it trains on the same few batches over and over, so let it save
     checkpoints elsewhere, or use --no-headroom. To see ranks side by side, the script may be torchrun, with its
-    arguments. Options of this command come before the script. Exit codes: 2, there is nothing to measure; 5, the
-    script crashed.
+    arguments. Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the
+    script does cannot be seen; 5, it crashed.
     """
     from workshop.cli.measurement_text import print_changes, print_diagnosis
     from workshop.diagnosis.change import changes, read_saved
@@ -72,7 +72,7 @@ def measure(
     before = read_saved(against) if against else None
     reports = wanted(formats, as_json)
     for path in filter(None, (html, save)):
-        write_file(path, "")  # fail now, not after minutes of measuring
+        require_writable(path)
     try:
         with progress_line() as show:
             found = diagnose(measure_script(script, arguments or [], seconds, show, is_module, headroom, thorough))

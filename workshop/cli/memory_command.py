@@ -20,7 +20,7 @@ from workshop.cli.options import (
     refuse_misplaced,
     script_name,
 )
-from workshop.cli.output import print_json, progress_line, write_file
+from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken, of_memory, wanted, write_reports
 
 app = typer.Typer()
@@ -50,8 +50,8 @@ def memory(
 
     The script runs unchanged, in this folder, with its arguments, and is ended when its memory has been measured. It
     writes what it always writes. If it runs out of memory meanwhile, the table shows what was held when it happened.
-    Options of this command come before the script. Exit codes: 2, there is nothing to measure; 5, the script crashed,
-    or ran out of memory.
+    Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the script does
+    cannot be seen; 5, it crashed, or ran out of memory.
     """
     from workshop.cli.memory_text import print_memory, print_memory_changes
     from workshop.judge.verdict import Outcome
@@ -65,7 +65,7 @@ def memory(
     before = read_saved_memory(against) if against else None
     reports = wanted(formats, as_json)
     for path in filter(None, (html, save)):
-        write_file(path, "")  # fail now, not after minutes of measuring
+        require_writable(path)
     try:
         with progress_line() as show:
             found = MemoryDiagnosis(measure_memory(script, arguments or [], seconds, show, is_module, trials))

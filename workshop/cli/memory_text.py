@@ -48,7 +48,7 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
     steps = f", {found.steps.count} steps of {found.steps.ms_a_step:.1f} ms" if found.steps else ""
     out.print(Text(f"\n{name}: {_headline(diagnosis)}{steps}"))
     if diagnosis.failure:
-        out.print(Text(f"\n{filled(f'It has ended {diagnosis.failure}')}", "bold red"))
+        out.print(Text(f"\n{filled(diagnosis.failure)}", "bold red"))
     for rank, of_devices in diagnosis.rank_peaks.items():
         sizes = ", ".join(f"{size_text(size)} on {device}" for device, size in of_devices.items())
         out.print(f"rank {rank}: {sizes} at the peak")

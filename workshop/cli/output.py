@@ -155,9 +155,24 @@ def write_file(path: Path, text: str) -> None:
         WorkshopError: its folder does not exist.
         OSError: it cannot be written.
     """
+    _require_folder(path)
+    path.write_text(text, encoding="utf-8")
+
+
+def require_writable(path: Path) -> None:
+    """Fail now, as `write_file` would after minutes of measuring; what the file holds stays until then.
+
+    Raises:
+        WorkshopError: its folder does not exist.
+        OSError: it cannot be written.
+    """
+    _require_folder(path)
+    path.open("a").close()
+
+
+def _require_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise WorkshopError(f"there is no folder {path.parent} for {path.name}")
-    path.write_text(text, encoding="utf-8")
 
 
 def print_json(**fields: Any) -> None:

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from workshop.cli.output import print_json, write_file
+from workshop.cli.output import print_json, require_writable, write_file
 from workshop.reports import FORMATS
 from workshop.reports.report import Level, Report, ReportedLine, in_repository
 
@@ -47,7 +48,7 @@ def wanted(formats: Sequence[str] | None, as_json: bool) -> dict[str, Path | Non
     if list(found.values()).count(None) + as_json > 1:
         raise typer.BadParameter("only one goes to stdout; write the others to files: NAME=FILE", param_hint="--format")
     for path in filter(None, found.values()):
-        write_file(path, "")  # fail now, not after minutes of measuring
+        require_writable(path)
     return found
 
 
@@ -66,9 +67,11 @@ def end_of_broken(
 ) -> typer.Exit:
     """Print that a script broke, in the way that was asked for, and return how the command ends."""
     from workshop.cli.result_text import print_verdict
-    from workshop.judge.verdict import broken
+    from workshop.judge.verdict import Outcome, broken
 
     verdict = broken(script, error)
+    if verdict.outcome is not Outcome.BROKEN:  # nothing was compared or decided
+        verdict = replace(verdict, words="not measured")
     if not write_reports(formats or {}, lambda: of_verdict(verdict)):
         print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
     return typer.Exit(verdict.outcome.exit_code)

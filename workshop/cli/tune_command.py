@@ -1,6 +1,7 @@
 """`workshop tune`: the settings of a DataLoader, searched for and proven."""
 
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ from workshop.cli.options import (
     script_name,
     seconds_of,
 )
-from workshop.cli.output import print_json, progress_line, write_file
+from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken
 
 app = typer.Typer()
@@ -73,7 +74,7 @@ def tune(
     if budget_s < MIN_BUDGET_S:
         raise typer.BadParameter(f"is {MIN_BUDGET_S:.0f} seconds at least", param_hint="--budget")
     if html:
-        write_file(html, "")  # fail now, not after minutes
+        require_writable(html)
     try:
         with progress_line() as show:
             seconds = budget_s * (SEARCH_SHARE if proof else 1.0)
@@ -98,7 +99,7 @@ def tune(
 
 def _again(script: str, arguments: list[str], is_module: bool) -> str:
     """The command that writes the edit."""
-    return " ".join(["workshop tune --write", *["-m"] * is_module, script, *arguments])
+    return shlex.join(["workshop", "tune", "--write", *["-m"] * is_module, script, *arguments])
 
 
 def _bytes(text: str) -> float:

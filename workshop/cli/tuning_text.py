@@ -18,8 +18,6 @@ from workshop.tuning.tuning_result import Advice, Tuning
 LITTLE = 0.05
 """A smaller share of data wait is not worth a sentence."""
 
-MAX_WORDS = 30
-
 _HEADLINES = {
     Advice.TAKE: ("take", "bold green"),
     Advice.LEAVE: ("leave it", "bold green"),
@@ -100,7 +98,7 @@ def _what(each: TriedSetting, found: Tuning) -> str:
     if each.why_not:
         return "no: see below"
     present = found.present
-    more = in_words(each.settings, present).split(", ")[1:] if present and each.settings.workers else []
+    more = in_words(each.settings, present).split(", ")[1:] if present else []
     more = [one for one in more if not one.startswith(("prefetch", "persistent"))]
     return "; ".join([*more, each.became])
 
@@ -118,7 +116,7 @@ def _limits(found: Tuning, rough: str) -> str:
         return f"- {waits}."
     first = found.limits[0]
     place = f", line {first.line} of {Path(first.file).name} in {first.function}" if first.file else ""
-    says = f"Then {first.cause} limits it{place}: {first.words}"
+    says = f"{'Then ' if found.taken else ''}{first.cause} limits it{place}: {first.words}"
     return f"- {f'{waits}. '.capitalize() if waits else ''}{says}"
 
 
@@ -142,7 +140,7 @@ def _print_edit(found: Tuning, kept: Path | None, again: str) -> None:
     if kept:
         out.print(Text(f"\n{filled(f'{found.edit.path.name} is edited. Yours is kept as {kept.name}.')}"))
     else:
-        out.print(Text(f"\nTo try again and make this edit, with a copy kept:\n\n{commands(again)}"))
+        out.print(Text(f"\nTo search again and make the edit, with a copy of the file kept:\n\n{commands(again)}"))
 
 
 KEPT = "Workers that are kept do not see what the script changes in the dataset later, such as an epoch counter."

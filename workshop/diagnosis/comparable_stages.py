@@ -51,7 +51,7 @@ def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> s
         )
     if loading.workers and loading.cores_used > NEARLY_ALL:
         return ""
-    longer = f"Computing took {factor:.1f}x longer while the script was measured as it is than with {by}"
+    longer = f"Computing took {factor:.1f}x longer in the unchanged script than with {by}"
     workers = ", or the workers were in the way" if loading.workers else ""
     why = f"other programs were at work{workers}, or torch's threads had to wake up after each wait"
     return f"{longer}: {why}; {what} unsure."

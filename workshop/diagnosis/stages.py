@@ -132,7 +132,7 @@ def _with_headroom(
     assert run.lead is not None
     observations = read_observations(run.script.folder, run.script.trainers[run.lead])
     if observations.lost:
-        notes += (f"Not all could be noted of what the script did: {observations.lost}.",)
+        notes += (f"Part of what the script did could not be recorded: {observations.lost}.",)
     found = replace(found, headroom=reached, notes=notes, observations=observations)
     if not reached:
         return found

@@ -76,15 +76,15 @@ def _wait_for_validation(run: StagedRun, stage: str, seconds: float) -> None:
 def _kept_graphs(observations: Observations) -> list[str]:
     """Say it if the script keeps the graphs of its losses."""
     return [
-        f"The losses of {each.kept} of {each.of} backward passes were kept with their graphs"
-        f"{f' in {each.place}' if each.place else ''}, which takes more and more memory"
-        f"{_at(observations.user_frames_of(each.stack))}: keep loss.item(), or loss.detach()."
+        f"The losses of {each.kept} of {each.of} backward passes{_at(observations.user_frames_of(each.stack))} are "
+        f"kept with their graphs{f', in {each.place},' if each.place else ''} and take more and more memory: keep "
+        "loss.item(), or loss.detach()."
         for each in observations.kept_graphs[-1:]
     ]
 
 
 def _at(path: Path) -> str:
-    return f" (those of line {path[-1].line})" if path else ""
+    return f" (line {path[-1].line})" if path else ""
 
 
 def _worth_it(found: Measurement, left_s: float) -> tuple[list[str], list[str]]:

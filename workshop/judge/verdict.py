@@ -147,7 +147,7 @@ class Verdict:
 def broken(subject: str, error: ScriptError) -> Verdict:
     """Return the verdict on a script that did not finish an epoch."""
     if isinstance(error, UnseenError):
-        return Verdict(subject, Outcome.UNDECIDED, (f"the judge cannot see what {error.script} does: {error}",))
+        return Verdict(subject, Outcome.UNDECIDED, (f"what {error.script} does cannot be seen: {error}",))
     outcome, says = Outcome.BROKEN, f"{error.script} {'crashed' if error.exit_code else 'was stopped'}"
     if error.exit_code == 0:
         outcome, says = Outcome.OTHER_WORK, "the script does not train"

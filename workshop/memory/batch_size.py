@@ -70,9 +70,13 @@ def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
 
 
 def _free(measured: MeasuredMemory, step: MemorySegment, device: str) -> float | None:
+    """What is free at the peak; on a GPU, it was noted at the end of the step."""
     if device == "cpu":
         return float(min((each.free_bytes for each in measured.host.looks), default=0)) or None
-    return float(step.free_bytes) if step.free_bytes else None
+    if not step.free_bytes:
+        return None
+    memory = memory_of(step, device)
+    return float(max(step.free_bytes - (memory.peak_bytes - memory.end_bytes), 0))
 
 
 def _bytes_a_sample(steps: list[MemorySegment], usual: MemorySegment, device: str) -> tuple[float, float, str]:

@@ -32,12 +32,6 @@ class DevicePeak:
         sums = [replace(max(of, key=_bytes), bytes=sum(map(_bytes, of))) for of in together.values()]
         return max(sums, key=_bytes, default=None)
 
-    @property
-    def allocator_error(self) -> float | None:
-        """How far the tensors are from what the allocator says, as a share of it; None if it was not asked."""
-        said = self.memory.allocator_bytes
-        return None if said is None else abs(self.memory.followed_bytes - said) / max(said, 1)
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {

@@ -86,11 +86,11 @@ class MemoryDiagnosis:
     def failure(self) -> str:
         """How the run has ended, if it was for want of memory or may have been; empty otherwise."""
         if failed := self.measured.record.failed:
-            return f"out of memory: {failed.failure}"
+            return f"The script ran out of memory: {failed.failure}"
         if not self.measured.killed:
             return ""
-        free = f", and {self.host.free_bytes / 2**30:.1f} GiB were free at the least" if self.host else ""
-        return f"{self.measured.killed}; the kernel does this where memory runs out{free}"
+        free = f"; at one time, only {self.host.free_bytes / 2**30:.1f} GiB were free" if self.host else ""
+        return f"The script {self.measured.killed}. The kernel does this when memory runs out{free}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

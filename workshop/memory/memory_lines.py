@@ -36,7 +36,7 @@ class LineMemory:
 
 def peak_segment(record: MemoryRecord, device: str) -> MemorySegment | None:
     """Return the recorded segment with the most on a device; the one that has failed, if one has."""
-    if record.failed:
+    if record.failed and any(of.device == device for of in record.failed.devices):
         return record.failed
     having = [(of.peak_bytes, each) for each in record.segments for of in each.devices if of.device == device]
     return max(having, key=lambda each: each[0], default=(0, None))[1]

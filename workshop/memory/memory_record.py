@@ -54,8 +54,9 @@ class MemoryRecord:
 
     @property
     def failed(self) -> MemorySegment | None:
-        """The segment that has ended with an allocation that failed; None if there is none."""
-        return next((each for each in self.segments if each.failure), None)
+        """The last segment, if it ended with an allocation that failed: a script that goes on has later ones."""
+        last = self.segments[-1] if self.segments else None
+        return last if last and last.failure else None
 
     @property
     def looks(self) -> list[MemorySegment]:

@@ -5,15 +5,13 @@ from dataclasses import dataclass, field
 
 from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import staged_script, too_early
+from workshop.diagnosis.stages import WARM_UP_STEPS, staged_script, too_early
 from workshop.errors import WorkshopError
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
-from workshop.probe.messages import Circumstances, StepReport
+from workshop.probe.messages import StepReport
 from workshop.processes.script import Say, run_folder
 from workshop.processes.script_output import shorten
-
-WARM_UP_STEPS = 2
 
 EARLY = 0.25
 """After this share of the time, holders are looked for once: the script may end before the rest is over."""
@@ -37,10 +35,9 @@ class MeasuredMemory:
     ranks: dict[int, MemoryRecord] = field(default_factory=dict)
     """The same of each rank, if there are several."""
     rank_pids: dict[int, list[int]] = field(default_factory=dict)
-    circumstances: Circumstances = field(default_factory=Circumstances)
     notes: tuple[str, ...] = ()
     killed: str = ""
-    """How the script was ended by the system, such as "as it was killed by SIGKILL after 30 steps"; empty if not."""
+    """How the script was ended by the system, such as "was killed by SIGKILL after 30 steps"; empty if not."""
 
 
 def measure_memory(
@@ -67,11 +64,13 @@ def measure_memory(
         run, host = StagedRun(measured), HostWatch()
         assert measured.process
         with host.watching(measured.process.pid):
-            reports = _in_stages(run, seconds, trials)
+            reports = _in_stages(run, seconds)
+        if trials:
+            _try(run)  # what the copies take is not the script's own
         return _measured(run, host, reports, script)
 
 
-def _in_stages(run: StagedRun, seconds: float, trials: bool) -> list[StepReport]:
+def _in_stages(run: StagedRun, seconds: float) -> list[StepReport]:
     reports: list[StepReport] = []
     run.take(WARM_UP_STEPS)
     for part_s in (EARLY * seconds, (1 - EARLY) * seconds):
@@ -83,13 +82,17 @@ def _in_stages(run: StagedRun, seconds: float, trials: bool) -> list[StepReport]
             run.script.say("looking for who holds what")
             run.go_to("holders")
             run.take(LAST_STEPS, LAST_S)
-    if trials and not run.ended:
+    return reports
+
+
+def _try(run: StagedRun) -> None:
+    """Try what would need less."""
+    if not run.ended:
         run.script.say("trying what would need less")
         for each in ("touch", "checkpointing"):
             if not run.ended:
                 run.go_to(each)
         run.take(LAST_STEPS, LAST_S)
-    return reports
 
 
 def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script: str) -> MeasuredMemory:
@@ -114,9 +117,9 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
     if run.interrupted:
         notes.append("Stopped by Ctrl-C: this is what was seen until then.")
     if record.lost:
-        notes.append(f"Not all could be noted of what the script did: {record.lost}.")
-    if record.last is None:
-        notes.append("The script ended before it was asked who holds what; let it train for longer.")
+        notes.append(f"Part of what the script did could not be recorded: {record.lost}.")
+    if record.last is None and not run.interrupted:
+        notes.append("The script ended before holders were looked for; let it train for longer.")
     return MeasuredMemory(
         record=record,
         host=host,
@@ -125,9 +128,8 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         trainers=pids,
         ranks=records if len(records) > 1 else {},
         rank_pids=dict(trainers),
-        circumstances=run.circumstances,
         notes=tuple(notes),
-        killed=f"as {error}" if is_killed else "",
+        killed=str(error).removeprefix("it ") if is_killed else "",
     )
 
 

@@ -48,7 +48,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     """
     findings = "".join(_finding(each, sources) for each in found["findings"])
     body = [
-        f"<p><b>It has ended {escape(found['failure'])}</b></p>" if found["failure"] else "",
+        f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else "",
         section("What could be freed", f'<ol id="findings">{findings or "<li>Nothing that was looked for.</li>"}</ol>'),
         *(_peak(each) for each in found["peaks"]),
         section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",

@@ -8,6 +8,7 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.event_file import EventFile
+from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.trials import attempt_sparse
 
@@ -41,7 +42,7 @@ class EmbeddingRows:
         if self.is_watching:
             for each in model.modules():
                 if isinstance(each, nn.Embedding) and each not in self._handles and each.weight.requires_grad:
-                    self._handles[each] = each.register_forward_pre_hook(self._note)
+                    self._handles[each] = each.register_forward_pre_hook(ModuleHook(self._note))
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Try sparse gradients of its embeddings, once a whole step was seen."""

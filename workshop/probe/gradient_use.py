@@ -19,6 +19,7 @@ from workshop.probe.observations import WireFrame
 from workshop.probe.optimizers import all_optimizers, parameters_of
 from workshop.probe.stack_sampler import stack_here
 from workshop.probe.trials import note_race
+from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
 from workshop.probe.user_code import is_user_code
 from workshop.probe.user_names import names_of_parts
@@ -188,6 +189,7 @@ class GradientUse:
         roots, leaves, first = self._now.roots, self._leaves, wanted[:1]
 
         def passes() -> Iterator[Pass]:
+            ensure_room(leaves, 2)
             yield lambda: _gradients(roots, leaves, first)
             yield lambda: _gradients(roots, wanted, first) if wanted else None
 

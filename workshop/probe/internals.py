@@ -43,6 +43,8 @@ INTERNALS = (
     Internal("torch.nn", "Module._compiled_call_impl", "modules that are compiled in place are not seen"),
     Internal("torch.nn", "Module._forward_hooks", "copies of a model keep the hooks; TorchScript compiles them"),
     Internal("torch.nn", "Module._forward_pre_hooks", "copies of a model keep the hooks; TorchScript compiles them"),
+    Internal("torch.nn", "Module._backward_hooks", "copies of a model keep the hooks"),
+    Internal("torch.nn", "Module._backward_pre_hooks", "copies of a model keep the hooks"),
     Internal("torch._dynamo", "OptimizedModule", "compiled models are taken for others"),
     Internal("torch._dynamo.utils", "counters", "that compiled code draws other random numbers is not known"),
     Internal("torch._subclasses.functional_tensor", "FunctionalTensor", "backward passes that are only traced count"),
@@ -129,6 +131,11 @@ def is_transformed() -> bool:
 def forward_hooks(module: Any) -> tuple[dict[int, Any], dict[int, Any]]:
     """Return the hooks before and after a module's forward."""
     return module._forward_pre_hooks, module._forward_hooks
+
+
+def all_hooks(module: Any) -> tuple[dict[int, Any], ...]:
+    """Return the hooks before and after a module's forward, and those of its backward pass."""
+    return *forward_hooks(module), module._backward_pre_hooks, module._backward_hooks
 
 
 def is_traced(tensor: Any) -> bool:

@@ -57,7 +57,7 @@ class ModelHooks:
     ) -> None:
         self._clock, self._audience = clock, audience
         self._has_stepped, self._loading = has_stepped, loading
-        self._roots: list[nn.Module] = []
+        self._roots: WeakSet[nn.Module] = WeakSet()
         self._trained: WeakSet[nn.Module] = WeakSet()
         self._trained_in_mode: WeakSet[nn.Module] = WeakSet()
         self._is_installed, self._learning_steps = False, 0
@@ -114,9 +114,9 @@ class ModelHooks:
             self._undo += [before.remove, after.remove]
 
     def _is_new(self, module: nn.Module) -> bool:
-        if any(module is root for root in self._roots):
+        if module in self._roots:
             return False
-        self._roots.append(module)
+        self._roots.add(module)
         return True
 
     def _before(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from workshop.probe.observations import WireFrame
 from workshop.probe.stack_sampler import stack_here
 from workshop.probe.trials import note_race
 from workshop.probe.trials.copies import copied_arguments, copied_model, of_one_process
+from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
 from workshop.probe.user_code import is_user_code
 from workshop.probe.user_names import name_in
@@ -75,6 +76,7 @@ class OutputUse:
         self._tried.add(place)
 
         def passes() -> Iterator[Pass]:
+            ensure_room(model.parameters(), 2)
             copied, (given, named) = copied_model(of_one_process(model)), copied_arguments(inputs, options)
 
             def call(with_graph: bool) -> torch.Tensor:

@@ -28,6 +28,7 @@ from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.kept_graphs import GraphLives
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
+from workshop.probe.memory.dataset_attributes import attributes_of
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
 from workshop.probe.model_hooks import is_trained
 from workshop.probe.noted_settings import loader_number, note_settings
@@ -44,8 +45,6 @@ REPORT_EVERY_S = 0.05
 
 
 PLAIN = (bool, int, float, str)
-MAX_NESTED = 5
-"""Datasets that are wrapped more often are not looked into."""
 
 
 class StepMeter(Listener):
@@ -316,11 +315,7 @@ class StepMeter(Listener):
 
 def state_of(dataset: Any) -> str:
     """Return a digest of the plain attributes of a dataset, and of those that it wraps."""
-    plain: list[list[tuple[str, str]]] = []
-    while dataset is not None and len(plain) < MAX_NESTED:
-        values = getattr(dataset, "__dict__", {})
-        plain.append(sorted((str(name), str(each)) for name, each in values.items() if type(each) in PLAIN))
-        dataset = values.get("dataset")
+    plain = sorted((name, str(value)) for name, value in attributes_of(dataset) if type(value) in PLAIN)
     return hashlib.blake2b(repr(plain).encode(), digest_size=8).hexdigest()
 
 

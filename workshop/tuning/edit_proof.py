@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from workshop.errors import WorkshopError
 from workshop.judge.bench import Bench
 from workshop.judge.contest import of_two_scripts
 from workshop.judge.verdict import Outcome, Verdict, broken
@@ -39,19 +40,20 @@ def with_proof(
         verdict = _judged(found.edit, Path(script), arguments, seconds, say)
     except KeyboardInterrupt:
         return replace(found, why_no_proof="it was stopped by Ctrl-C.")
+    except WorkshopError as error:
+        return replace(found, why_no_proof=f"{error}.")
     except OSError as error:
         return replace(found, why_no_proof=f"the edited script cannot be put beside it: {error}.")
     found = replace(found, verdict=verdict)
     if verdict.outcome in (Outcome.OTHER_WORK, Outcome.BROKEN):
-        reason = (
-            "the edited script does not do the same work" if verdict.outcome is Outcome.OTHER_WORK else "it crashed"
-        )
-        return replace(found, advice=Advice.LEAVE, taken=None, edit=None, reason=f"{reason}: {verdict.reasons[0]}")
+        what = "do the same work" if verdict.outcome is Outcome.OTHER_WORK else "run"
+        reason = f"the edited script does not {what}: {verdict.reasons[0]}"
+        return replace(found, advice=Advice.LEAVE, taken=None, edit=None, reason=reason)
     if verdict.outcome is Outcome.NOT_YET:
         return replace(
             found,
             advice=Advice.UNDECIDED,
-            reason="faster in the search, but the judge found less than 5 % from one end of an epoch to the other.",
+            reason="the search found it faster, but over whole epochs the judge measured a gain of less than 5 %.",
         )
     return found
 
@@ -59,7 +61,7 @@ def with_proof(
 def _why_not(edit: LoaderEdit, script: str, is_module: bool, seconds: float) -> str:
     """Why an edit cannot be proven; empty if it can."""
     if script == "torchrun" and not Path(script).is_file():
-        return "compare judges scripts that train in one process."
+        return "the judge compares scripts that train in one process, and this one has several."
     if is_module:
         return "compare judges scripts, not modules."
     if edit.path.resolve() != Path(script).resolve():
@@ -76,6 +78,8 @@ def _judged(edit: LoaderEdit, script: Path, arguments: Sequence[str], seconds: f
             with Bench(replace(contest, subject=f"{script.name}, tuned"), say, say) as bench:
                 verdict = replace(bench.judge(), machine=bench.load.end())
         except ScriptError as error:
+            if error.script == script.name:  # the edit has no part in it
+                raise WorkshopError(f"{script.name} could not be judged: {error}") from None
             return broken(script.name, error)
     speed = verdict.speed and replace(verdict.speed, candidate=f"{script.name}, tuned")
     return replace(verdict, speed=speed)

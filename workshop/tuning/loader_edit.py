@@ -11,6 +11,14 @@ from workshop.probe.messages import LoaderSettings
 NUM_WORKERS_AT = 5
 """The place of `num_workers` among the arguments of a DataLoader, counted from 0."""
 
+ONLY_WITH_WORKERS = {
+    "prefetch_factor": "None",
+    "persistent_workers": "False",
+    "multiprocessing_context": "None",
+    "timeout": "0",
+}
+"""What only workers may have, and what it is without them."""
+
 
 class NoEditError(Exception):
     """The call cannot be edited by itself; the text says why."""
@@ -44,15 +52,14 @@ def arguments_for(settings: LoaderSettings, present: LoaderSettings) -> dict[str
     found = {}
     if settings.workers != present.workers:
         found["num_workers"] = str(settings.workers)
-    if settings.workers == 0 != present.workers:
-        dropped = {"prefetch_factor": "None", "persistent_workers": "False", "multiprocessing_context": "None"}
-        return {**found, **dropped}  # what only workers may have; it is set only where it is given
+    if settings.pin_memory != present.pin_memory:
+        found["pin_memory"] = str(settings.pin_memory)
+    if not settings.workers:
+        return found
     if settings.prefetch_factor != present.prefetch_factor:
         found["prefetch_factor"] = str(settings.prefetch_factor)
     if settings.persistent != present.persistent:
         found["persistent_workers"] = str(settings.persistent)
-    if settings.pin_memory != present.pin_memory:
-        found["pin_memory"] = str(settings.pin_memory)
     if settings.start_method != present.start_method:
         found["multiprocessing_context"] = f'"{settings.start_method}"'
     return found
@@ -71,11 +78,9 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
         raise NoEditError(f"{path.name} cannot be read: {error}") from None
     call = _call(tree, path, line)
     wanted = arguments_for(settings, present)
-    given = {each.arg for each in call.keywords}
-    if settings.workers == 0:
-        wanted = {name: value for name, value in wanted.items() if name == "num_workers" or name in given}
-        if "timeout" in given:
-            wanted["timeout"] = "0"
+    if settings.workers == 0 != present.workers:
+        given = {each.arg for each in call.keywords}  # None for **: it may have any of them
+        wanted |= {name: value for name, value in ONLY_WITH_WORKERS.items() if given & {name, None}}
     after = _with_arguments(before, call, wanted)
     try:
         ast.parse(after)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import WARM_UP_STEPS, too_early
+from workshop.diagnosis.stages import WARM_UP_STEPS
 from workshop.errors import WorkshopError
 from workshop.probe.messages import LoaderSettings, SetStage
 from workshop.tuning.epoch_steps import blocks_ms, within_epochs
@@ -45,7 +45,7 @@ class LoaderTrials:
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed; what is known by then is in the search.
-            WorkshopError: another run of the script ended before its first steps.
+            WorkshopError: the script could not be run again; what is known by then is in the search.
         """
         for settings in self.search.trials():
             if time.monotonic() > until_s:
@@ -111,7 +111,7 @@ class LoaderTrials:
         if self.run.interrupted:
             raise KeyboardInterrupt
         if self.run.ended:
-            raise WorkshopError(f"{self.name} ended {too_early(self.run)}")
+            raise WorkshopError(f"{self.name} could not be run again: {self.run.error or 'it ended at once'}")
 
     def _so_far(self) -> str:
         known = [each for each in self.search.tried.values() if each.known]

@@ -14,7 +14,7 @@ STOPPED = "stopped by Ctrl-C, before any setting was tried."
 
 def in_words(settings: LoaderSettings, present: LoaderSettings) -> str:
     """Return settings as the arguments of a DataLoader: the number of workers, and what else differs."""
-    wanted = arguments_for(settings, present) if settings.workers else {}
+    wanted = arguments_for(settings, present)
     wanted.pop("num_workers", None)
     return ", ".join([f"num_workers={settings.workers}", *(f"{name}={value}" for name, value in wanted.items())])
 
@@ -35,7 +35,7 @@ def with_outcomes(search: SettingSearch) -> tuple[TriedSetting, ...]:
             return "not tried"
         if taken and tried is best:
             return "hardly faster, and costs more"
-        return "slower" if taken and search.is_slower(tried, taken) else "perhaps no faster"
+        return "slower" if taken and search.is_slower(tried, taken) else "not clearly faster"
 
     return tuple(replace(each, became=outcome(each)) for each in search.tried.values())
 
@@ -48,6 +48,14 @@ def is_faster(speedup: float, settings: LoaderSettings, present: LoaderSettings,
 def no_headroom(speedup: float, rough: str = "") -> str:
     """Return that a step is hardly faster with batches from memory; `rough` stands before the figure."""
     return f"with batches from memory, {_faster(speedup, rough)}: no setting can gain 5 %."
+
+
+def repeats_already(where: str, workers: int) -> str:
+    """Return that the workers of a DataLoader all load the same items, and what to do."""
+    return (
+        f"the dataset of {where} is iterable and does not ask for its worker: each of the {workers} workers goes "
+        f"through all of it, so every item comes {workers} times. Share it out first, with get_worker_info()."
+    )
 
 
 def no_answer(search: SettingSearch) -> str:

@@ -28,6 +28,7 @@ from workshop.tuning.setting_words import (
     is_faster,
     no_answer,
     no_headroom,
+    repeats_already,
     with_outcomes,
 )
 from workshop.tuning.tuning_result import Advice, Tuning
@@ -127,7 +128,7 @@ class TunedRun:
             self.notes.append(f"Several DataLoaders: {most}; not {', '.join(each.where for each in others)}.")
         repeats = origin.seen.iterable and not found.asks_for_worker
         if repeats and present.workers > 1:
-            return self._result(Advice.NOT_TUNED, f"the dataset of {origin.where} is {REPEATS}, as it does already.")
+            return self._result(Advice.NOT_TUNED, repeats_already(origin.where, present.workers))
         if repeats:
             self.notes.append(f"The dataset of {origin.where} is {REPEATS}: no more than one worker is tried.")
         headroom, why_not = measure_headroom(self.run, self.as_it_is, 1.5 * self.trial_s)
@@ -190,10 +191,12 @@ class TunedRun:
         interrupted = False
         try:
             if trials.go_through(self.until_s):
-                self.notes.append("The time was over before the search was; --budget allows more.")
+                self.notes.append("The time ran out before the search was complete; --budget allows more.")
         except KeyboardInterrupt:
             interrupted = True
             self.notes.append("Stopped by Ctrl-C: this is what was known by then.")
+        except WorkshopError as error:
+            self.notes.append(f"The search is not complete: {error}.")
         found = self.known = self._decided(trials.search, interrupted)
         if found.taken:
             found = self.known = _with_edit(found, origin, found.taken)

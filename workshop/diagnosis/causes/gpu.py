@@ -58,7 +58,7 @@ def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> lis
         finding(
             "pageable-copy",
             f"{steps.pageable_bytes / steps.count / 1e6:.1f} MB a step are copied to the GPU from memory that is not "
-            "pinned: say pin_memory=True to the DataLoader, and copy with non_blocking=True."
+            "pinned: pass pin_memory=True to the DataLoader, and copy with non_blocking=True."
             + (_tried(tried) if tried else ""),
             gain=gain_of(1.0, 1.0 - share),
             low=tried.gain if tried else None,

@@ -25,6 +25,8 @@ OF_PHASE = 1.1
 
 MAX_LINES = 3
 
+UNLESS = ", unless the model learns from it"
+
 SELDOM = 0.67
 """A line that is in no larger share of the steps is in every k-th of them, if it takes long enough to be seen."""
 
@@ -208,20 +210,20 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         calls = next((f", in the validation that {frame.name} calls in line {frame.line}" for frame in loops), "")
         words = f"This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it."
     elif seldom:
-        words = f"This takes {each_ms:.0f} ms {when}: do it cheaper or, unless the model learns from it, less often."
+        words = f"This takes {each_ms:.0f} ms {when}: make it cheaper, or do it less often{UNLESS}."
     else:
         words = (
-            "The training waits while this line runs: do it cheaper, leave it to another process or, unless the model "
-            "learns from it, do it less often."
+            "The training waits while this line runs: make it cheaper, leave it to another process, or do it less often"
+            f"{UNLESS}."
         )
         words += _may_grow(timeline, line, samples)
     decides = None
     if cause == "periodic-work" and not acts:
         decides = decided_by(timeline.measurement.observations, line.path, validates)
     if decides and decides != line.frame:
-        where = f"line {decides.line}" if decides.path == line.frame.path else f"{decides.path}:{decides.line}"
+        where = f"Line {decides.line}" if decides.path == line.frame.path else f"{decides.path}:{decides.line}"
         text = linecache.getline(decides.path, decides.line or 0).strip()
-        words += f" How often is decided in {where}: {text}"
+        words += f" {where} decides how often: {text}"
     spent_s, of_call_s = line.weight, line.of_call
     if validates and decides:  # all of the validation is done as often
         spent_s = max(spent_s, steps.phases_s[Phase.VALIDATION])

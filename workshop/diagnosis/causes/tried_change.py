@@ -4,7 +4,7 @@ from workshop.diagnosis.findings import Finding, finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import PHASES, TriedChange, trial_of, tried_changes, zeroing
 from workshop.diagnosis.user_lines import Path
-from workshop.probe.phases import Phase
+from workshop.probe.settings import TRIALS_OF_OPTIMIZER
 
 _WORDS = {
     "unused-gradients": "This backward pass computes gradients of {about} that are cleared before anything reads them: "
@@ -14,9 +14,11 @@ _WORDS = {
     "unused-graph": "This call of {about} builds a graph that no backward pass goes through: call it under "
     "torch.no_grad().",
     "dense-embedding": "A step touches few rows of an embedding ({about}), and each step fills, and goes over, the "
-    "gradient of all rows: say sparse=True to nn.Embedding, and give it to SparseAdam, SGD or Adagrad of torch.optim.",
-    "fused-optimizer": "The optimizer ({about}) steps with one operator for all parameters: say fused=True to it.",
-    "foreach-optimizer": "The optimizer ({about}) steps all parameters at a time: say foreach=True to it.",
+    "gradient of all rows: pass sparse=True to nn.Embedding, and its parameters to SparseAdam, SGD or Adagrad of "
+    "torch.optim.",
+    "fused-optimizer": "The optimizer ({about}) is faster with one operator for all parameters: pass fused=True to it.",
+    "foreach-optimizer": "The optimizer ({about}) is faster if it steps all parameters at a time: pass foreach=True to "
+    "it.",
     "torch-compile": "The model ({about}) is faster with torch.compile(model).",
     "channels-last": "The convolutions of the model ({about}) are faster on channels that come last: "
     "model.to(memory_format=torch.channels_last), and the same for the pictures.",
@@ -36,15 +38,11 @@ OF_TRIAL = 1.1
 
 def tried_findings(measurement: Measurement) -> list[Finding]:
     """Return what was faster in a trial; of settings that exclude each other, the fastest."""
-    found, taken = [], set[tuple[Phase, ...]]()
+    found: list[Finding] = []
     for each in tried_changes(measurement):
-        if each.name not in _WORDS or not each.has_effect:
-            continue
-        if each.name in ("fused-optimizer", "foreach-optimizer"):
-            if PHASES[each.name] in taken:
-                continue
-            taken.add(PHASES[each.name])
-        found.append(_finding(measurement, each))
+        excluded = each.name in TRIALS_OF_OPTIMIZER and any(one.cause in TRIALS_OF_OPTIMIZER for one in found)
+        if each.name in _WORDS and each.has_effect and not excluded:
+            found.append(_finding(measurement, each))
     return found
 
 

@@ -70,7 +70,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     if host and rate == in_python:
         gained = max(gained, host.bytes)
     holder = graph.holder if graph else next((each.holder.removeprefix(GRAPH) for each in lines if each.holder), "")
-    function, file, line = _place(measured, lines, graph)
+    function, file, line = _place(holder, lines, graph)
     operations = f"{_operations(graph)} hang on it. " if graph else ""
     by_itself = sum(each.bytes_a_step for each in lines if each.holder and not each.holder.startswith(GRAPH))
     let_go = LET_ALL_GO if by_itself > of_tensors / 2 else LET_GO
@@ -90,9 +90,8 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     )
 
 
-def _place(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGraph | None) -> tuple[str, str, int]:
+def _place(holder: str, lines: list[GrowingLine], graph: OldGraph | None) -> tuple[str, str, int]:
     """The line that assigns to the holder, if the source shows it; else that of the tensors."""
-    holder = graph.holder if graph else next((each.holder.removeprefix(GRAPH) for each in lines if each.holder), "")
     frames = list(graph.holder_stack) if graph else []
     frames += [(each.function, each.file, each.line) for each in lines]
     for function, file, _ in frames:
@@ -104,10 +103,12 @@ def _place(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGraph |
 def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
     at = assignment_of(line.holder, line.file, line.function)
     held = f"{line.holder} ({line.held_in}) holds" if line.holder else "Something holds"
+    what = f"what line {line.line} makes in each step" if line.file else "tensors of each step"
     if line.until == "epoch":
-        how = "until the epoch is over. Add up numbers instead, or move them to the CPU as they come"
+        move = ", or move them to the CPU as they come" if line.device != "cpu" else ""
+        how = f"until the epoch is over. Add up numbers instead{move}"
     else:
-        how = "and lets nothing go. Keep numbers, .item(), or the last few, or move them to the disk"
+        how = "and drops nothing. Keep numbers (.item()) or only the last few, or move them to disk"
     dtype = f" ({line.dtype})" if line.dtype not in ("float32", "") else ""
     return MemoryFinding(
         cause="epoch-kept" if line.until == "epoch" else "outputs-kept",
@@ -120,7 +121,7 @@ def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
         share=_share(measured, line.device, line.bytes),
         measured=True,
         bytes_a_step=line.bytes_a_step,
-        words=f"{held} what line {line.line} makes{dtype}, from each step, {how}.",
+        words=f"{held} {what}{dtype}, {how}.",
         basis="counted: what each recorded step has left",
     )
 

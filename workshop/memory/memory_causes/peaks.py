@@ -54,20 +54,25 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
                 "that the activations of all are there at once. Call backward() after each forward pass: the gradients "
                 "add up to the same.",
             ),
+            (
+                "validation-graph",
+                "The validation computes with gradients switched on, so autograd keeps what only a backward pass "
+                "needs. Put it into `with torch.no_grad():`.",
+            ),
         ):
             if finding := _replayed(measured, device, name, words):
                 yield finding
-        if finding := _validation(measured, device):
-            yield finding
         yield from _wide(measured, device, peak)
         yield from _views(measured, device, peak)
         yield from _tried(measured, device)
 
 
 def _replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> MemoryFinding | None:
-    """What a replay of recorded steps without some tensors has shown, in the step with the highest peak."""
-    steps = [each for each in measured.record.training if each.step >= MIN_STEP and not each.is_last]
-    having = [each for each in steps if any(of.device == device for of in each.devices)]
+    """What a replay of steps, or of validations, without some tensors has shown, in the one with the highest peak."""
+    segments = [each for each in measured.record.training if each.step >= MIN_STEP and not each.is_last]
+    if name == "validation-graph":
+        segments = [each for each in measured.record.segments if each.name == SegmentName.VALIDATION]
+    having = [each for each in segments if any(of.device == device for of in each.devices)]
     if not having:
         return None
     highest = max(having, key=lambda each: memory_of(each, device).peak_bytes)
@@ -125,23 +130,6 @@ def _holder_at(measured: MeasuredMemory, file: str, line: int) -> str:
         return ""
     lines = lines_of(measured.record, last, [*last.at_end, *last.at_peak])
     return next((each.holder for each in lines if (each.file, each.line) == (file, line) and each.holder), "")
-
-
-def _validation(measured: MeasuredMemory, device: str) -> MemoryFinding | None:
-    """What validations would need less without their graphs, as far as that lowers the peak of the run."""
-    validations = [each for each in measured.record.segments if each.name == SegmentName.VALIDATION]
-    having = [each for each in validations if any(of.device == device for of in each.devices)]
-    if not having:
-        return None
-    highest = max(having, key=lambda each: memory_of(each, device).peak_bytes)
-    return _finding(
-        measured,
-        device,
-        "validation-graph",
-        "The validation computes with gradients switched on, so autograd keeps what only a backward pass needs. Put it "
-        "into `with torch.no_grad():`.",
-        highest,
-    )
 
 
 def _wide(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterator[MemoryFinding]:

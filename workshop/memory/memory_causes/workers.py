@@ -37,7 +37,7 @@ def _objects(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindi
         touched = measured.record.touched.get(each.attribute)
         is_measured = touched is not None and not touched.error and not spawns
         size = max(touched.private_bytes - touched.untouched_bytes, 0) if touched and is_measured else each.bytes
-        if not spawns and not is_measured:
+        if not spawns and touched is None:  # nothing was tried
             continue
         function, file, line = _place(each)
         grown = sum(one.grown_bytes for one in table.workers)

@@ -28,28 +28,29 @@ OF_MODEL = 4
 
 def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
     """Measure both passes, and note what came of it."""
-    about = type(model).__name__
-    fields: dict[str, Any] = {"as_it_is_bytes": 0, "changed_bytes": 0, "as_it_is_s": 0.0, "changed_s": 0.0}
+    why, applies, before, after = "", True, (0, 0.0), (0, 0.0)
     try:
         with warnings.catch_warnings(), random_states_kept():
             warnings.simplefilter("ignore")
             ensure_room(model.parameters(), OF_MODEL)
             copied = copied_model(of_one_process(model))
             given, named = copied_arguments(inputs, options)
-            as_it_is, as_it_is_s = _peak(lambda: forward_and_backward(copied, given, named))
+            before = _peak(lambda: forward_and_backward(copied, given, named))
             _wrap_blocks(copied)
-            changed, changed_s = _peak(lambda: forward_and_backward(copied, given, named))
-        fields = {
-            "as_it_is_bytes": as_it_is,
-            "changed_bytes": changed,
-            "as_it_is_s": as_it_is_s,
-            "changed_s": changed_s,
-        }
-        events.write(MemoryTrial, name=NAME, **fields, about=about)
+            after = _peak(lambda: forward_and_backward(copied, given, named))
     except Exception as error:  # models that cannot be copied fail in many ways
-        why = f"{type(error).__name__}: {error}"[:200]
-        applies = not isinstance(error, NothingToTryError)
-        events.write(MemoryTrial, name=NAME, **fields, about=about, error=why, applies=applies)
+        why, applies = f"{type(error).__name__}: {error}"[:200], not isinstance(error, NothingToTryError)
+    events.write(
+        MemoryTrial,
+        name=NAME,
+        as_it_is_bytes=before[0],
+        as_it_is_s=before[1],
+        changed_bytes=after[0],
+        changed_s=after[1],
+        about=type(model).__name__,
+        error=why,
+        applies=applies,
+    )
 
 
 def _peak(run: Callable[[], object]) -> tuple[int, float]:

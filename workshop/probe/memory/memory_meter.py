@@ -75,10 +75,10 @@ class MemoryMeter(StepMeter):
         self.unneeded = Unneeded(self.lives)
         self.allocator = AllocatorEvents()
         self.segment: SegmentName | None = None
-        self.models: list[nn.Module] = []
+        self.models: WeakSet[nn.Module] = WeakSet()
         self.seen_training: WeakSet[nn.Module] = WeakSet()
-        self.optimizers: list[Optimizer] = []
-        self.steps_done = self.recorded = self.calls = self.validations = self.epochs = self.kept = 0
+        self.optimizers: WeakSet[Optimizer] = WeakSet()
+        self.steps_done = self.recorded = self.followed_calls = self.validations = self.epochs = self.kept = 0
         self.epoch_began = self.epoch_sequence = 0  # the step and the node of a graph with which the epoch began
         self.plain_s: list[float] = []
         self.next_s = self.begun_s = self.ended_s = monotonic()
@@ -151,11 +151,12 @@ class MemoryMeter(StepMeter):
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Follow the first calls of a validation."""
         super().before_forward(module, inputs, options)
-        if self.tries_checkpoints and module is self.model and torch.is_grad_enabled() and not self.compiled():
+        tries = self.tries_checkpoints and self.segment is None  # its copies are no part of a recorded step
+        if tries and module is self.model and torch.is_grad_enabled() and not self.compiled():
             self.tries_checkpoints = False
             try_checkpoints(module, inputs, options, self.events)
-        if not any(each is module for each in self.models) and next(module.parameters(), None) is not None:
-            self.models.append(module)
+        if module not in self.models and next(module.parameters(), None) is not None:
+            self.models.add(module)
         if module.training:
             self.seen_training.add(module)
         is_teacher = module not in self.seen_training
@@ -164,7 +165,7 @@ class MemoryMeter(StepMeter):
             self._end_segment()  # what a validation takes is no part of a step, nor the other way round
         if validates and self.segment is None and (self.validations < MAX_VALIDATIONS or self.config.every_step):
             self.validations += 1
-            self.calls = self.kept = 0
+            self.followed_calls = self.kept = 0
             self._begin_segment(SegmentName.VALIDATION)
         elif self.config.every_step and self.segment is None:
             self._begin_segment(SegmentName.TRAINING)
@@ -177,11 +178,12 @@ class MemoryMeter(StepMeter):
         if self.segment is SegmentName.VALIDATION:
             outputs = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
             self.lives.mark(TensorKind.ACTIVATIONS, saved_by_graphs(outputs))
-            self.calls += 1
+            self.followed_calls += 1
             before = self.kept
             self.kept = sum(each.size for each in self.lives.alive.values() if each.segment == self.lives.segment)
-            piles_up = self.kept - before > PILES_UP * self.kept / self.calls and self.calls < MAX_CALLS
-            if self.calls >= VALIDATION_CALLS and not (piles_up or self.config.every_step):
+            usual = self.kept / self.followed_calls
+            piles_up = self.kept - before > PILES_UP * usual and self.followed_calls < MAX_CALLS
+            if self.followed_calls >= VALIDATION_CALLS and not (piles_up or self.config.every_step):
                 self._end_segment()
 
     def on_backward(self, tensors: Any) -> None:
@@ -210,8 +212,8 @@ class MemoryMeter(StepMeter):
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Get to know an optimizer."""
         super().before_optimizer(optimizer)
-        if not any(each is optimizer for each in self.optimizers):
-            self.optimizers.append(optimizer)
+        if optimizer not in self.optimizers:
+            self.optimizers.add(optimizer)
             self.unneeded.know_optimizers()
         if self.segment:
             self._mark_training()
@@ -225,6 +227,7 @@ class MemoryMeter(StepMeter):
     def on_step_end(self, steps: int) -> None:
         """End the segment of a step, or begin one."""
         recorded, was_last = self.segment is not None, self.is_last
+        self.failed = False  # whatever has failed, the script goes on
         self.steps_done += steps
         if recorded:
             self._end_segment()
@@ -304,7 +307,6 @@ class MemoryMeter(StepMeter):
             batch_bytes=self.batch_bytes,
             samples=self.batch_samples,
             free_bytes=_free_on_device(),
-            validates_with_graph=self.validates_with_graph,
         )
         self.is_last = self.validates_with_graph = False
         self.lives.dead = []
@@ -375,7 +377,8 @@ class MemoryMeter(StepMeter):
 
     def _on_failure(self, error: Exception) -> None:
         """Note what there is when an allocation has failed in a recorded step."""
-        if self.segment and not self.failed and is_out_of_memory(error):
+        is_recorded = self.segment not in (None, SegmentName.START)
+        if is_recorded and not self.failed and is_out_of_memory(error):
             self.failed = True
             with self.hooks.audience:
                 self._end_segment(_first_line(error))

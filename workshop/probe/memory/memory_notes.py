@@ -124,8 +124,6 @@ class MemorySegment(Event):
     """The number of its samples."""
     free_bytes: int = 0
     """What is free on a CUDA device, with what the allocator has in reserve; 0 without one."""
-    validates_with_graph: bool = False
-    """Whether models were called in evaluation mode with gradients switched on."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +137,6 @@ class OldGraph(Event):
     """The number of its operations that are older than a few steps."""
     steps: int
     """The number of steps so far."""
-    bytes: int
-    """The size of what they keep for a backward pass."""
     epoch_operations: int = 0
     """The number of those, of all graphs together, that were made in the present epoch; 0 for all but the largest."""
     epoch_steps: int = 0
@@ -167,7 +163,6 @@ class WorkerAttributes(Event):
 
     trainer: int
     """The process that the worker loads for."""
-    started_s: float
     attributes: tuple[tuple[str, str, int, int], ...]
     """Each with its type, its length and its size in bytes, estimated from its newest entries."""
 

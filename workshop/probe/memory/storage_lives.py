@@ -87,7 +87,6 @@ class StorageLives(TorchDispatchMode):
     """Notes the births of storages in this thread while it is entered, and their ends always.
 
     Args:
-        phase: returns the phase of the training step.
         on_failure: called when an allocation has failed, with everything still there.
 
     Attributes:

@@ -128,22 +128,9 @@ class TensorHolders:
                 "holder_stack": (holder.frame,) if holder else (),
                 "old_operations": sum(count for count, _ in old) if number == 0 else count,
                 "epoch_operations": of_epoch if number == 0 else 0,
-                "bytes": _bytes_kept(self._nodes_of[self._index(root)]),
             }
-            for number, ((count, root), holder) in enumerate(zip(largest, holders, strict=True))
+            for number, ((count, _), holder) in enumerate(zip(largest, holders, strict=True))
         ]
-
-    def _index(self, root: torch.Tensor) -> int:
-        return next(number for number, each in enumerate(self._roots) if each is root)
-
-
-def _bytes_kept(nodes: list[Any]) -> int:
-    storages = {}
-    for node in nodes:
-        for each in saved_tensors(node):
-            for part in parts_of(each) if type(each) in PLAIN else ():
-                storages[part.untyped_storage()._cdata] = part.untyped_storage().nbytes()
-    return sum(storages.values())
 
 
 def _typical(lives: list[Life]) -> list[Life]:

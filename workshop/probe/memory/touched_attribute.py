@@ -2,21 +2,29 @@
 
 import gc
 import os
+import select
+import signal
 from typing import Any
+
+import torch
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.memory_notes import TouchedAttribute
 from workshop.probe.memory.process_memory import private_bytes
+from workshop.probe.memory.python_objects import count_objects
+from workshop.probe.trials.copy_room import ensure_free
 
 PATIENCE_S = 20.0
+"""A forked process that takes longer is killed: the script waits for it."""
 
 
 def note_touched(name: str, value: Any, events: EventFile) -> None:
     """Go through an attribute in a forked process, and note how much more memory is private to it then."""
     try:
+        ensure_free(count_objects(value)[1], torch.device("cpu"))
         touched, untouched = _in_fork(value), _in_fork(None)
         events.write(TouchedAttribute, attribute=name, private_bytes=touched, untouched_bytes=untouched)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         events.write(
             TouchedAttribute,
             attribute=name,
@@ -45,6 +53,10 @@ def _in_fork(value: Any) -> int:
             os._exit(0)  # nothing that the script has registered for its end
     os.close(writes)
     with os.fdopen(reads, "rb") as pipe:
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        if not poll.poll(1000 * PATIENCE_S):
+            os.kill(child, signal.SIGKILL)  # it then says nothing, which is no number
         said = pipe.read()
     os.waitpid(child, 0)
     return int(said)

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import sys
 import threading
-from time import monotonic, sleep  # the script may replace those of the module
+from time import sleep  # the script may replace that of the module
 from typing import Any
 
 from workshop.probe.event_file import EventFile
@@ -48,12 +48,12 @@ def _leave_recording() -> None:
 
 
 def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
-    parent, started_s = multiprocessing.parent_process(), monotonic()
+    parent = multiprocessing.parent_process()
     trainer = parent.pid if parent and parent.pid else os.getppid()
     try:
         while not over.is_set():
             lengths = tuple(_lengths(dataset))
-            events.write(WorkerAttributes, trainer=trainer, started_s=started_s, attributes=lengths)
+            events.write(WorkerAttributes, trainer=trainer, attributes=lengths)
             sleep(EVERY_S)
     except Exception as error:
         events.lose(error)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
-from workshop.probe.internals import forward_hooks, tree_leaves, tree_map
+from workshop.probe.internals import all_hooks, tree_leaves, tree_map
 from workshop.probe.trials.trial_race import Pass
 
 T = TypeVar("T")
@@ -47,8 +47,8 @@ def copied_model(model: nn.Module) -> nn.Module:
 
 
 def drop_hooks(module: nn.Module) -> None:
-    """Remove the hooks of a module's forward."""
-    for each in forward_hooks(module):
+    """Remove the hooks of a module."""
+    for each in all_hooks(module):
         each.clear()
 
 

@@ -22,9 +22,18 @@ def ensure_room(tensors: Iterable[torch.Tensor], copies: float) -> None:
     for each in tensors:
         needed[each.device] = needed.get(each.device, 0.0) + copies * each.numel() * each.element_size()
     for device, size in needed.items():
-        free = free_bytes(device)
-        if free is not None and size > OF_FREE * free:
-            raise MemoryError(f"copies would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} are free")
+        ensure_free(size, device)
+
+
+def ensure_free(size: float, device: torch.device) -> None:
+    """Check that there is room for so many bytes on a device.
+
+    Raises:
+        MemoryError: there is not.
+    """
+    free = free_bytes(device)
+    if free is not None and size > OF_FREE * free:
+        raise MemoryError(f"copies would take {size / 1e9:.1f} GB, and {free / 1e9:.1f} are free")
 
 
 def free_bytes(device: torch.device) -> int | None:

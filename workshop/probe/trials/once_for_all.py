@@ -7,12 +7,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from workshop.probe.internals import tree_map
+from workshop.probe.internals import tree_leaves, tree_map
 from workshop.probe.trials.copies import copied_model, drop_hooks, one_thread, sum_of_trained
+from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
 
 MANY_CALLS = 16
 """A module that is called less often in a pass is not called in a loop over small things."""
+
+OF_ROWS = 4
+"""The memory of a call with all rows, in that of the rows: they, their gradients, and what comes of both."""
 
 
 def once_for_all(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
@@ -20,6 +24,8 @@ def once_for_all(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
     repeated = _repeated_calls(copied_model(model), inputs, options)
     if not repeated:
         raise NothingToTryError(f"it calls no module {MANY_CALLS} times")
+    for _, given, times in repeated:
+        ensure_room((each for each in tree_leaves(given) if isinstance(each, torch.Tensor)), OF_ROWS * times)
     once = [(module, _rows(module, given, times), 1) for module, given, times in repeated]
     with one_thread():
         yield lambda: _calls_and_backward(repeated)

@@ -30,7 +30,7 @@ def other_threads(model: nn.Module, inputs: Any, options: Any) -> Generator[Pass
     before, cores = torch.get_num_threads(), usable_cores()
     fewer = [number for number in _doubled(1, before) if number < before]
     more = [number for number in (*_doubled(2 * before, cores), cores) if number > before]
-    if not (fewer or more) or next(model.parameters()).is_cuda:
+    if not (fewer or more) or next(model.parameters()).device.type != "cpu":
         raise NothingToTryError("there is one core, or a GPU that computes")
     model = copied_model(model)
 

@@ -43,18 +43,15 @@ def sparse_embedding(optimizer: Optimizer, asked: Rows) -> Iterator[Pass]:
     yield _pass_of(tables, optimizer, SPARSE[kind], is_sparse=True)
 
 
-def touched(embedding: nn.Module, rows: list[torch.Tensor]) -> int:
-    """Return how many rows of an embedding a step has asked for."""
-    return int(torch.cat([each.flatten() for each in rows]).unique().numel())
-
-
 def _is_worth_it(
     embedding: nn.Embedding | nn.EmbeddingBag, rows: list[torch.Tensor], groups: Mapping[torch.Tensor, object]
 ) -> bool:
     weight = embedding.weight
     if embedding.sparse or weight not in groups or weight.grad is None or weight.grad.is_sparse:
         return False
-    return weight.numel() >= MIN_VALUES and touched(embedding, rows) < FEW_ROWS * len(weight)
+    if weight.numel() < MIN_VALUES:
+        return False
+    return torch.cat([each.flatten() for each in rows]).unique().numel() < FEW_ROWS * len(weight)
 
 
 def _pass_of(tables: Rows, optimizer: Optimizer, kind: type[Optimizer] | None, is_sparse: bool) -> Pass:

@@ -58,8 +58,7 @@ def race(as_it_is: Pass, changed: Pass) -> Raced:
             else:
                 results[number], draws = _first(run)
                 does_draw |= draws
-            if torch.cuda.is_initialized():
-                torch.cuda.synchronize()
+            _wait_for_gpu()
             spent_s = monotonic() - begin
             seconds[number].append(spent_s) if round_ else first_s.append(spent_s)
         spent_s = monotonic() - begun - sum(first_s)
@@ -87,7 +86,19 @@ def _first(run: Pass) -> tuple[torch.Tensor | None, bool]:
 
 
 def _random_states() -> list[torch.Tensor]:
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state(each) for each in _devices())]
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state(each) for each in _devices()), *_states_of_mac()]
+
+
+def _states_of_mac() -> list[torch.Tensor]:
+    """The state of the generator of a Mac's GPU, if there is one."""
+    return [torch.mps.get_rng_state()] if torch.backends.mps.is_available() else []
+
+
+def _wait_for_gpu() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    elif torch.backends.mps.is_available():
+        torch.mps.synchronize()
 
 
 def _difference(one: torch.Tensor | None, other: torch.Tensor | None) -> float | None:
@@ -107,6 +118,7 @@ def random_states_kept() -> Iterator[None]:
     """Let what is drawn inside change nothing outside."""
     state, numpy = random.getstate(), sys.modules.get("numpy")
     numpy_state = numpy.random.get_state() if numpy else None
+    of_mac = _states_of_mac()
     try:
         with torch.random.fork_rng(_devices()):
             yield
@@ -114,3 +126,5 @@ def random_states_kept() -> Iterator[None]:
         random.setstate(state)
         if numpy:
             numpy.random.set_state(numpy_state)
+        for each in of_mac:
+            torch.mps.set_rng_state(each)
