@@ -67,7 +67,7 @@ def test_a_picture_is_followed_from_the_model_to_its_file() -> None:
     """Decoded in one process, kept, and augmented later in another."""
     dice = np.random.default_rng(0)
     raw, small, cropped, other = (unit(dice.normal(size=(1, 192)).astype(np.float32)) for _ in range(4))
-    resize, crop = SimpleTransform("Resize", {}, (9, 9), (5, 5)), SimpleTransform("RandomCrop", {}, (5, 5), (4, 4))
+    resize, crop = SimpleTransform("Resize", {}, (9, 9)), SimpleTransform("RandomCrop", {}, (5, 5))
     transforms = [
         TransformCall(2.0, 1, 1, (resize,), encode(raw), encode(small)),
         TransformCall(9.0, 2, 1, (crop,), encode(small), encode(cropped)),

@@ -35,6 +35,7 @@ def test_every_group_of_parameters_has_its_settings(ours: list[float], theirs: l
 
 SCHEDULE = ledger([0.1], [0.05], [0.025])
 DEPENDS_ON_CHANCE = ledger([0.1], [0.05], adaptive=True)
+MAY_CHANGE = ledger([0.1], [0.1], [0.1], adaptive=True)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,7 @@ DEPENDS_ON_CHANCE = ledger([0.1], [0.05], adaptive=True)
         (SCHEDULE, ledger([0.1], [0.1]), "in step 2, the optimizer's lr is 0.1, the original's 0.05"),
         (ledger([0.1]), SCHEDULE, None),  # the original has not come that far
         (DEPENDS_ON_CHANCE, ledger([0.1], [0.1]), None),
+        (MAY_CHANGE, ledger([0.1], [0.1], [0.01]), None),
         (DEPENDS_ON_CHANCE, ledger([0.3]), "the optimizer's lr is 0.3, the original's 0.1"),
     ],
 )
@@ -92,3 +94,10 @@ def with_another(steps: int, moved: int = 2, rate: float = 0.1, shape: tuple[int
 )
 def test_the_optimizers_of_other_models(theirs: Ledger, says: list[str]) -> None:
     assert list(check_other_optimizers(with_another(8), theirs)) == says
+
+
+def test_a_schedule_may_be_seen_to_adapt_in_a_later_epoch() -> None:
+    models = [TrainedModel(0.0, 1, 1, ((3,),), 1, adaptive) for adaptive in (False, True, False)]
+    found = Ledger.of_events(models).model
+    assert found
+    assert found.adaptive

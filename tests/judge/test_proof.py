@@ -2,20 +2,38 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from judge.recorded_evidence import FOLDER, ITEMS, SCRIPTS, Recorded, record
 
 from workshop import probe
 from workshop.judge.ledger import Ledger
-from workshop.judge.proof import check_batches, check_items, check_joined, check_passes, check_without_gradients
+from workshop.judge.picture_proof import check_scale, check_transforms
+from workshop.judge.proof import (
+    check_batches,
+    check_items,
+    check_joined,
+    check_passes,
+    check_progress,
+    check_without_gradients,
+)
 from workshop.judge.step_proof import check_recomputed, not_reproducible
 from workshop.judge.verdict import Outcome, UnseenWork, Verdict, other_work
-from workshop.probe.events import ForwardPass, LoaderStarted, Signatures, StepTaken, TransformCall
+from workshop.probe.events import (
+    ForwardPass,
+    LoaderStarted,
+    Signatures,
+    StepTaken,
+    TrainedModel,
+    TransformCall,
+    is_random,
+)
 from workshop.probe.messages import Recomputation
+from workshop.probe.signature import as_picture, encode, signature
 
 NAMED = {
     "part3": {
@@ -286,6 +304,100 @@ def test_an_epoch_that_the_judge_has_cut_skips_no_batches() -> None:
     assert says.endswith("batches are skipped")
 
 
+def test_one_whole_epoch_does_not_show_that_targets_come_again() -> None:
+    """As where a target is noise."""
+
+    def with_targets_from(first: int, of: Ledger) -> Ledger:
+        for step in of.steps:
+            [forward] = step.forwards
+            of.steps[of.steps.index(step)] = replace(
+                step, forwards=(replace(forward, targets=tuple(first + each for each in forward.targets or ())),)
+            )
+        return of
+
+    other = with_targets_from(10_000, taken(100, 100))
+    assert list(check_items(taken(150, 100), other, 0)) == []
+    [says] = check_items(taken(250, 100), other, 0)
+    assert "800 are missing" in says, "two epochs show it"
+
+
+@pytest.mark.parametrize(
+    ("shape", "change"),
+    [
+        ((20, 6), lambda values: values),  # a series, with a smaller last batch
+        ((4, 3, 8, 8), lambda values: values * 1e6),  # more than float16 has
+        ((3, 8, 8), lambda values: torch.cat([torch.zeros_like(values[:, :1]), values[:, 1:]], 1)),
+    ],
+)
+def test_any_values_are_like_themselves(shape: tuple[int, ...], change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    dice = torch.Generator().manual_seed(0)
+
+    def trained(factor: float) -> Ledger:
+        batches = [factor * change(torch.randn(size, *shape, generator=dice)) for size in (8, 8, 4)]
+        forwards = [
+            ForwardPass(0.0, tuple(each.shape), "float32", "cpu", False, encode(signature(each))) for each in batches
+        ]
+        return Ledger(steps=[StepTaken(0.0, 1, 1, (each,), 1, (0.0,)) for each in forwards])
+
+    assert list(check_scale(trained(1.0), trained(1.0))) == []
+    if len(shape) < 4:
+        [says] = check_scale(trained(1.0), trained(5.0))
+        assert "is the normalisation missing?" in says
+
+
+def left_out_of(share: float, name: str = "RandomHorizontalFlip") -> Ledger:
+    """Part 3's original, with a transform left out of a share of its pictures."""
+    dice, events = random.Random(0), kept("part3", "original").ranks[0]
+    made = [
+        replace(each, simple=tuple(one for one in each.simple if one.name != name or dice.random() >= share))
+        if isinstance(each, TransformCall)
+        else each
+        for each in events
+    ]
+    return Ledger.of_events(made)
+
+
+def test_a_transform_that_the_original_leaves_out_by_chance_may_be_left_out() -> None:
+    name = next(one.name for each in left_out_of(0).known_pictures for one in each.simple if is_random(one.name))
+
+    def complaints(ours: float, theirs: float) -> list[str]:
+        found = check_transforms(left_out_of(ours, name), left_out_of(theirs, name))
+        return [each for each in found if "applied to" in each]
+
+    assert complaints(0.5, 0.5) == complaints(0.5, 0) == []
+    [says] = complaints(0, 0.5)
+    assert says.startswith(f"{name} was seen to be applied to")
+
+
+def test_batches_that_vary_in_their_number_of_items_are_compared_as_a_whole() -> None:
+    dice = random.Random(0)
+
+    def trained(low: int, high: int) -> Ledger:
+        empty = Signatures((0, 0), b"")
+        sizes = [dice.randint(low, high) for _ in range(150)]
+        forwards = [ForwardPass(0.0, (size, 3), "float32", "cpu", False, empty) for size in sizes]
+        return Ledger(steps=[StepTaken(0.0, 1, 1, (each,), 1, (0.0,)) for each in forwards])
+
+    original = trained(5, 400)
+    assert list(check_batches(original, trained(5, 400))) == []
+    [says] = check_batches(original, trained(5, 200))
+    assert "items on the average" in says
+
+
+def test_what_moves_by_chance_may_move_a_little_less_often() -> None:
+    def trained(steps: int, still: int) -> Ledger:
+        found = taken(steps, steps)
+        found.model = TrainedModel(0.0, 1, 1, ((3,),), 1, False)
+        found.steps = [replace(each, still=(0,) * (number < still)) for number, each in enumerate(found.steps)]
+        return found
+
+    assert list(check_progress(trained(30, 3), trained(20, 4))) == []
+    [says] = check_progress(trained(30, 3), trained(20, 15))
+    assert says.startswith("75% of the optimizer steps moved nothing")
+    [says] = check_progress(trained(30, 0), trained(20, 4))
+    assert says.startswith("20% of the optimizer steps moved nothing"), "where the original always moves it"
+
+
 @pytest.mark.parametrize(
     ("validated", "says"),
     [
@@ -299,3 +411,9 @@ def test_a_validation_may_fall_out_of_the_steps_but_not_half_of_them(validated: 
     found = list(check_without_gradients(taken(100, 100, range(0, 100, 10)), taken(100, 100, validated)))
     assert len(found) == bool(says)
     assert all(says in each for each in found)
+
+
+def test_what_cannot_be_looked_at_is_no_fault_of_the_script() -> None:
+    assert as_picture(torch.zeros(0, 64, 64)) is None, "the masks of a picture that shows nothing"
+    links = torch.randn(2, 3, 4, 4, dtype=torch.complex64)
+    assert signature(links.conj()).shape == signature(links).shape

@@ -7,7 +7,7 @@ from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_parameters, check_steps
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.signature import encode
-from workshop.processes.script import ScriptError
+from workshop.processes.script import ScriptError, UnseenError
 
 
 def step(parameter: tuple[float, ...], size: int = 4, t: float = 1.0) -> StepTaken:
@@ -43,3 +43,8 @@ def test_the_rank_that_failed_is_named_not_the_one_that_noticed() -> None:
     assert str(_cause([killed, noticed])) == "rank 0: it was killed by SIGKILL"
     assert str(_cause([noticed, None])) == "rank 0: it ended with code 1"
     assert isinstance(_cause([None, KeyError("a bug")]), KeyError)
+
+
+def test_what_cannot_be_seen_of_a_rank_is_no_crash() -> None:
+    unseen = UnseenError("the workshop's probe failed in it", None, "", "a.py")
+    assert isinstance(_cause([None, unseen]), UnseenError)

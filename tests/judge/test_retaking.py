@@ -173,6 +173,26 @@ def test_a_loop_takes_a_step_of_another_run(script: str | Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_a_loop_whose_next_batch_is_smaller_takes_a_step_with_a_larger_one(tmp_path: Path) -> None:
+    """The targets are handed over with the inputs, or neither are: the loop must not break."""
+    path = tmp_path / "script.py"
+    path.write_text((BEGIN + JITTERED + DRAWN_IN_THE_LOOP).replace("range(40)", "range(41)").replace("(40", "(41"))
+    with (
+        run_folder() as one_folder,
+        run_folder() as other_folder,
+        JudgedScript([str(path)], one_folder, epoch_steps=10) as one,
+        JudgedScript([str(path)], other_folder, epoch_steps=5) as other,
+    ):
+        other.epoch()
+        sample = other.epoch(Proceed(2)).sample
+        assert sample
+        one.epoch()
+        found = one.recompute(sample)
+        assert found.error is None
+        assert found.doubt or not differs(found)
+
+
+@pytest.mark.slow
 def test_a_step_is_taken_after_the_very_first_one(tmp_path: Path) -> None:
     """What the critic's first step has left is still to be used by the generator's, which was not seen yet."""
     path = tmp_path / "script.py"

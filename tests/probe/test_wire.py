@@ -16,7 +16,7 @@ from workshop.probe.settings import JudgedRun, ProbeConfig
 
 FORWARD = ForwardPass(1.5, (2, 3), "float32", "cpu", False, Signatures((1, 2), b"1234"), (0, 1))
 
-TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), (5, 5), left=FORWARD.pictures)
+TRANSFORM = SimpleTransform("Resize", {"size": "(5, 5)"}, (9, 9), left=FORWARD.pictures)
 
 
 @pytest.mark.parametrize(

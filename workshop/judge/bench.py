@@ -97,7 +97,6 @@ class Bench(ExitStack):
         self.samples_of_original = SampledSteps()
         self.repeated: dict[Path, Repetition] = {}  # recorded random transforms, of both scripts
         self.replaced_clocks: set[str] = set()
-        self.has_drawn = False  # items from the original's dataset
         self.steps_taken: list[int] = []  # in each epoch of the candidate
         self.ledgers = Ledger(), Ledger()  # of the original and the candidate, as they were compared last
         self.deadline_s = math.inf
@@ -114,16 +113,15 @@ class Bench(ExitStack):
         return self.original.epoch_steps or 0
 
     def start(self) -> None:
-        """Start both scripts at once and let them warm up."""
+        """Start the scripts, in a part both at once, and let them warm up."""
         name = self.contest.original_name
         self.deadline_s = time.monotonic() + BUDGET_S
         self.say(f"starting {self.contest.candidate.name} and {name}")
         self.original.begin()
-        if self.steps:
+        if self.steps and self.contest.is_part:
             step = self.some_step()
             for script in self.ranks.scripts:
                 script.begin(step)
-        if self.steps and self.contest.is_part:
             self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
         first = self.epoch(self.original)
         if not first.report.finished:
@@ -137,6 +135,8 @@ class Bench(ExitStack):
         self.train(FIRST_EPOCHS - len(self.steps_taken))
         if self.contest.is_part and repeats_order(self.ledger(), self.steps):
             self.epoch(self.original)  # with a second epoch, it shows before the race whether it repeats its order, too
+        if not self.contest.is_part:
+            self.original.draw_items()
 
     def epoch(self, script: JudgedScript, sample_step: int | None = None, steps: int | None = None) -> TimedEpoch:
         """Let one of the scripts train; the original keeps some batches, to measure its headroom later."""
@@ -195,9 +195,6 @@ class Bench(ExitStack):
 
     def refusal(self) -> Verdict | None:
         """Return the verdict if the work differs or cannot be seen; None for the same work."""
-        if not self.contest.is_part and not self.has_drawn:
-            self.has_drawn = True
-            self.original.draw_items()
         original, candidate = self.original_ledger(), self.ledger()
         self._compute_again(original, candidate)
         self.ledgers = original, candidate

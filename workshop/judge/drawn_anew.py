@@ -55,7 +55,7 @@ def check_noise(reference: Items, rest: Items, now: Items) -> tuple[float, str]:
     found = [each[_by_chance(each.items)] for each in _draws(reference, rest, now)]
     if min((len(each.items) for each in found), default=0) < MIN_ITEMS:
         return 1.0, ""
-    strata = _unlike(*(each.items for each in found))
+    strata = Strata.of_all(len(found[0].items), batches_of(*(each.items for each in found)))
     values, independent = (
         np.concatenate([getattr(each, name) for each in found]) for name in ("values", "independent")
     )
@@ -128,8 +128,3 @@ def _angles(values: Array) -> Array:
     ways = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
     angles: Array = 1 - (ways @ ways.T) ** 2
     return angles
-
-
-def _unlike(one: Items, other: Items) -> Strata:
-    """Return two samples whose items are all compared with each other."""
-    return Strata(len(one), np.zeros(len(one) + len(other), np.int64), batches_of(one, other))

@@ -130,23 +130,14 @@ def is_fixed(items: Items) -> bool:
     numbers = np.unique(items.epochs)
     if len(numbers) < 2:
         return False
-    reference, others = (items[items.epochs == number].some(1000) for number in numbers[:2])
-    return (
-        _share_known(items[items.epochs == numbers[0]], others)
-        >= MOSTLY
-        <= _share_known(items[items.epochs == numbers[1]], reference)
-    )
+    one, other = (items[items.epochs == number] for number in numbers[:2])
+    return _share_known(one, other.some(1000)) >= MOSTLY and _share_known(other, one.some(1000)) >= MOSTLY
 
 
 def _share_known(known: Items, items: Items) -> float:
-    return float(
-        np.mean(
-            [
-                index is not None and known.targets[index] == items.targets[n]
-                for n, index in enumerate(_places(known, items))
-            ]
-        )
-    )
+    """Return the share of the items that are among the known ones, with the same target."""
+    found = zip(_places(known, items), items.targets, strict=True)
+    return float(np.mean([place is not None and known.targets[place] == target for place, target in found]))
 
 
 def _places(known: Items, items: Items) -> list[int | None]:

@@ -71,4 +71,4 @@ def _cause(errors: Sequence[BaseException | None]) -> BaseException:
     failed = [(rank, error) for rank, error in enumerate(errors) if isinstance(error, ScriptError)]
     # A rank that was killed failed first; one that reports that its neighbour is gone failed later.
     rank, error = min(failed, key=lambda each: ((each[1].exit_code or 0) >= 0, CONSEQUENCE in each[1].output))
-    return ScriptError(f"rank {rank}: {error}", error.exit_code, error.output, error.script)
+    return type(error)(f"rank {rank}: {error}", error.exit_code, error.output, error.script)

@@ -109,7 +109,8 @@ class Ledger:
                 case FileWritten():
                     ledger.files.append(event.path)
                 case TrainedModel():
-                    ledger.model = ledger.model or event
+                    first = ledger.model or event  # a schedule may be seen to adapt only after the first epoch
+                    ledger.model = replace(first, adaptive=first.adaptive or event.adaptive)
         ledger.restarts_workers = sum(each.workers > 0 and not each.persistent for each in loaders.values()) > 1
         return ledger
 

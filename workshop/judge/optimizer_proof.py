@@ -28,10 +28,10 @@ def check_optimizer(original: Ledger, candidate: Ledger) -> Iterator[str]:
     pairs = list(zip(first, others, strict=False))
     counted = [(number + each.retaken, each) for number, each in enumerate(first)]
     shifted = [(each, others[number]) for number, each in counted if number < len(others)]
-    if all(step.groups == ours[0].groups for step in ours):
-        shifted = pairs = [*pairs, *((ours[0], step) for step in theirs if step.run_index)]
-    elif original.model and original.model.adaptive:
+    if original.model and original.model.adaptive:
         shifted = pairs = pairs[:1]
+    elif all(step.groups == ours[0].groups for step in ours):
+        shifted = pairs = [*pairs, *((ours[0], step) for step in theirs if step.run_index)]
     complaint = _first_other(pairs)
     if complaint and _first_other(shifted):
         yield complaint
@@ -85,13 +85,12 @@ def _text(setting: Any) -> str:
 def check_other_optimizers(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that the optimizers of other models step as often, with the same settings, and move as many tensors."""
     ours, theirs = (_others(ledger) for ledger in (original, candidate))
-    for key, epochs in ours.items():
-        kind, shapes = key
+    for (kind, shapes), epochs in ours.items():
         name = f"another model's {kind} ({sum(map(math.prod, shapes)):,} parameters)"
-        if key not in theirs:
+        found = theirs.get((kind, shapes))
+        if not found:
             yield f"{name} never steps"
             continue
-        found = theirs[key]
         now_followed, followed = (max(1, len(ledger.optimizer_steps)) for ledger in (candidate, original))
         often = sum(each.steps for each in found) / now_followed
         usual = sum(each.steps for each in epochs) / followed

@@ -103,9 +103,9 @@ class PictureHistory:
         return max((hop.made.after.shape[0] for hop in self.way if hop.drawn), default=1)
 
     @property
-    def draws(self) -> set[tuple[str, int]]:
-        """The random transforms: the name, and the number of the event among the ledger's transforms."""
-        return {draw for hop in self.way for draw in hop.drawn}
+    def draws(self) -> set[tuple[str, int, int]]:
+        """The random transforms: the name, the number of the event among the ledger's transforms, and the row in it."""
+        return {(*draw, hop.row) for hop in self.way for draw in hop.drawn}
 
     @cached_property
     def augmented(self) -> Sequence[Hop]:

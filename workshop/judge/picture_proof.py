@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
+from workshop.judge.picture_history import PictureHistory
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
 from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_figures, hypergeometric
 from workshop.judge.verdict import UnseenWork
-from workshop.probe.events import PhotoRead, SimpleTransform, StepTaken, is_random
+from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 from workshop.probe.messages import Repetition
 
 SAME_DECODED = 0.03
@@ -31,6 +32,9 @@ SCALE_TOLERANCE = 0.05
 
 SAME_RESULT = 0.005
 """The largest difference between a transform's results for the same draw; rounding to bytes gives 0.001."""
+
+ALWAYS = 0.97
+"""A transform that was applied to this share of the pictures is applied to all: some are lost from sight."""
 
 
 def check_reads(original: Ledger, candidate: Ledger, wasted_time_s: float | None) -> Iterator[str]:
@@ -82,14 +86,16 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
     if not ours or not theirs:
         return
     sizes = Counter(each.decoded_size for each, _ in ours)
-    first = next(each.name for each in reversed(theirs[0][0].simple) if is_random(each.name))
+    names = (each.name for each in reversed(theirs[0][0].simple) if is_random(each.name))
+    first = next(names, "a random transform")  # one that contains others, as RandomApply, is not among them
     others = [each.decoded_size for each, _ in theirs if each.decoded_size not in sizes]
     if len(others) > FEW * len(theirs):
         now, usual = (dimensions(size or ()) for size in (others[0], sizes.most_common(1)[0][0]))
         yield f"the pictures that enter {first} are {now} pixels, the original's {usual}"
         return
-    known = np.stack([decoded for _, decoded in ours])
-    nearest = np.array([distance(known, decoded).min() for _, decoded in theirs])
+    widths = {len(decoded) for _, decoded in ours}  # grey pictures have fewer channels
+    known = {width: np.stack([decoded for _, decoded in ours if len(decoded) == width]) for width in widths}
+    nearest = np.array([distance(known[len(each)], each).min() if len(each) in known else np.inf for _, each in theirs])
     wrong = nearest[nearest > SAME_DECODED]
     if len(wrong) > 2 * FEW * len(nearest):
         yield (
@@ -99,19 +105,27 @@ def check_decoded(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that each random transform is applied to each picture, with the same settings and its own random draw."""
-    expected = {simple.name: simple for each in original.known_pictures for simple in each.simple}
+    """Check that each random transform is applied to each picture, with the same settings and its own random draw.
+
+    Where the original leaves one out by chance, as inside of `RandomApply`, it must not be left out more often.
+    """
+    usual = original.known_pictures
+    expected = dict.fromkeys(simple.name for each in usual for simple in each.simple)
     if not expected:
         return
     known, pictures = candidate.known_pictures, len(candidate.pictures)
     unseen = pictures - sum(not each.has_gap for each in known)
-    for name, example in expected.items():
-        if not is_random(name):
-            continue
-        seen = sum(any(each.name == name for each in picture.simple) for picture in known)
-        if seen >= 0.97 * pictures:
-            yield from _check_settings(example, candidate)
-        elif seen + unseen < 0.97 * pictures:
+    usual_shared, shared = (max((each.shared_by for each in of), default=1) for of in (usual, known))
+    for name in filter(is_random, expected):
+        often, seen = (_count_with(name, of) for of in (usual, known))
+        if often < ALWAYS * len(usual):
+            most = min(seen + unseen, pictures)
+            chance = hypergeometric(pictures, len(usual), often + most)[: most + 1].sum()
+            if usual_shared == 1 and chance < TOO_RARE:
+                yield f"{name} was applied to {seen} of {pictures} pictures, in the original to {often} of {len(usual)}"
+        elif seen >= ALWAYS * pictures:
+            yield from _check_settings(name, original, candidate)
+        elif seen + unseen < ALWAYS * pictures:
             yield f"{name} was applied to {seen} of {pictures} pictures, in the original to all"
         else:
             yield UnseenWork(
@@ -120,21 +134,31 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
             )
             return
     yield from _check_no_more(original, candidate)
-    shared = max((each.shared_by for each in known), default=1)
-    if shared > 1:
-        yield f"{shared} pictures share one draw of a random transform; the original draws for each"
-    if unseen > FEW * pictures and not any(each.has_gap for each in original.known_pictures):
+    if shared > usual_shared:
+        says = f"in the original {usual_shared}" if usual_shared > 1 else "the original draws for each"
+        yield f"{shared} pictures share one draw of a random transform; {says}"
+    if unseen > FEW * pictures and not any(each.has_gap for each in usual):
         yield UnseenWork(
             f"something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the "
             "transforms of torchvision, and call them as objects"
         )
 
 
-def _check_settings(usual: SimpleTransform, candidate: Ledger) -> Iterator[str]:
-    uses = [each for picture in candidate.known_pictures for each in picture.simple if each.name == usual.name]
-    for name, setting in sorted(usual.settings.items()):
-        if others := {use.settings[name] for use in uses if use.settings.get(name, setting) != setting}:
-            yield f"{usual.name} has {name}={min(others)}, in the original {setting}"
+def _count_with(name: str, pictures: Sequence[PictureHistory]) -> int:
+    """Count the pictures that a transform of this name was applied to."""
+    return sum(any(each.name == name for each in picture.simple) for picture in pictures)
+
+
+def _check_settings(name: str, original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that a transform has no settings that it never has in the original; for two crops, it may have two."""
+    ours, theirs = (
+        [each.settings for picture in ledger.known_pictures for each in picture.simple if each.name == name]
+        for ledger in (original, candidate)
+    )
+    for setting in sorted(set().union(*ours)):
+        usual, now = ({each[setting] for each in of if setting in each} for of in (ours, theirs))
+        if others := now - usual:
+            yield f"{name} has {setting}={min(others)}, in the original {min(usual)}"
 
 
 def _check_no_more(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -181,8 +205,7 @@ def check_effects(original: Ledger, candidate: Ledger) -> Iterator[str]:
     ours, theirs = map(_effects, (original, candidate))
     for name in sorted(ours.keys() & theirs.keys()):
         usual, now = np.array(ours[name]), np.array(theirs[name])
-        count = len(usual) + len(now)
-        strata = Strata(len(usual), np.zeros(count), np.arange(count))
+        strata = Strata.of_all(len(usual), np.arange(len(usual) + len(now)))
         if chance_of_figures(np.concatenate([usual, now]), strata) < TOO_RARE:
             still, usual_still = (float((each < SAME_PICTURE).mean()) for each in (now, usual))
             yield (
@@ -274,7 +297,9 @@ def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check mean and deviation of all values that enter the model, where pictures cannot be followed."""
     ours, theirs = map(_values_of_channels, (original, candidate))
     for usual, now in zip(ours, theirs, strict=False):
-        if abs(usual.mean() - now.mean()) > 0.5 * usual.std() or not 0.6 < now.std() / max(usual.std(), 1e-9) < 1.6:
+        least = 1e-3 * abs(usual.mean()) + 1e-9  # where all values are the same, they deviate by rounding
+        ratio = (now.std() + least) / (usual.std() + least)
+        if abs(usual.mean() - now.mean()) > 0.5 * usual.std() + least or not 0.6 < ratio < 1.6:
             yield (
                 f"the values that enter the model have mean {now.mean():.2f} and deviation {now.std():.2f}, in the "
                 f"original {usual.mean():.2f} and {usual.std():.2f}: is the normalisation missing?"
@@ -283,10 +308,10 @@ def _check_spread(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def _values_of_channels(ledger: Ledger) -> Array:
-    """Return the values of all signatures, one row per channel."""
+    """Return the values of all signatures, one row per channel, 0 for what is no number."""
     channels = ledger.forwards[0].shape[1] if len(ledger.forwards[0].shape) == 4 else 1
-    values = np.concatenate([values_of(forward.pictures) for forward in ledger.forwards])
-    return values.reshape(len(values), channels, -1).swapaxes(0, 1).reshape(channels, -1)
+    values = [values_of(forward.pictures).reshape(-1, channels, SAMPLES) for forward in ledger.forwards]
+    return np.nan_to_num(np.concatenate(values)).swapaxes(0, 1).reshape(channels, -1)
 
 
 def check_targets(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -313,7 +338,7 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
         )
         return
     uses = Counter(draw for each in candidate.known_pictures for draw in each.draws)
-    again = [name for (name, _), count in uses.items() if count > 1]
+    again = [name for (name, *_), count in uses.items() if count > 1]
     if len(again) > 0.03 * len(candidate.pictures):
         yield (
             f"one draw of {again[0]} serves for several epochs: what was augmented is kept; keep what is "

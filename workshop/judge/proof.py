@@ -21,6 +21,7 @@ from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimen
 from workshop.judge.step_proof import check_recomputed
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_figures
 from workshop.judge.verdict import UnseenWork
+from workshop.probe.events import MAX_TARGETS
 
 MIN_SIZE = 0.9
 """Inputs of varying size must have at least this share of the original's size, on average."""
@@ -34,11 +35,11 @@ MIN_VALIDATED = 0.8
 MAX_PASSES = 500
 """The number of passes of each script whose sizes are compared, where these vary."""
 
-MAX_TARGETS = 4096
-"""So many targets of a pass are noted."""
-
 SAME_ON_RANKS = 1e-5
 """The largest difference between parameters on two ranks, relative to the largest parameter."""
+
+DEVIATIONS = 5
+"""Where some steps leave a tensor as it is by chance, their share may be off by this many times its own deviation."""
 
 
 def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None = None, items: int = 0) -> list[str]:
@@ -168,8 +169,12 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
     elif others := [each.shape[1:] for each in candidate.forwards if each.shape[1:] not in usual_shapes]:
         which = "" if len(others) == len(sizes) else f"in {len(others)} of {len(sizes)} passes "
         yield f"{which}the model's input is {dimensions(others[0])}, the original's {dimensions(ours.shape[1:])}"
-    now, usual = (mean(each.shape[0] for each in of.forwards) for of in (candidate, original))
-    if theirs.shape[0] != ours.shape[0]:
+    usual_items, items = ([each.shape[0] for each in of.forwards] for of in (original, candidate))
+    now, usual = mean(items), mean(usual_items)
+    if len(set(usual_items)) > 2:  # not only the last batch is smaller, as where a batch has so many words
+        if not _may_be_alike(usual_items, items):
+            yield f"batches have {now:.1f} items on the average, the original's {usual:.1f}"
+    elif theirs.shape[0] != ours.shape[0]:
         yield f"batches have {theirs.shape[0]} items, the original's {ours.shape[0]}"
     elif now < MIN_ITEMS * usual:
         yield f"batches have {now:.1f} items on the average, the original's {usual:.1f}"
@@ -203,8 +208,7 @@ def _may_be_alike(usual: Sequence[float], now: Sequence[float]) -> bool:
 
     def chance(one: Sequence[float], other: Sequence[float]) -> float:
         one, other = one[:MAX_PASSES], other[:MAX_PASSES]
-        count = len(one) + len(other)
-        strata = Strata(len(one), np.zeros(count), np.arange(count))
+        strata = Strata.of_all(len(one), np.arange(len(one) + len(other)))
         return chance_of_figures(np.array([*one, *other], np.float64), strata)
 
     half = len(usual) // 2
@@ -221,7 +225,8 @@ def check_items(original: Ledger, candidate: Ledger, items: int) -> Iterator[str
         return
     steps = len(epochs(original)[0])
     everything = targets_in(epochs(original)[0])
-    is_whole = len(original.loader_starts) > 1 or everything.total() == items
+    # One epoch alone does not show that its items come again: a target may be a random number.
+    is_whole = len(epochs(original)) > 1 or everything.total() == items
     if len(candidate.loader_starts) < 2 and len(candidate.steps) < steps:
         is_whole = False  # the judge has cut its first epoch, and it has not come to the end of it yet
     if original.drops_items or not is_whole or any(targets_in(epoch) != everything for epoch in epochs(original)):
@@ -264,7 +269,12 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that each step moves all the parameters it moves in the original, and that only steps move them."""
     tensors = len(candidate.model.parameters) if candidate.model else 0
     still, usual = (_shares(ledger, "still") for ledger in (candidate, original))
-    idle = [share for row, share in still.items() if row < tensors and share > usual.get(row, 0.0) + FEW]
+    scarcity = sum(1 / max(len(ledger.optimizer_steps), 1) for ledger in (candidate, original))
+
+    def most(share: float) -> float:  # as of rows of an embedding, and of layers that are dropped now and then
+        return share + FEW + DEVIATIONS * math.sqrt(share * (1 - share) * scarcity)
+
+    idle = [share for row, share in still.items() if row < tensors and share > most(usual.get(row, 0.0))]
     if idle:
         yield f"{max(idle):.0%} of the optimizer steps moved nothing in {len(idle)} of the model's {tensors} tensors"
     touched, usual = (_shares(ledger, "touched") for ledger in (candidate, original))

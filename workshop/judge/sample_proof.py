@@ -211,7 +211,8 @@ def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) ->
     ours, theirs = (Counter(each.targets) for each in (one, other))
     if len(ours) <= MAX_CLASSES:
         values = np.unique(np.concatenate(figures), return_inverse=True)[1]
-        chance = chance_of_distances(values[:, None] != values, _unlike(one, other))
+        strata = Strata.of_all(len(one), batches_of(one, other))
+        chance = chance_of_distances(values[:, None] != values, strata)
     else:
         chance = _chance_of(figures[0], figures[1], one, other)
     [(target, count)] = theirs.most_common(1)
@@ -241,9 +242,4 @@ def _whole(samples: _Samples) -> Array:
 
 
 def _chance_of(usual: Array, found: Array, one: Items, other: Items) -> float:
-    return chance_of_figures(np.concatenate([usual, found]), _unlike(one, other))
-
-
-def _unlike(one: Items, other: Items) -> Strata:
-    """Return two samples whose items are all compared with each other."""
-    return Strata(len(one), np.zeros(len(one) + len(other), np.int64), batches_of(one, other))
+    return chance_of_figures(np.concatenate([usual, found]), Strata.of_all(len(one), batches_of(one, other)))

@@ -64,42 +64,23 @@ def _wrong(result: Recomputation) -> Iterator[tuple[str, str]]:
     """What is wrong with a step, and a sentence that says so."""
     loss, recorded = result.loss, result.recorded_loss
     if abs(recorded - loss) > LOSS_TOLERANCE * abs(loss):
-        yield (
-            "loss",
-            (f"the loss of a sampled step is {recorded:.4f}; the original gets {loss:.4f} from the same batch"),
-        )
+        says = f"the loss of a sampled step is {recorded:.4f}; the original gets {loss:.4f} from the same batch"
+        yield "loss", says
     if result.gradient_error > GRADIENT_TOLERANCE:
-        yield (
-            "gradients",
-            (
-                "a sampled step has something else than the gradient that the original gets from its batch: "
-                f"{result.gradient_error:.0%} of the gradient is not accounted for"
-            ),
-        )
+        says = "a sampled step has something else than the gradient that the original gets from its batch"
+        yield "gradients", f"{says}: {result.gradient_error:.0%} of the gradient is not accounted for"
     if result.step_error > STEP_TOLERANCE:
+        says = "in a sampled step, the optimizer turned the gradients into another update than the original's would"
         yield (
             "change of the parameters",
-            (
-                "in a sampled step, the optimizer turned the gradients into another update than the original's would: "
-                f"{result.step_error:.0%} of the change of a tensor is not accounted for"
-            ),
+            f"{says}: {result.step_error:.0%} of the change of a tensor is not accounted for",
         )
     if result.state_error > STATE_TOLERANCE:
-        yield (
-            "optimizer's state",
-            (
-                "after a sampled step the optimizer's state is not what the original's would be: a tensor is off by "
-                f"{result.state_error:.1g} of its length"
-            ),
-        )
+        says = "after a sampled step the optimizer's state is not what the original's would be"
+        yield "optimizer's state", f"{says}: a tensor is off by {result.state_error:.1g} of its length"
     if result.buffer_error > BUFFER_TOLERANCE:
-        yield (
-            "model's buffers",
-            (
-                "a sampled step began with, or left, other values in the model's buffers, such as the running means of "
-                "batch norm"
-            ),
-        )
+        says = "a sampled step began with, or left, other values in the model's buffers"
+        yield "model's buffers", f"{says}, such as the running means of batch norm"
 
 
 def _check_precision(errors: Sequence[Sequence[float]]) -> Iterator[str]:

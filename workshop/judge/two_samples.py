@@ -40,6 +40,11 @@ class Strata:
     batches: Array
     """The number of the batch of each, a different one in each sample."""
 
+    @classmethod
+    def of_all(cls, first: int, batches: Array) -> "Strata":
+        """Return two samples whose items are all compared with each other."""
+        return cls(first, np.zeros(len(batches), np.int64), batches)
+
     @property
     def same(self) -> Array:
         """Which pairs of different items are in one stratum."""

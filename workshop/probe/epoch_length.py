@@ -28,13 +28,9 @@ class EpochLength:
 
     def __init__(self, steps: int | None, max_s: float | None) -> None:
         self.steps, self._max_s = steps, max_s
-        self._began_s = monotonic()
+        self._began_s = 0.0  # the end of the first step: how long it took to start workers, or to compile, says little
         self._batches: int | None = None  # of the DataLoader that began last
         self._loaders_begun = self._batches_taken = 0  # since the run began
-
-    def begin(self) -> None:
-        """The run begins now."""
-        self._began_s = monotonic()
 
     def loader_began(self, loader: DataLoader[object]) -> None:
         """A DataLoader begins an epoch of the training."""
@@ -51,7 +47,7 @@ class EpochLength:
     def step_ended(self, steps: int) -> None:
         """A step of the first epoch is over, in which there were so many; perhaps the epoch is, too."""
         if steps == 1:
-            self._began_s = monotonic()  # how long it took to start workers, or to compile, says little
+            self._began_s = monotonic()
         if self.steps is None and self._is_enough(steps):
             self.steps = steps
 

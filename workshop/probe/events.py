@@ -17,6 +17,9 @@ class Signatures:
     """The values as float16; `judge.signatures.values_of` makes an array of them."""
 
 
+MAX_TARGETS = 4096
+"""The number of values of a target tensor that are noted."""
+
 SKETCH = 16
 """The number of sums in the sketch of an item."""
 
@@ -80,12 +83,12 @@ class FileWritten(Event):
 
 @dataclass(frozen=True)
 class SimpleTransform:
-    """A transform that contains no other one, as it was applied to a picture; sizes are height and width in pixels."""
+    """A transform that contains no other one, as it was applied to a picture."""
 
     name: str
     settings: dict[str, str]
     before: tuple[int, int]
-    after: tuple[int, int]
+    """Height and width in pixels of the picture that entered it."""
     draw: str = ""
     """A digest of the state of torch's random generator as the transform begins; empty if it is not a random one."""
     entered: Signatures | None = None

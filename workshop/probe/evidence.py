@@ -118,7 +118,6 @@ class EvidenceRecorder(Listener):
         """At the first sign of the training, tell the judge that the start-up is over."""
         if not self.has_begun:
             self.has_begun = True
-            self.length.begin()
             self.hooks.clock.restart()
             self.judge.send(EpochBegan())
 
@@ -187,7 +186,7 @@ class EvidenceRecorder(Listener):
 
     def is_sampled(self) -> bool:
         """Return whether the step that is under way is the one that the judge asks for."""
-        return torch.is_grad_enabled() and self.recorder.wants(len(self.steps) - self.is_over)
+        return self.recorder.wants(len(self.steps) - self.is_over)
 
     def state(self) -> TrainingState:
         """Return what a step depends on and changes."""
@@ -275,7 +274,7 @@ class EvidenceRecorder(Listener):
         if self.trains() and self.step.forwards and isinstance(targets, torch.Tensor):
             self.step.forwards[-1].targets = targets.detach().clone()
             self.look_for_batch([targets])
-            if self.recorder.wants(len(self.steps) - self.is_over):
+            if self.is_sampled():
                 self.recorder.on_loss(targets)
 
     def on_backward(self, tensors: Any) -> None:
@@ -287,7 +286,7 @@ class EvidenceRecorder(Listener):
             self.retaking.on_backward(first)
             return
         self.step.backwards += 1
-        if self.recorder.wants(len(self.steps) - self.is_over):
+        if self.is_sampled():
             self.recorder.on_backward(first)
 
     def on_adaptive_schedule(self) -> None:
@@ -307,36 +306,35 @@ class EvidenceRecorder(Listener):
             return
         if not self.optimizers:
             self.model.take_parameters()
-        if not self.model.share_of(optimizer):
+        if self.model.share_of(optimizer):
+            self.step.groups += tuple(
+                ParameterGroup(type(inner_optimizer(optimizer)).__name__, len(group["params"]), plain_settings(group))
+                for group in optimizer.param_groups
+            )
+            if not any(optimizer is known for known in self.optimizers):
+                self.optimizers.append(optimizer)
+            if not self.stepped:
+                self.step.before = self.model.spots.values(self.optimizers)
+        else:
             self.others.before_step(optimizer)
-            if self.is_sampled():
-                self.recorder.before_optimizer(optimizer, self.state())
-            return
-        self.step.groups += tuple(
-            ParameterGroup(type(inner_optimizer(optimizer)).__name__, len(group["params"]), plain_settings(group))
-            for group in optimizer.param_groups
-        )
-        if not any(optimizer is known for known in self.optimizers):
-            self.optimizers.append(optimizer)
-        if not self.stepped:
-            self.step.before = self.model.spots.values(self.optimizers)
         if self.is_sampled():
             self.recorder.before_optimizer(optimizer, self.state())
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """A step is over when all parameters have been stepped, by one optimizer or by several."""
         self.early = None
-        if self.model:
-            share = self.model.share_of(optimizer)
-            self.stepped = self.stepped | share if self.stepped else share
+        if self.model is None:
+            return
+        share = self.model.share_of(optimizer)
+        self.stepped = self.stepped | share if self.stepped else share
         if self.retaking:
             self.retaking.after_optimizer(optimizer)
             if not self.others.known:
                 self.begin_step()
             return
-        if self.model and self.is_sampled():
+        if self.is_sampled():
             self.recorder.after_optimizer(optimizer, self.state())
-        if self.model and self.stepped and self.stepped >= self.model.trained:
+        if self.stepped and self.stepped >= self.model.trained:
             self.end_step()
 
     def end_step(self) -> None:
@@ -436,9 +434,11 @@ class EvidenceRecorder(Listener):
 
     def end(self) -> None:
         """As the script ends, hand over what was noted of an epoch that is not over."""
-        if self.stepped and os.getpid() == self._pid:
+        if self.retaking or os.getpid() != self._pid:
+            return  # a recorded step is none of the script's own, whose last epoch was handed over before
+        if self.stepped:
             self.end_step()
-        if self.steps and os.getpid() == self._pid:
+        if self.steps:
             self.is_over = False
             self.report(finished=True, cut_short=True)
 

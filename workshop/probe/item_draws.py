@@ -9,7 +9,6 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 
@@ -24,6 +23,7 @@ from workshop.probe.messages import DrawItems, DrawnItems
 from workshop.probe.noted_inputs import NotedInputs
 from workshop.probe.noted_step import NotedPass
 from workshop.probe.signature import encode, signature, values_of_items
+from workshop.probe.training_state import random_states, set_random_states
 
 TIMEOUT_S = 20.0
 """A worker that needs longer for a batch hangs, as after a fork in the midst of something."""
@@ -79,8 +79,11 @@ def draw_items(loaded: LoadedBatch | None, message: DrawItems, events: EventFile
         return DrawnItems(error=why)
     give_up, count = monotonic() + message.seconds, 0
     try:
-        with _random_states_kept():
+        states = random_states()
+        try:
             batches = _batches_of(loaded.loader)
+        finally:
+            set_random_states(states)
         again = random.Random(0).sample(batches, min(len(batches), message.batches_again))
         for number in range(message.times):
             for numbers, batch in _loaded(loaded.loader, again if number else batches):
@@ -160,15 +163,3 @@ def _begin_quietly(also: Callable[[int], None] | None) -> Callable[[int], None]:
             also(worker)
 
     return begin
-
-
-@contextmanager
-def _random_states_kept() -> Iterator[None]:
-    """Leave the random generators of the script as they were."""
-    torchs, pythons = torch.get_rng_state(), random.getstate()
-    try:
-        yield
-    finally:
-        with suppress(Exception):
-            torch.set_rng_state(torchs)
-            random.setstate(pythons)

@@ -91,7 +91,7 @@ def rows_of(batch: torch.Tensor) -> PendingRows:
     """
     plain = batch.detach().as_subclass(torch.Tensor)
     if plain.is_complex():
-        plain = torch.view_as_real(plain)
+        plain = torch.view_as_real(plain.resolve_conj())
     items = plain.reshape(len(plain), -1)
     count, device, is_whole = items.shape[1], plain.device.type, not plain.is_floating_point()
     rows = _noted_rows(len(items), 0 if batch.ndim >= 4 else min(count, MAX_VALUES))

@@ -50,10 +50,9 @@ def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
     recorded = _filled(records[0]["gradients"], state)
     items = [_items(record) for record in records]
     parts = [count / sum(items) for count in items]
-    tried, first = [], None
+    tried = []
     for way in _ways(records, parts):
         taken, gradients = yield from _take(way, state)
-        first = first or taken[0]
         tried.append((_distances(gradients, recorded), way, gradients, taken))
     off, best, gradients, taken = min(tried, key=lambda each: math.hypot(*each[0]))
     lengths = [float(each.norm()) for each in gradients]
@@ -61,12 +60,9 @@ def recompute(samples: Sequence[Path], state: TrainingState) -> Attempts:
     for _ in range(ROUNDING_TRIALS if any(off) else 0):
         _, rounded = yield from _take(best, state, _rounding(records[0]))
         noise = list(map(max, noise, _distances(gradients, rounded)))
-    assert first
-    step_error, state_error = _errors_of_step(records[0], first)
-    loss, recorded_losses = (
-        _mean([_loss(each.losses) for each in taken], parts),
-        [_loss(each["losses"]) for each in records],
-    )
+    step_error, state_error = _errors_of_step(records[0], taken[0])  # of the recorded gradients, in any way
+    loss = _mean([_loss(each.losses) for each in taken], parts)
+    recorded_losses = [_loss(each["losses"]) for each in records]
     weighted = [_mean(recorded_losses, weights) for weights in (parts, [1 / len(records)] * len(records))]
     return Recomputation(
         loss=loss,

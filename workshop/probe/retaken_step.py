@@ -98,7 +98,7 @@ class RetakenStep:
             theirs = recorded.get(name)
             if not isinstance(leaf, torch.Tensor):
                 return theirs if type(theirs) is type(leaf) else leaf
-            if isinstance(theirs, torch.Tensor) and self._alike(theirs, leaf):
+            if isinstance(theirs, torch.Tensor) and self._alike(leaf, theirs):
                 return theirs.clone()
             self._missing += 1
             return leaf.clone()
@@ -144,7 +144,7 @@ class RetakenStep:
         number, self._losses = self._losses, self._losses + 1
         recorded = self.record["targets"]
         theirs = recorded[number] if number < len(recorded) else None
-        return ours if theirs is None or ours.requires_grad or not self._alike(theirs, ours) else theirs.clone()
+        return ours if theirs is None or ours.requires_grad or not self._alike(ours, theirs) else theirs.clone()
 
     def on_backward(self, loss: Any) -> None:
         """Note the loss."""
@@ -206,11 +206,12 @@ class RetakenStep:
         state.load(before | {"parameters": [self._rounded(each) for each in before["parameters"]]})
         state.load_state(before["state"])
 
-    def _alike(self, one: torch.Tensor, other: torch.Tensor) -> bool:
+    def _alike(self, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
         """Return whether two tensors are alike, but for the size of the batch, and for their shape if it varies."""
-        is_shaped = one.shape[1:] == other.shape[1:] or self._varies
-        is_long = self._times is None or not one.ndim or len(other) == round(len(one) * self._times)
-        return is_shaped and is_long and one.ndim == other.ndim and one.dtype == other.dtype
+        if ours.ndim != theirs.ndim or ours.dtype != theirs.dtype:
+            return False
+        is_shaped = ours.shape[1:] == theirs.shape[1:] or self._varies
+        return is_shaped and (self._times is None or not ours.ndim or len(theirs) == round(len(ours) * self._times))
 
     def _rounded(self, values: torch.Tensor) -> torch.Tensor:
         """Return values, each moved by up to `rounding` times itself, without the script's random generators."""

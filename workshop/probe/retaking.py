@@ -13,7 +13,7 @@ from workshop.probe.internals import batches_yielded
 from workshop.probe.messages import Recomputation
 from workshop.probe.optimizers import parameters_of
 from workshop.probe.recomputation import Attempts
-from workshop.probe.retaken_step import RetakenStep
+from workshop.probe.retaken_step import RetakenStep, Taken
 from workshop.probe.training_state import TrainingState
 
 
@@ -38,22 +38,20 @@ class Retaking:
         number_of: Callable[[nn.Module], int | None],
         batches: BatchUse,
         stepped: set[nn.Parameter],
-        trains: Callable[[], bool] = torch.is_grad_enabled,
+        trains: Callable[[], bool],
     ) -> None:
         self._attempts, self._hooks, self._state, self._number_of = attempts, hooks, state, number_of
         self._batches, self._to_step, self._trains = batches, stepped, trains
         self._stepped: set[nn.Parameter] = set()
-        self._step: RetakenStep | None = None
+        self._step: RetakenStep  # of the present attempt; nothing is asked of it once there is a result
         self.attempts = 0
         """How many times the loop has begun to take a recorded step."""
         self.result: Recomputation | None = None
         """What came of all attempts; None while they last."""
         self._next()
 
-    def _next(self) -> None:
-        """Begin the next attempt, or gather the result."""
-        taken = self._step.end() if self._step else None
-        self._step = None
+    def _next(self, taken: Taken | None = None) -> None:
+        """Begin the next attempt, given what came of the one before, or gather the result."""
         try:
             attempt = self._attempts.send(taken) if taken else next(self._attempts)
         except StopIteration as end:
@@ -71,37 +69,33 @@ class Retaking:
     def batch(self, iterator: Any) -> Any:
         """Return the batch that a DataLoader hands out; None for its own."""
         is_of_training = self._trains() and self._hooks.clock.is_training_thread()
-        return self._step.batch(batches_yielded(iterator) > 0) if self._step and is_of_training else None
+        return self._step.batch(batches_yielded(iterator) > 0) if is_of_training else None
 
     def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return what a model is called with, as a tuple and a dictionary; None for what it has."""
         number = self._number_of(module)
-        if self._step is None or number is None or not self._trains():
+        if number is None or not self._trains():
             return None
         return self._step.enter(number, module, inputs, options)
 
     def targets(self, targets: torch.Tensor) -> torch.Tensor | None:
         """Return the targets of a loss; None for what they are."""
-        return self._step.targets(targets) if self._step and self._trains() else None
+        return self._step.targets(targets) if self._trains() else None
 
     def on_backward(self, loss: Any) -> None:
         """Note the loss."""
-        if self._step:
-            self._step.on_backward(loss)
+        self._step.on_backward(loss)
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Note the gradients, and replace them by those that were recorded."""
-        if self._step:
-            self._step.before_optimizer(optimizer)
+        self._step.before_optimizer(optimizer)
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """Note what has been stepped."""
-        if self._step is None:
-            return
         self._step.after_optimizer(optimizer)
         self._stepped |= set(parameters_of(optimizer))
 
     def begin_step(self) -> None:
         """End the attempt if its step is over: another one begins."""
-        if self._step and self._stepped >= self._to_step:
-            self._next()
+        if self._stepped >= self._to_step:
+            self._next(self._step.end())

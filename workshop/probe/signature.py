@@ -8,20 +8,23 @@ from typing import Any
 
 import torch
 
-from workshop.probe.events import SAMPLES, Signatures
+from workshop.probe.events import MAX_TARGETS, SAMPLES, Signatures
+
+LARGEST = 65504.0
+"""The largest value that float16 has."""
 
 MAX_VALUES_OF_ITEM = 256
 """The number of targets of an item that are looked at, if it has many."""
 
-MAX_TARGETS = 4096
-"""The number of values of a target tensor that are noted."""
-
 
 def as_picture(value: Any) -> Any:
-    """Return a Pillow image as it is, a tensor with height and width as a plain tensor, and None for all else."""
+    """Return a Pillow image as it is, a tensor with height and width as a plain tensor, and None for all else.
+
+    A tensor without values, as the masks of a picture that shows nothing, is no picture either.
+    """
     if isinstance(value, torch.Tensor):
         plain = value.as_subclass(torch.Tensor)  # whose attributes take a tenth of the time of a subclass's
-        return plain if plain.ndim >= 3 else None
+        return plain if plain.ndim >= 3 and plain.numel() else None
     return value if hasattr(value, "getpixel") else None
 
 
@@ -47,7 +50,7 @@ def signature(values: Any) -> Any:
         return torch.tensor(picked, dtype=torch.float32).numpy().reshape(1, -1) / _BYTE
     plain = values.detach().as_subclass(torch.Tensor)
     if plain.is_complex():
-        plain = torch.view_as_real(plain)
+        plain = torch.view_as_real(plain.resolve_conj())  # `x.mH` and `x.conj()` are conjugated only when needed
     if plain.ndim < 3 or plain.ndim > 5:
         plain = plain.reshape(len(plain), 1, 1, -1)
     channels, pixels = plain.shape[-3], plain.shape[-1] * plain.shape[-2]
@@ -62,7 +65,7 @@ def signature(values: Any) -> Any:
 def encode(signatures: Any) -> Signatures:
     """Pack signatures for an event; `judge.signatures.values_of` is the way back."""
     values = signatures.cpu().numpy() if isinstance(signatures, torch.Tensor) else signatures
-    half = values.astype("float16")
+    half = values.clip(-LARGEST, LARGEST).astype("float16")
     return Signatures(half.shape, half.tobytes())
 
 

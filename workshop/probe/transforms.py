@@ -70,7 +70,7 @@ class TransformWatch:
             if begun:
                 self.recorder.record(transform, begun, result)
             texts = {name: _as_text(of) for name, of in settings_of(transform).items() if not isinstance(of, dict)}
-            of = (type(transform).__name__, texts, size_of(picture), size_of(made))
+            of = type(transform).__name__, texts, size_of(picture)
             outer.simple.append(SimpleTransform(*of, draw, looked_at, outer.leave(made)))
         if is_outermost:
             pictures = {"before": outer.first, "after": outer.look(made), "decoded": outer.decoded}
