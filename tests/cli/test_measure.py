@@ -283,6 +283,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_the_line_the_cause_and_the_gain(workshop: Run, tmp_path: Path, browser: "Browser") -> None:
     """As a person reads them, as a page, and once more after the line was fixed."""
     script = tmp_path / "mine.py"
