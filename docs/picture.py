@@ -43,7 +43,7 @@ def check(folder: str) -> str:
         sys.executable, command, cwd=folder, env=environment, dimensions=(50, COLUMNS), timeout=600, encoding="utf-8"
     )
     child.expect(pexpect.EOF)
-    return child.before.replace("\r\n", "\n").split("asked: ")[-1].partition("\n")[2]
+    return child.before.replace("\r\n", "\n").split("target: ")[-1].partition("\n")[2]
 
 
 if __name__ == "__main__":

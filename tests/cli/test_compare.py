@@ -125,8 +125,8 @@ while True:
 @pytest.mark.parametrize(
     ("word", "exit_code", "says"),
     [
-        ("plain", 1, "same work; asked: 9x"),
-        ("all", 1, "same work; asked: 9x"),
+        ("plain", 1, "same work; target: 9x"),
+        ("all", 1, "same work; target: 9x"),
         ("never", 2, "mine.py has no step that could be compared: process"),
     ],
 )

@@ -109,6 +109,6 @@ def test_an_undecided_race_says_what_the_speedup_may_be() -> None:
 def test_a_machine_on_which_the_solution_is_not_fast_enough_shows_no_failure() -> None:
     slow, fast = RaceResult(1.5, pairs_of(1.2, 1.2, 1.21)), RaceResult(1.5, pairs_of(1.6, 1.6, 1.61))
     assert judged(slow, 1.6).outcome is Outcome.UNDECIDED
-    hardly = "this machine hardly shows it now: even the solution reaches 1.6x here, and 1.5x is asked"
+    hardly = "this machine hardly shows it now: even the solution reaches 1.6x here, and the target is 1.5x"
     assert judged(slow, 1.6).reasons[0] == hardly
     assert judged(fast, 1.6).outcome is Outcome.DONE

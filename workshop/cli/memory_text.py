@@ -115,7 +115,8 @@ def _peak(peak: DevicePeak) -> Table:
 
 def _largest(line: LineMemory, whole: int) -> str:
     place = f"{Path(line.file).name}:{line.line}, in {line.function}"
-    text = f"\n       {_cut(line.text, MAX_SOURCE)}" if line.text else ""
+    source = textwrap.shorten(line.text, MAX_SOURCE, placeholder=" …")
+    text = f"\n       {source}" if source else ""
     return f"\nThe line that makes most of it, {line.bytes / whole:.0%}: {place}{text}"
 
 

@@ -312,7 +312,7 @@ class Bench(ExitStack):
             self.plan.expect(epochs_left + 1)
         first = random.randrange(MIN_PAIRS * at_a_time)  # of these epochs, the first that a step is recorded of
         begin = time.monotonic()
-        asked = f"asked: speedup {target:g}x" if contest.allowed is None else f"allowed: {contest.allowed:.2%} slower"
+        asked = f"target: speedup {target:g}x" if contest.allowed is None else f"allowed: {contest.allowed:.2%} slower"
         self._say_with_rest(f"racing, epoch by epoch; {asked}{where}")
         result = run()
         unsure = self._must_show_again(result)

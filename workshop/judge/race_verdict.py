@@ -19,11 +19,11 @@ def race_verdict(
     `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next; `advice`,
     if nothing was decided.
     """
-    asked = f"{says}; asked: {speed.target:g}x"
+    asked = f"{says}; target: {speed.target:g}x"
     solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
     undecided = ""
     if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
-        undecided = f"this machine hardly shows it now: even {solution}, and {speed.target:g}x is asked"
+        undecided = f"this machine hardly shows it now: even {solution}, and the target is {speed.target:g}x"
         asked = says
         if result.faster is None:
             asked = f"the speedup may be {speed.may_be}"

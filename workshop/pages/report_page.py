@@ -147,7 +147,7 @@ def _measured(check: Values) -> Iterator[str]:
     if speed := check["speed"]:
         yield (
             f"{speed['candidate']} against {speed['original']}: {speed['text']}, the mean of {speed['pairs']} pairs of "
-            f"epochs; with 95 % it is {speed['may_be']}; asked: {speed['target']:g}x"
+            f"epochs; with 95 % it is {speed['may_be']}; target: {speed['target']:g}x"
         )
 
 

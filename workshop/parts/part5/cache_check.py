@@ -40,7 +40,7 @@ def why_not_cached(bench: Bench) -> str:
             return f"nothing is kept: {again}"
         return (
             f"the cache is of no use within a run ({again}), and a second run sees the very pictures of the first, "
-            "with the same augmentations: its keys hold the epoch; keep each item once, before the augmentation"
+            "with the same augmentations: the epoch is part of its key; keep each item once, before the augmentation"
         )
     if slow[2] >= items / 2:
         return (
