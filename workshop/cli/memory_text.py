@@ -18,6 +18,7 @@ from workshop.memory.memory_change import MemoryChange
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.memory_findings import OPTIONS, MemoryFinding
 from workshop.memory.memory_lines import LineMemory
+from workshop.processes.other_load import about
 
 MAX_FINDINGS = 5
 LINES_OF_A_KIND = 3
@@ -45,7 +46,8 @@ def size_text(size: float) -> str:
 def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
     """Print what there is at the peak, what grows, what the processes have, and what could be freed."""
     out, found = console(), diagnosis.measured
-    steps = f", {found.steps.count} steps of {found.steps.ms_a_step:.1f} ms" if found.steps else ""
+    rough = about(found.machine is not None and found.machine.busy)
+    steps = f", {found.steps.count} steps of {rough}{found.steps.ms_a_step:.1f} ms" if found.steps else ""
     out.print(Text(f"\n{name}: {_headline(diagnosis)}{steps}"))
     if diagnosis.failure:
         out.print(Text(f"\n{filled(diagnosis.failure)}", "bold red"))

@@ -1,7 +1,7 @@
 """Leads a script through the stages in which its memory is measured."""
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.diagnosis.staged_run import StagedRun
@@ -10,6 +10,7 @@ from workshop.errors import WorkshopError
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.probe.messages import StepReport
+from workshop.processes.other_load import LoadMeter, OtherLoad
 from workshop.processes.script import Say, run_folder
 from workshop.processes.script_output import shorten
 
@@ -36,6 +37,9 @@ class MeasuredMemory:
     """The same of each rank, if there are several."""
     rank_pids: dict[int, list[int]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    """The first one says that the machine was busy, if it was."""
+    machine: OtherLoad | None = None
+    """What other programs used of the cores meanwhile."""
     killed: str = ""
     """How the script was ended by the system, such as "was killed by SIGKILL after 30 steps"; empty if not."""
 
@@ -58,7 +62,7 @@ def measure_memory(
         WorkshopError: there is no such script, or no training step was seen.
         ScriptError: it broke before anything was measured, and not for want of memory.
     """
-    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured:
+    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
         measured.memory, measured.say = True, say
         say(f"waiting for the first steps of {script}; from then on it takes about {seconds:.0f} s")
         run, host = StagedRun(measured), HostWatch()
@@ -67,7 +71,8 @@ def measure_memory(
             reports = _in_stages(run, seconds)
         if trials:
             _try(run)  # what the copies take is not the script's own
-        return _measured(run, host, reports, script)
+        found, machine = _measured(run, host, reports, script), load.end()
+        return replace(found, machine=machine, notes=(*[str(machine)] * machine.busy, *found.notes))
 
 
 def _in_stages(run: StagedRun, seconds: float) -> list[StepReport]:
