@@ -71,13 +71,13 @@ def trace(
         raise typer.BadParameter("draws everything, and goes with no other choice but --diff", param_hint="--html")
     if hta and (diff or tables or not as_json):
         raise typer.BadParameter("goes with --json, and has all tables; not with --diff", param_hint="--hta-compat")
+    paths = paths or ([] if diff else [_newest()])
     if diff:
-        _diff(paths or [], names, as_json, as_csv, html)
+        _diff(paths, names, as_json, as_csv, html)
     else:
-        paths = paths or [_newest()]
         _print(_read(paths), names, hta, as_json, as_csv, html)
-    for folder in filter(Path.is_dir, paths or []):
-        if (newer := newest(folder)) not in (paths or []):
+    for folder in filter(Path.is_dir, paths):
+        if (newer := newest(folder)) not in paths:
             say(f"{newer} is a newer recording than {folder}: workshop trace {newer}")
 
 

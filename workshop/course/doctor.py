@@ -107,6 +107,8 @@ def check_versions() -> list[CheckResult]:
 def check_device() -> CheckResult:
     """Check what training would run on; if the driver is too old for torch, torch only warns and trains on the CPU."""
     try:
+        import torch
+
         from workshop.device import available_devices
 
         with warnings.catch_warnings(record=True) as warned:
@@ -121,6 +123,8 @@ def check_device() -> CheckResult:
         return CheckResult("device", "warn", found, remedy)
     if devices == ["cpu"] and shutil.which("nvidia-smi"):
         remedy = "there is an NVIDIA driver: install a torch built for CUDA, or a newer driver"
+        if torch.version.cuda and not any("CUDA" in str(each.message) for each in warned):
+            remedy = "torch sees no GPU: ask the cluster for one, or see whether CUDA_VISIBLE_DEVICES hides it"
         return CheckResult("device", "warn", "cpu alone", remedy)
     note = "; no CUDA, so copies to a GPU cannot be timed" if devices == ["cpu"] else ""
     return CheckResult("device", "ok", ", ".join(devices) + note)

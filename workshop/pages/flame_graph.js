@@ -149,7 +149,7 @@ function find() {
   for (let node = 0; node < count; node++) {
     if (!hits[label[node]] || (fold.checked && hidden[node])) continue;
     frames++;
-    if (samples >= 0) samples += width[node];
+    samples += width[node];
     let inside = node + 1;  // a hit below a hit counts once
     for (; inside < end[node]; inside++) if (hits[label[inside]] && !(fold.checked && hidden[inside])) frames++;
     node = end[node] - 1;

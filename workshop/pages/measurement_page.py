@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, fill, section, table
+from workshop.pages.template import bar, bar_parts, excerpt, fill, section, table
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import about
 
@@ -15,9 +16,6 @@ MAX_STEPS = 2000
 
 MIN_SHARE = 0.01
 """Lines with a smaller share of a step are shown only beside others."""
-
-AROUND = 3
-"""The number of lines that are shown before and after such a line."""
 
 EXPLANATION = """\
 Milliseconds a step, by the colour of the phase: in the training's own process, and in its workers while the training
@@ -124,19 +122,12 @@ def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterable[str]:
     for file, of_lines in of_files.items():
         shares = {number: sum(each["share"] for each in lines) for number, lines in of_lines.items()}
         wanted = {number for number, share in shares.items() if share >= MIN_SHARE}
-        if not wanted or file not in sources:
-            continue
-        rows, before = [], 0
-        for number, text in enumerate(sources[file], start=1):
-            if any(abs(number - each) <= AROUND for each in wanted):
-                if number > before + 1:
-                    rows.append('<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>')
-                rows.append(_source_line(number, text, of_lines.get(number, []), (file, number) in marked))
-                before = number
-        yield f'<h3>{escape(file)}</h3><div class="scrolled"><table class="source">{"".join(rows)}</table></div>'
+        if wanted and file in sources:
+            yield excerpt(file, sources[file], wanted, marked, partial(_beside, of_lines))
 
 
-def _source_line(number: int, text: str, lines: list[Values], is_found: bool) -> str:
+def _beside(of_lines: Mapping[int, list[Values]], number: int) -> tuple[str, str]:
+    lines = of_lines.get(number, [])
     together = sum(each["ms_a_step"] for each in lines)
     parts = bar_parts(
         (
@@ -146,6 +137,4 @@ def _source_line(number: int, text: str, lines: list[Values], is_found: bool) ->
         )
         for each in lines
     )
-    figure = f"{together:.1f}" if together >= 0.05 else ""
-    row = f"<td>{figure}</td><td><div>{parts}</div></td><td>{number}</td><td>{escape(text)}</td>"
-    return f'<tr class="found">{row}</tr>' if is_found else f"<tr>{row}</tr>"
+    return f"{together:.1f}" if together >= 0.05 else "", parts

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, fill, keys, section, table
+from workshop.pages.template import bar, bar_parts, excerpt, fill, keys, section, table
 
 MIB = 1 << 20
 
@@ -24,9 +25,6 @@ COLOURS = {
 
 MIN_SHARE = 0.005
 """Lines with a smaller share of a peak are shown only beside others."""
-
-AROUND = 3
-"""The number of lines that are shown before and after such a line."""
 
 WIDTH, HEIGHT, BELOW = 900, 220, 30
 
@@ -173,19 +171,12 @@ def _sources(found: Values, sources: Mapping[str, list[str]]) -> Iterator[str]:
             number for number, lines in of_lines.items() if sum(each["bytes"] for each in lines) >= MIN_SHARE * whole
         }
         wanted = large | {number for path, number in marked if path == file}
-        if not wanted or file not in sources:
-            continue
-        rows, before = [], 0
-        for number, text in enumerate(sources[file], start=1):
-            if any(abs(number - each) <= AROUND for each in wanted):
-                if number > before + 1:
-                    rows.append('<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>')
-                rows.append(_source_line(number, text, of_lines.get(number, []), (file, number) in marked, whole))
-                before = number
-        yield f'<h3>{escape(file)}</h3><div class="scrolled"><table class="source">{"".join(rows)}</table></div>'
+        if wanted and file in sources:
+            yield excerpt(file, sources[file], wanted, marked, partial(_beside, of_lines, whole))
 
 
-def _source_line(number: int, text: str, lines: list[Values], is_found: bool, whole: int) -> str:
+def _beside(of_lines: Mapping[int, list[Values]], whole: int, number: int) -> tuple[str, str]:
+    lines = of_lines.get(number, [])
     together = sum(each["bytes"] for each in lines)
     parts = bar_parts(
         (
@@ -195,6 +186,4 @@ def _source_line(number: int, text: str, lines: list[Values], is_found: bool, wh
         )
         for each in lines
     )
-    figure = f"{together / MIB:.2f}" if together >= MIB / 200 else ""
-    row = f"<td>{figure}</td><td><div>{parts}</div></td><td>{number}</td><td>{escape(text)}</td>"
-    return f'<tr class="found">{row}</tr>' if is_found else f"<tr>{row}</tr>"
+    return f"{together / MIB:.2f}" if together >= MIB / 200 else "", parts

@@ -1,8 +1,8 @@
-"""What all pages have in common: one template, one stylesheet, bars, and tables of figures."""
+"""What all pages have in common: one template, one stylesheet, bars, tables of figures, and source."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape, unescape
 from importlib.resources import files
 from string import Template
@@ -10,6 +10,9 @@ from typing import Any
 
 Part = tuple[str, float, str]
 """A part of a bar: its colour, its share of the whole width, and what it says."""
+
+AROUND = 3
+"""The number of lines of source that are shown before and after one that a page is about."""
 
 
 def read(name: str) -> str:
@@ -83,3 +86,19 @@ def table(header: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
     """Return a table, which is scrolled where it is too wide; a row is HTML, and numbers are to the right."""
     head = "".join(f"<th>{each}</th>" for each in header)
     return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{"".join(rows)}</table></div>'
+
+
+def excerpt(
+    file: str, lines: list[str], wanted: set[int], found: set[tuple[str, int]], beside: Callable[[int], tuple[str, str]]
+) -> str:
+    """Return the wanted lines of a file, and those around them; beside each, a figure and the parts of a bar."""
+    rows, before = [], 0
+    for number, text in enumerate(lines, start=1):
+        if any(abs(number - each) <= AROUND for each in wanted):
+            if number > before + 1:
+                rows.append('<tr><td></td><td></td><td class="quiet">...</td><td></td></tr>')
+            figure, parts = beside(number)
+            cells = f"<td>{figure}</td><td><div>{parts}</div></td><td>{number}</td><td>{escape(text)}</td>"
+            rows.append(f'<tr class="found">{cells}</tr>' if (file, number) in found else f"<tr>{cells}</tr>")
+            before = number
+    return f'<h3>{escape(file)}</h3><div class="scrolled"><table class="source">{"".join(rows)}</table></div>'

@@ -7,6 +7,7 @@ const details = document.getElementById("details");
 const pen = canvas.getContext("2d");
 
 const LANE = 16, GAP = 22, AXIS = 20;  // pixels: a lane, what stands above a row for its label, the axis
+const HIGHEST = 16000;  // pixels: browsers draw nothing in a canvas that is much higher, as that of many ranks is
 let whole = 1;
 for (const row of data.rows) {
   row.lanes = 1;
@@ -45,7 +46,8 @@ function first(row, lane) {
 }
 
 function draw() {
-  const ratio = window.devicePixelRatio || 1, wide = canvas.clientWidth, high = canvas.clientHeight;
+  const wide = canvas.clientWidth, high = canvas.clientHeight;
+  const ratio = Math.min(window.devicePixelRatio || 1, HIGHEST / high);
   canvas.width = Math.round(wide * ratio);
   canvas.height = Math.round(high * ratio);
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -130,16 +132,29 @@ function describe(found) {
 }
 
 let dragged = null;
+const fingers = new Map();  // how far to the right each pointer is that is down
+const apart = () => { const [one = 0, other = 0] = fingers.values(); return Math.max(Math.abs(one - other), 1); };
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
   zoom(event.deltaY > 0 ? 1.25 : 0.8, begin + event.offsetX / canvas.clientWidth * (end - begin));
 }, { passive: false });
 canvas.addEventListener("pointerdown", (event) => {
+  fingers.set(event.pointerId, event.offsetX);
   dragged = { x: event.offsetX, begin, end };
   canvas.setPointerCapture(event.pointerId);
+  describe(eventAt(event.offsetX, event.offsetY));  // a finger is never above without touching
 });
-canvas.addEventListener("pointerup", () => { dragged = null; });
+for (const over of ["pointerup", "pointercancel"]) {
+  canvas.addEventListener(over, (event) => { fingers.delete(event.pointerId); dragged = null; });
+}
 canvas.addEventListener("pointermove", (event) => {
+  const before = apart();
+  if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event.offsetX);
+  if (fingers.size === 2) {
+    const [one, other] = fingers.values();
+    zoom(before / apart(), begin + (one + other) / 2 / canvas.clientWidth * (end - begin));
+    return;
+  }
   if (!dragged) { describe(eventAt(event.offsetX, event.offsetY)); return; }
   const moved = (event.offsetX - dragged.x) / canvas.clientWidth * (dragged.end - dragged.begin);
   show(dragged.begin - moved, dragged.end - moved);

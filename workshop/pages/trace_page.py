@@ -37,7 +37,7 @@ NOTHING = "<li>Nothing that costs much.</li>"
 
 TIMELINE = """\
 <p class="keys" id="keys"></p>
-<p class="quiet">Wheel or + and &minus; to zoom, drag or arrow keys to move, Esc for all of it.</p>
+<p class="quiet">Wheel, two fingers or + and &minus; to zoom, drag or arrow keys to move, Esc for all of it.</p>
 <canvas id="timeline" tabindex="0" aria-label="Timeline of threads and streams"></canvas>
 <p id="details" aria-live="polite">&nbsp;</p>"""
 

@@ -27,12 +27,15 @@ def report(data: Path) -> list[SetStatus]:
 
 
 def _status(name: str, folder: PetFolder, otherwise: str) -> SetStatus:
-    if not folder.exists():
-        return SetStatus(name, "absent", f"not yet in {folder.base}", f"{otherwise}, or by: {folder.command}")
     try:
+        if not folder.exists():
+            return SetStatus(name, "absent", f"not yet in {folder.base}", f"{otherwise}, or by: {folder.command}")
         folder.require_complete()
     except DataError as error:
         found, _, remedy = str(error).partition("; ")
         return SetStatus(name, "incomplete", found, remedy)
+    except OSError as error:  # as where it belongs to somebody else
+        remedy = "name a data folder that you may read with --data"
+        return SetStatus(name, "incomplete", f"{error.filename} cannot be read: {error.strerror}", remedy)
     counts = ", ".join(f"{len(folder.image_ids(split))} {split}" for split in SPLITS)
     return SetStatus(name, "complete", f"{counts} in {folder.base}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workshop.traces.intervals import Ints, Spans, overlap, without
+from workshop.traces.intervals import Ints, Spans, groups, overlap, without
 from workshop.traces.nesting import at_the_top
 from workshop.traces.trace import COPY, SET, Trace
 
@@ -71,13 +71,11 @@ def temporal(trace: Trace) -> list[Row]:
     if not len(trace.gpu):
         return [{"device": "cpu"} | _cpu_shares(trace)] if trace.of("cpu_op").any() else []
     rows = []
-    kind = kinds(trace)
-    for device in np.unique(trace.gpu.device):
-        here = trace.gpu.device == device
-        busy = trace.gpu.spans(here)
-        compute = trace.gpu.spans(here & (kind == 0))
+    for each in by_device(trace):
+        busy = each.gpu.spans()
         whole = int(busy.end[-1] - busy.start[0])
-        rows.append({"device": int(device)} | _shares(whole, whole - busy.length, compute.length))
+        shares = _shares(whole, whole - busy.length, spans(each, "COMPUTATION").length)
+        rows.append({"device": int(each.gpu.device[0])} | shares)
     return rows
 
 
@@ -177,9 +175,8 @@ def kernels(trace: Trace) -> list[Row]:
     """Return statistics over the runs of each kernel, copy and set, by its name. The longest first; times in µs."""
     kind, name = kinds(trace), trace.gpu.name
     order = np.argsort(name, kind="stable")
-    names, first = np.unique(name[order], return_index=True)
     rows = []
-    for number, here in zip(names, np.split(order, first[1:]) if len(order) else [], strict=False):
+    for number, here in groups(name[order], order):
         kernel = {"name": trace.names[number], "kernel_type": KINDS[kind[here[0]]], "count": len(here)}
         rows.append(kernel | time_statistics(trace.gpu.dur[here]))
     return sorted(rows, key=lambda row: (-row["sum (us)"], row["name"]))
@@ -260,7 +257,7 @@ def _cpu_shares(trace: Trace) -> Row:
     window = events.spans()
     compute = events.spans(ops & ~communicating)
     busy = events.spans(ops | communicating)
-    whole = int(window.end[-1] - window.start[0]) if len(window.start) else 0
+    whole = int(window.end[-1] - window.start[0])
     return _shares(whole, whole - busy.length, compute.length)
 
 

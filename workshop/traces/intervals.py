@@ -1,4 +1,4 @@
-"""Computes unions, intersections and differences of time intervals."""
+"""Computes unions, intersections and differences of time intervals, and groups values."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -82,6 +82,12 @@ def sums(group: Ints, values: Ints, groups: int) -> Ints:
     found = np.zeros(groups, np.int64)
     np.add.at(found, group, values)
     return found
+
+
+def groups(key: Ints, values: Ints) -> list[tuple[int, Ints]]:
+    """Return the values of each key, which are sorted by it."""
+    keys, first = np.unique(key, return_index=True)
+    return [*zip(keys.tolist(), np.split(values, first[1:]), strict=True)] if len(keys) else []
 
 
 def without(one: Spans, other: Spans) -> Spans:

@@ -1,5 +1,6 @@
 """Steps of the training, and the phases that the training thread spent their time in."""
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from typing import NamedTuple
@@ -32,9 +33,8 @@ def traced_steps(trace: Trace) -> list[TracedStep]:
     rows = _marked_steps(trace)
     steps = Spans(trace.events.ts[rows], trace.events.end[rows])
     numbers = [_number(trace, row) for row in rows]
-    phases = {phase: shared(when, steps) for phase, when in phase_spans(trace).items()}
-    phases[Phase.OTHER] = steps.end - steps.start - sum(phases.values())
-    columns = (phases[phase].tolist() for phase in TRACED)
+    phases = with_the_rest(phase_spans(trace), steps, steps.end - steps.start)
+    columns = (each.tolist() for each in phases.values())
     times = [dict(zip(TRACED, step, strict=True)) for step in zip(*columns, strict=True)]
     communicating, busy = shared(_communication(trace), steps), shared(trace.gpu.spans(), steps)
     fields = (numbers, steps.start.tolist(), steps.end.tolist(), times, communicating.tolist(), busy.tolist())
@@ -48,20 +48,28 @@ def phase_spans(trace: Trace) -> dict[Phase, Spans]:
     to_device = trace.named(r"Memcpy HtoD")[trace.on_gpu] & (found >= 0)
     marked = here & trace.of("user_annotation")
     if str(Phase.FORWARD) in trace.names and not trace.of("cpu_op").any():  # in a report of nsys, phases are ranges
-        return {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
-    times = {
-        Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
-        Phase.COPY: calls.spans(found[to_device]),
-        Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
-        Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),
-        Phase.FORWARD: spans_of(here & trace.of("cpu_op")),
-    }
+        times = {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
+    else:
+        times = {
+            Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
+            Phase.COPY: calls.spans(found[to_device]),
+            Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
+            Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),
+            Phase.FORWARD: spans_of(here & trace.of("cpu_op")),
+        }
     taken = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
-    phases = {}
+    phases: dict[Phase, Spans] = {}
     for phase, when in times.items():
         phases[phase] = without(when, taken)
         taken = union(np.concatenate([taken.start, when.start]), np.concatenate([taken.end, when.end]))
     return phases
+
+
+def with_the_rest(phases: dict[Phase, Spans], windows: Spans, whole: Ints) -> dict[str, Ints]:
+    """Return the time of each phase in each window, in the order of `TRACED`, and the rest of the whole as other."""
+    times = {phase: shared(when, windows) for phase, when in phases.items()}
+    times[Phase.OTHER] = whole - sum(times.values())
+    return {str(phase): times[phase] for phase in TRACED}
 
 
 def step_rows(trace: Trace) -> list[Row]:
@@ -139,8 +147,12 @@ def _marked_steps(trace: Trace) -> Ints:
 
 
 def _number(trace: Trace, row: int) -> int:
-    """Return the number in the name of a step."""
-    return int(trace.names[trace.events.name[row]].partition("#")[2].split()[0])
+    return number_in(trace.names[trace.events.name[row]])
+
+
+def number_in(name: str) -> int:
+    """Return the number in the name of a step, whatever a damaged file or a script has put behind it."""
+    return int(re.split(r"\D+", name, maxsplit=2)[1])
 
 
 def _communication(trace: Trace) -> Spans:

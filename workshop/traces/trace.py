@@ -33,7 +33,7 @@ SET = ("gpu_memset", "Memset")
 SYNC = ("cuda_sync",)
 LAUNCH = (
     *("cuda_runtime", "cuda_driver", "Runtime", "Driver"),
-    *("hip_runtime", "privateuse1_runtime", "xpu_runtime", "mtia_runtime"),
+    *("hip_runtime", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime", "xpu_driver", "mtia_runtime"),
 )
 
 NO_ARGS = Args()

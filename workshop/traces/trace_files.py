@@ -1,15 +1,16 @@
 """Finds the traces of several ranks, reads them in parallel, and tells their ranks apart."""
 
 import multiprocessing
-import os
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from workshop.processes.load_beside import busy_note
+from workshop.processes.machine import usable_cores
 from workshop.traces import nsys_report
 from workshop.traces.decoding import TraceError
 from workshop.traces.trace import Trace, read
@@ -84,8 +85,12 @@ def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
         return
     # Nothing but numpy is at work here, and no thread: a copy of this process is soon made, and safe.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1), context) as processes:
-        yield from processes.map(_try_to_read, paths)
+    try:
+        with ProcessPoolExecutor(min(len(paths), usable_cores()), context) as processes:
+            yield from processes.map(_try_to_read, paths)
+    except BrokenProcessPool:
+        problem = "a process that read traces was killed, perhaps for want of memory"
+        raise TraceError(f"{problem}; name fewer traces at once") from None
 
 
 def _try_to_read(path: Path) -> Trace | TraceError:

@@ -52,9 +52,8 @@ def findings(traces: dict[Rank, Trace]) -> list[TraceFinding]:
             costs += (_device if len(trace.gpu) else _cpu)(who, trace, whole_us)
         costs += _critical_path(who, trace)
         facts += _peaks(who, trace)
-    shares = [(each.share or 0.0, each) for each in costs + _slowest_rank(traces)]
-    costly = sorted((pair for pair in shares if pair[0] >= MIN_SHARE), key=lambda pair: -pair[0])
-    return [each for _, each in costly] + facts
+    costly = [each for each in costs + _slowest_rank(traces) if (each.share or 0.0) >= MIN_SHARE]
+    return sorted(costly, key=lambda each: -(each.share or 0.0)) + facts
 
 
 def _data_wait(who: str, trace: Trace) -> list[TraceFinding]:
@@ -151,7 +150,8 @@ def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
 
 def _share_of_steps(trace: Trace) -> float:
     """Return which share of the whole time is within steps; 1 for a trace without steps."""
-    whole_us = sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
+    # Devices work at the same time, and a step is one for all of them.
+    whole_us = max((row["kernel_time(us)"] for row in breakdown.temporal(trace)), default=0.0)
     within = sum(step.end - step.start for step in traced_steps(trace)) / 1000
     return min(within / whole_us, 1.0) if within and whole_us else 1.0
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workshop.probe.phases import TRACED, Phase
-from workshop.traces.intervals import Ints, Spans, meetings, shared, sums, union, without
+from workshop.probe.phases import Phase
+from workshop.traces.intervals import Ints, Spans, meetings, sums, union, without
 from workshop.traces.nesting import at_the_top
-from workshop.traces.steps import phase_spans, traced_steps
+from workshop.traces.steps import phase_spans, traced_steps, with_the_rest
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank, number_of
 
@@ -102,19 +102,12 @@ def _whole(trace: Trace) -> tuple[Spans, Ints]:
 def _tables_of(trace: Trace, windows: Spans) -> dict[str, Times]:
     phases = phase_spans(trace)
     return {
-        "phases": _with_the_rest(phases, windows, windows.end - windows.start),
+        "phases": with_the_rest(phases, windows, windows.end - windows.start),
         "operators": _operators(trace, phases, windows),
         "kernels": _launched(trace, trace.names, trace.gpu.name, windows),
         "annotations": _annotations(trace, windows),
         "streams": _streams(trace, windows),
     }
-
-
-def _with_the_rest(phases: dict[Phase, Spans], windows: Spans, whole: Ints) -> dict[str, Ints]:
-    """Return the time of each phase in each window, and the rest of the whole as other."""
-    times = {phase: shared(when, windows) for phase, when in phases.items()}
-    times[Phase.OTHER] = whole - sum(times.values())
-    return {str(phase): times[phase] for phase in TRACED}
 
 
 def _operators(trace: Trace, phases: dict[Phase, Spans], windows: Spans) -> Times:
@@ -126,7 +119,7 @@ def _operators(trace: Trace, phases: dict[Phase, Spans], windows: Spans) -> Time
     times = _grouped(trace.names, events.name[row[found.one]], found.other, lengths, len(windows.start))
     without_one = windows.end - windows.start - sums(found.other, lengths, len(windows.start))
     busy = union(*running)
-    idle = _with_the_rest({phase: without(when, busy) for phase, when in phases.items()}, windows, without_one)
+    idle = with_the_rest({phase: without(when, busy) for phase, when in phases.items()}, windows, without_one)
     return times | {f"{NO_OPERATOR}{phase}": time for phase, time in idle.items()}
 
 

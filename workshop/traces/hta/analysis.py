@@ -274,7 +274,7 @@ class TraceAnalysis:
         """Return how long the queue of each stream was full, of what `get_queue_length_time_series` returned."""
         rows = []
         for rank, frame in queue_length_dict.items():
-            ts = self.traces[rank].events.ts
+            ts = self._trace(rank).events.ts
             whole = int(ts.max() - ts.min()) / 1000
             for (_, stream), here in frame.groupby(["pid", "stream"]):
                 columns = (np.rint(here["ts"].to_numpy() * 1000).astype(np.int64), here["queue_length"].to_numpy())

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workshop.traces.breakdown import Row
-from workshop.traces.intervals import Ints
+from workshop.traces.intervals import Ints, groups
 from workshop.traces.nesting import innermost, inside, outermost
 from workshop.traces.trace import KERNEL, Trace
 
@@ -39,7 +39,7 @@ def frequent(trace: Trace, operator: str, least: int = 1) -> list[Sequence]:
     order = np.lexsort((gpu.ts[event], op))
     op, event = op[order], event[order]
     rows = defaultdict(list)
-    for row, launched in _groups(op, event):
+    for row, launched in groups(op, event):
         if len(launched) >= least:
             rows[ops.name[row], *gpu.name[launched].tolist()].append((row, launched))
     sequences = [
@@ -77,7 +77,7 @@ def kernels_of_operators(trace: Trace) -> list[Row]:
     order = np.lexsort((calls.ts, op))
     order = order[op[order] >= 0]
     occurrences = defaultdict(list)
-    for row, events in _groups(op[order], order):
+    for row, events in groups(op[order], order):
         occurrences[ops.name[row], *gpu.name[events].tolist()].append((row, events[0]))
     rows: list[Row] = []
     for (name, *kernels), each in occurrences.items():
@@ -91,9 +91,3 @@ def kernels_of_operators(trace: Trace) -> list[Row]:
         )
         rows.append(dict(zip(COLUMNS, values, strict=True)))
     return sorted(rows, key=lambda row: (-row["occurrence_count"], row["aten_op_name"], row["kernel_sequence"]))
-
-
-def _groups(key: Ints, values: Ints) -> list[tuple[int, Ints]]:
-    """Return the values of each key, which are sorted by it."""
-    keys, first = np.unique(key, return_index=True)
-    return [*zip(keys.tolist(), np.split(values, first[1:]), strict=True)] if len(keys) else []

@@ -4,7 +4,6 @@ By its rules, a step has the events that the CPU began in it, and what they laun
 charts need plotly.
 """
 
-import re
 import warnings
 from enum import Enum
 from pathlib import Path
@@ -16,6 +15,7 @@ from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame, plotly_express, short_name
 from workshop.traces.hta.rounded import HtaEvents, by_rank, hta_events
 from workshop.traces.intervals import Ints
+from workshop.traces.steps import number_in
 from workshop.traces.trace import Trace, matching
 from workshop.traces.trace_files import Traces, load
 
@@ -192,7 +192,7 @@ def _chosen(numbers: Numbers, there: list[int], what: str) -> list[int]:
 def _step_numbers(trace: Trace) -> dict[int, int]:
     """Return the numbers of the steps by the index of their names in `Trace.names`."""
     found = np.flatnonzero(matching(trace.names, STEP)).tolist()
-    return {name: int(re.sub(r"\D*(\d+).*", r"\1", trace.names[name])) for name in found}
+    return {name: number_in(trace.names[name]) for name in found}
 
 
 def _iteration(trace: Trace, events: HtaEvents) -> Ints:

@@ -18,7 +18,7 @@ AUTOGRAD = r"autograd::engine::evaluate_function|torch::autograd::"
 
 BLOCKING = (
     r"(cuda|hip|musa)(Device|Stream|Event)Synchronize|cu(Ctx|Stream|Event)Synchronize|"
-    r"(cuda|hip)Memcpy(WithStream|2D|DtoH|HtoD|DtoD)?$"
+    r"(cuda|hip)Memcpy(WithStream|2D|DtoH|HtoD|DtoD)?(_ptds)?(_v\d+)?$"  # nsys adds the version
 )
 """The names of the calls that return only when a device has done something."""
 
