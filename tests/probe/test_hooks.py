@@ -226,6 +226,39 @@ def test_a_model_is_scripted_and_traced_without_the_hooks(told: list[str], recwa
     assert told == ["before_forward", "after_forward"]
 
 
+@pytest.mark.usefixtures("hooks")
+def test_a_model_with_its_loss_in_it_is_scripted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TorchScript compiles the loss function itself, not what is around it; it reads the source of a file."""
+    (tmp_path / "with_a_loss.py").write_text(
+        "from torch import nn\n\nclass Net(nn.Module):\n"
+        "    def forward(self, x, y):\n        return nn.functional.mse_loss(x, y)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import with_a_loss  # type: ignore[import-not-found]
+
+    scripted = torch.jit.script(obj=with_a_loss.Net())
+    assert scripted(torch.ones(3), torch.zeros(3)) == 1
+
+
+@pytest.mark.usefixtures("hooks")
+def test_losses_of_a_generator_come_by_keyword() -> None:
+    weight = torch.ones(1, requires_grad=True)
+    torch.autograd.backward(tensors=(factor * weight for factor in (1.0, 2.0)))
+    assert weight.grad == 3
+
+
+@pytest.mark.usefixtures("hooks")
+def test_a_model_may_have_parameters_of_its_own_kind() -> None:
+    class Grouped(nn.Linear):
+        def parameters(self, lr: float) -> list[dict[str, Any]]:  # type: ignore[override]
+            return [{"params": list(super().parameters()), "lr": lr}]
+
+    model = Grouped(2, 1)
+    optimizer = SGD(model.parameters(0.1))
+    model(torch.ones(4, 2)).sum().backward()
+    optimizer.step()
+
+
 def test_an_optimizer_in_the_backward_pass_ends_no_step(told: list[str]) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     optimizers = {parameter: SGD([parameter], lr=0.1) for parameter in model.parameters()}

@@ -11,13 +11,13 @@ import os
 import signal
 import sys
 import threading
-import time
 import uuid
 import warnings
 from contextlib import suppress
 from importlib.util import decode_source
-from inspect import CO_OPTIMIZED, signature
+from inspect import CO_OPTIMIZED
 from pathlib import Path
+from time import monotonic, sleep, time_ns  # the script may replace those of the module
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, NoReturn
 
@@ -26,7 +26,7 @@ from line_profiler import LineProfiler
 from workshop.line_counts.counts import MAIN, SUFFIX, ProcessCounts
 from workshop.line_counts.import_hook import ImportHook
 from workshop.probe.after_import import after_import
-from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP
+from workshop.probe.internals import SET_SIGNALS, SIGNAL_MODULE, WORKER_LOOP, worker_argument
 from workshop.probe.settings import CountedRun
 
 WRITE_EVERY_S = 1.0
@@ -101,8 +101,8 @@ class LineCounter:
         self.profiler = LineProfiler()
         for code in self.codes:
             self.profiler.add_function(_function(code))
-        self.began_s, self.writing = time.monotonic(), threading.RLock()
-        self.path = Path(self.run.folder, f"{time.time_ns()}-{uuid.uuid4().hex}{SUFFIX}")
+        self.began_s, self.writing = monotonic(), threading.RLock()
+        self.path = Path(self.run.folder, f"{time_ns()}-{uuid.uuid4().hex}{SUFFIX}")
         self.profiler.enable()
         if MONITORING:
             # What is raised can only be reported for all code; the rest is asked for where it is counted.
@@ -132,12 +132,12 @@ class LineCounter:
         sys.settrace(None)  # its own lines are not counted, and need not be looked at
         path, pause_s = self.path, WRITE_EVERY_S
         while True:
-            time.sleep(pause_s)
+            sleep(pause_s)
             if path != self.path:
                 return
-            begin = time.monotonic()
+            begin = monotonic()
             self._write()
-            pause_s = min(max(WRITE_EVERY_S, (time.monotonic() - begin) / MAX_SHARE), MAX_PAUSE_S)
+            pause_s = min(max(WRITE_EVERY_S, (monotonic() - begin) / MAX_SHARE), MAX_PAUSE_S)
 
     def _write(self) -> None:
         """Write what has been counted so far, if anything has."""
@@ -145,7 +145,7 @@ class LineCounter:
             stats = self.profiler.get_stats()
             lines = [(*function, lines) for function, lines in stats.timings.items() if lines]
             if lines:
-                seconds = time.monotonic() - self.began_s
+                seconds = monotonic() - self.began_s
                 version = list(sys.version_info[:2])
                 sources = dict(self.sources)  # other threads may be importing
                 counts = ProcessCounts(_name(), seconds, stats.unit, lines, sources, version)
@@ -175,11 +175,13 @@ class LineCounter:
         os._exit = write_and_exit
 
     def _write_and_die(self, number: int, frame: FrameType | None) -> None:
+        """Write, and end as without this handler, unless it is the script's own handler that calls this one."""
         try:
             self._write()
         finally:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            if signal.getsignal(number) == self._write_and_die:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
 
 
 def _function(code: CodeType) -> FunctionType:
@@ -193,6 +195,7 @@ def _name() -> str:
     name = "" if process.name == "MainProcess" else process.name
     target: Any = getattr(process, "_target", None)
     if getattr(target, "__name__", "") == WORKER_LOOP:  # torch's own note of it is gone in the end
-        name = f"worker {signature(target).bind(*process._args).arguments['worker_id']}"
+        worker = worker_argument(target, "worker_id", process._args, process._kwargs, None)
+        name = name if worker is None else f"worker {worker}"  # a function of that name may be somebody else's
     rank = f"rank {os.environ['RANK']}" if "RANK" in os.environ else ""
     return f"{rank} {name}".strip() or MAIN

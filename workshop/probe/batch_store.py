@@ -46,9 +46,9 @@ class BatchStore:
         setattr(iterator, _KEPT, self._of(loader))
 
     def loaded(self, iterator: Any, batch: Any) -> None:
-        """Keep a batch that was loaded with gradients switched on, if it is time for it."""
+        """Keep a batch of the training, if there is room for it."""
         kept = getattr(iterator, _KEPT, None)
-        if self.keeping and kept is not None and len(kept.batches) < MAX_KEPT and torch.is_grad_enabled():
+        if kept is not None and len(kept.batches) < MAX_KEPT:
             kept.batches.append(_copy(batch))
             self.kept += 1
 

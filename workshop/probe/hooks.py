@@ -5,6 +5,7 @@ hooks: DataLoader iteration, loss functions, `backward`, `.to(device)` and `modu
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -60,9 +61,10 @@ class TrainingHooks:
         self._undo.append(register_optimizer_step_post_hook(self._after_optimizer).remove)
         self._wrap(torch.autograd, "backward", self._backward)
         self._wrap(torch.autograd, "grad", self._backward)
-        self._wrap(Optimizer, "zero_grad", self._beside_step)
+        beside_step = partial(self.clock.call, Phase.OPTIMIZER)  # what is done with gradients before and after it
+        self._wrap(Optimizer, "zero_grad", beside_step)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
-            self._wrap(nn.utils, name, self._beside_step)
+            self._wrap(nn.utils, name, beside_step)
         self._wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
         for name in LOSSES:
             self._wrap(nn.functional, name, self._loss)
@@ -90,6 +92,7 @@ class TrainingHooks:
         def wrapper(*args: Any, **options: Any) -> Any:
             return by(original, *args, **options) if is_script() else original(*args, **options)
 
+        wrapper.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]  # what TorchScript compiles
         self._undo.append(replace_function(owner, name, wrapper))
 
     def _go_on_in_fork(self) -> None:
@@ -148,9 +151,11 @@ class TrainingHooks:
         return loss
 
     def _backward(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        if args and isinstance(args[0], Iterator):  # a generator can be gone through only once
-            args = (tuple(args[0]), *args[1:])
-        tensors = args[0] if args else options.get("tensors", options.get("outputs", ()))
+        name = "tensors" if "tensors" in options else "outputs"  # of `backward`, and of `grad`
+        tensors = args[0] if args else options.get(name, ())
+        if isinstance(tensors, Iterator):  # a generator can be gone through only once
+            tensors = tuple(tensors)
+            args, options = ((tensors, *args[1:]), options) if args else (args, options | {name: tensors})
         first = tensors[0] if isinstance(tensors, tuple | list) and tensors else tensors
         if is_traced(first):  # torch.compile traces one of its own, unless its cache has it
             return original(*args, **options)
@@ -164,10 +169,6 @@ class TrainingHooks:
                 self._end_steps(self.steps.backward_ended(in_optimizer))
 
     # Optimizers
-
-    def _beside_step(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Whatever is done with gradients before and after an optimizer's step belongs to it."""
-        return self.clock.call(Phase.OPTIMIZER, original, *args, **options)
 
     def _adapt(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         self.audience.tell("on_adaptive_schedule")

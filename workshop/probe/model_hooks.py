@@ -180,19 +180,22 @@ class ModelHooks:
 
         set_compiled_call(module, call)
 
-    def script(self, original: Callable[..., Any], scripted: Any, *args: Any, **options: Any) -> Any:
+    def script(self, original: Callable[..., Any], obj: Any, *args: Any, **options: Any) -> Any:
         """`torch.jit.script(module)` would compile the hooks, too."""
-        modules = scripted.modules() if isinstance(scripted, nn.Module) else ()
+        modules = obj.modules() if isinstance(obj, nn.Module) else ()
         all_hooks = [hooks for module in modules for hooks in forward_hooks(module)]
         ours = [(hooks, key) for hooks in all_hooks for key, hook in hooks.items() if isinstance(hook, ModuleHook)]
         taken = [(hooks, key, hooks.pop(key)) for hooks, key in ours]
         try:
-            return original(scripted, *args, **options)
+            return original(obj, *args, **options)
         finally:
             for hooks, key, hook in taken:
                 hooks[key] = hook
 
 
 def is_trained(module: nn.Module) -> bool:
-    """Return whether a call of this module is part of training: it has parameters, and gradients are enabled."""
-    return torch.is_grad_enabled() and any(parameter.requires_grad for parameter in module.parameters())
+    """Return whether a call of this module is part of training: it has parameters, and gradients are enabled.
+
+    A class may have a `parameters` of its own, which returns something else, such as groups for an optimizer.
+    """
+    return torch.is_grad_enabled() and any(each.requires_grad for each in nn.Module.parameters(module))

@@ -6,8 +6,11 @@ from workshop.probe.hooks import TrainingHooks
 
 
 def mark_phases() -> None:
-    """Put a range around each phase of the training thread; the time between phases has none."""
+    """Put a range around each phase of the training thread; the time between phases has none.
+
+    A torch that was built without CUDA has no ranges: it raises an exception, and the hooks are removed.
+    """
     hooks = TrainingHooks()
-    hooks.clock.on_enter = lambda phase: torch.cuda.nvtx.range_push(str(phase))
-    hooks.clock.on_leave = lambda _: torch.cuda.nvtx.range_pop()
+    hooks.clock.on_enter = hooks.audience.guard(lambda phase: torch.cuda.nvtx.range_push(str(phase)))
+    hooks.clock.on_leave = hooks.audience.guard(lambda _: torch.cuda.nvtx.range_pop())
     hooks.install()

@@ -121,6 +121,6 @@ class PhaseClock:
         if self.synchronize and not torch.cuda.is_current_stream_capturing():
             torch.cuda.synchronize()
         passed_s = max((monotonic() if until_s is None else until_s) - self._since, 0.0)
-        self._seconds[Phase.VALIDATION if self._validates else self._stack[-1]] += passed_s
+        self._seconds[self.counted_phase] += passed_s
         self._since += passed_s
         return passed_s

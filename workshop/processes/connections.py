@@ -1,7 +1,6 @@
 """The connections to all processes of a script that have something to say, as if they were one."""
 
 import contextlib
-import math
 import os
 import select
 import shutil
@@ -60,13 +59,13 @@ class Connections:
             with contextlib.suppress(ClosedError):
                 each.send(message)
 
-    def receive(self, timeout_s: float | None = None) -> Any:
+    def receive(self, timeout_s: float) -> Any:
         """Return the next message of any process, or None if the time is over before there is one.
 
         Raises:
             ClosedError: the only process that is listened to has hung up.
         """
-        give_up = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        give_up = time.monotonic() + timeout_s
         while (left_s := give_up - time.monotonic()) > 0:
             for each in [one for one in self._open if one.has_message]:
                 self._open.append(self._open.pop(self._open.index(each)))  # the others come first the next time
@@ -74,7 +73,7 @@ class Connections:
                 self._pids[each] = getattr(message, "pid", 0)
                 return message
             ends: list[socket.socket | Connection] = [*([self._listening] if self._listening else []), *self._open]
-            for ready in select.select(ends, [], [], None if left_s == math.inf else left_s)[0]:
+            for ready in select.select(ends, [], [], left_s)[0]:
                 self._hear(ready)
         return None
 

@@ -1,10 +1,9 @@
 """How busy other programs keep a machine while something is measured: it makes measured times longer."""
 
 import os
-import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Self
 
 import psutil
 
+from workshop.processes.again_and_again import again_and_again
 from workshop.processes.machine import core_quota, usable_cores
 
 BUSY_SHARE = 0.1
@@ -118,15 +118,14 @@ class LoadMeter:
         self._me = psutil.Process()
         self._own_s: dict[psutil.Process, float] = {}
         self._own_before_s: dict[psutil.Process, float] = {}
-        self._over = threading.Event()
-        self._looks = threading.Thread(target=self._look_again_and_again, daemon=True)
+        self._looking = ExitStack()
         self._result: OtherLoad | None = None
         self._begin_s = time.monotonic()
         self._busy_s = _busy_seconds()
         self._used_s = _seconds_of_all()
         self._tree_s = self._look()
         self._own_before_s = dict(self._own_s)
-        self._looks.start()
+        self._looking.enter_context(again_and_again(self._look, LOOK_EVERY_S))
 
     def __enter__(self) -> Self:
         return self
@@ -137,8 +136,7 @@ class LoadMeter:
     def end(self) -> OtherLoad:
         """Return what others used until now, or until this was asked first; the processes must still run."""
         if self._result is None:
-            self._over.set()
-            self._looks.join()
+            self._looking.close()
             self._result = self._measured()
         return self._result
 
@@ -167,10 +165,6 @@ class LoadMeter:
             for process, percent in percents.items()
             if percent >= MIN_PERCENT
         )
-
-    def _look_again_and_again(self) -> None:
-        while not self._over.wait(LOOK_EVERY_S):
-            self._look()
 
     def _look(self) -> float:
         """Note the CPU time of each process that is measured; return that of those that run and what they waited for.

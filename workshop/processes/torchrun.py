@@ -25,6 +25,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
     from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous import RendezvousError
 
     logging.disable(logging.ERROR)  # of this process, not of the ranks: what it would say is said below
     # It may be recorded itself, and is found by what is noted there.
@@ -43,7 +44,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
         return failure.exitcode, f"rank {rank} ended with exit code {failure.exitcode}{others}"
     except SignalException as error:
         raise KeyboardInterrupt from error
-    except (ValueError, RuntimeError) as error:  # such as --nproc_per_node=gpu without a GPU
+    except (ValueError, RuntimeError, RendezvousError) as error:  # such as --nproc_per_node=gpu without a GPU
         raise WorkshopError(f"torchrun: {first_line(error)}") from None
     finally:
         end(lambda: marked(mark))

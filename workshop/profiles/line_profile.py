@@ -6,6 +6,7 @@ A profile is a file of line_profiler: a pickle of its `LineStats`, which `python
 
 import io
 import pickle
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -91,10 +92,8 @@ class LineProfile:
 
     def find(self, script: Path, name: str) -> Function | None:
         """Return the function of a script with this name, qualified or not; None if the profile does not contain it."""
-        for function in self.functions:
-            if function.is_called(name) and same_file(function.file, script):
-                return function
-        return None
+        found = (each for each in self.functions if each.is_called(name) and same_file(each.file, script))
+        return next(found, None)
 
     def counted(self, name: str) -> bool:
         """Return whether the lines of a function of this name were counted, if it ran; of kernprof, if it is known."""
@@ -242,7 +241,8 @@ def codes(script: Path) -> list[CodeType]:
         WorkshopError: the script does not parse.
     """
     try:
-        return with_inner(compile(script.read_bytes(), str(script), "exec"))
+        with warnings.catch_warnings(action="ignore"):  # of "\d", such as from Python 3.12 on
+            return with_inner(compile(script.read_bytes(), str(script), "exec"))
     except (SyntaxError, ValueError) as error:
         raise WorkshopError(f"{script.name} cannot be read as Python: {error}") from error
 

@@ -96,15 +96,15 @@ class Recording:
         return sorted({stack.source for stack in self.stacks})
 
 
-def read(path: Path | str) -> Recording:
+def read(path: Path) -> Recording:
     """Read a recording, which may be gzipped.
 
     Raises:
         WorkshopError: the file does not exist or is not a recording.
     """
     parser = _Parser()
-    found, busy = parser.parse_file(Path(path)), busy_note(Path(path))
-    return Recording(found, [*parser.notes, *[f"{Path(path).name}: {busy}"] * bool(busy)])
+    found, busy = parser.parse_file(path), busy_note(path)
+    return Recording(found, [*parser.notes, *[f"{path.name}: {busy}"] * bool(busy)])
 
 
 def parse(lines: Iterable[str], source: str = "") -> Recording:

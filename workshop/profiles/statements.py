@@ -5,6 +5,7 @@ import io
 import re
 import sys
 import tokenize
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ class Source:
     def tree(self) -> ast.Module:
         """The syntax tree; an empty one of what is not Python."""
         try:
-            return ast.parse(self._text)
+            with warnings.catch_warnings(action="ignore"):  # Python has said it as the script ran
+                return ast.parse(self._text)
         except (SyntaxError, ValueError):
             return ast.Module([], [])
 
@@ -133,7 +135,8 @@ class Source:
         if self.python != sys.version_info[:2]:
             return {}
         try:
-            codes = with_inner(compile(self._text, "", "exec", dont_inherit=True))
+            with warnings.catch_warnings(action="ignore"):
+                codes = with_inner(compile(self._text, "", "exec", dont_inherit=True))
         except (SyntaxError, ValueError):
             return {}
         return {

@@ -64,8 +64,9 @@ def record(
         WorkshopError: there is no such command, or no line of user code ran.
         OSError: the folder of the output cannot be written.
     """
-    name = _what_runs(command)
-    path = output_path(output or "./", f"{name}.lprof")
+    place = output or "./", f"{_what_runs(command)}.lprof"
+    with tempfile.TemporaryFile(dir=output_path(*place).parent):
+        pass  # a folder that cannot be written shows before hours of training
     with tempfile.TemporaryDirectory(prefix="workshop-lines-", ignore_cleanup_errors=True) as folder:
         counted = CountedRun(folder, tuple(str(each.resolve()) for each in own), tuple(only))
         limit = TimeLimit(seconds, Path(folder), say)
@@ -77,6 +78,7 @@ def record(
         if run.stopped:
             raise run.stopped
         raise WorkshopError(_why_nothing(command, only, run.exit_code))
+    path = output_path(*place)  # only now: another recording may have taken the name meanwhile
     together, warnings = write_profile(path, found, command, only, run.load.end())
     processes, ran_s = len({*_names(found)}), max(each.seconds for each in found)
     return RecordedLines(

@@ -1,5 +1,6 @@
 """py-spy over any command, and a recording that says which process is which."""
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -92,7 +93,7 @@ def record(
         raise WorkshopError(f"there is no command {command[0]}; name a command as in: record py-spy -- python train.py")
     path = output_path(output, "profile.raw")
     # The file lies beside its later place: a folder that cannot be written shows before hours of training.
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     partial.touch()
     try:
         with tempfile.TemporaryDirectory(prefix="workshop-py-spy-") as folder:
@@ -108,6 +109,7 @@ def record(
             said, exit_code = run.words(), run.exit_code
         described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
         partial.write_text("".join(f"{stack}\n" for stack in described), encoding="utf-8")
+        path = output_path(output, "profile.raw")  # anew: another recording may have taken the name meanwhile
         partial.rename(path)
     finally:
         partial.unlink(missing_ok=True)

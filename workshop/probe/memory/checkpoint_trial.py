@@ -39,7 +39,8 @@ def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFi
             _wrap_blocks(copied)
             after = _peak(lambda: forward_and_backward(copied, given, named))
     except Exception as error:  # models that cannot be copied fail in many ways
-        why, applies = f"{type(error).__name__}: {error}"[:200], not isinstance(error, NothingToTryError)
+        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        applies = not isinstance(error, NothingToTryError)
     events.write(
         MemoryTrial,
         name=NAME,

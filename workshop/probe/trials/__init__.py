@@ -128,7 +128,7 @@ def note_race(
         events.write(Trial, name=name, **vars(result), about=about, stack=stack, times=times, setting=setting)
     except Exception as error:  # models that cannot be copied fail in many ways
         applies = not isinstance(error, NothingToTryError)
-        why = f"{type(error).__name__}: {error}"[:200]
+        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
         events.write(Trial, name=name, as_it_is_s=0.0, changed_s=0.0, error=why, applies=applies, about=about)
 
 
