@@ -350,7 +350,7 @@ def test_what_a_loop_does_besides(loop: str, cause: str, text: str, odd: Callabl
     found = odd(
         "seen = []\nx, y = torch.ones(6, 8), torch.zeros(6, dtype=torch.long)\n"
         f"for number in range(100_000):\n    step(x, y)\n    if True:\n        {loop}\n",
-        seconds=3,  # so many steps that a busy moment does not hide that they grow
+        seconds=6,  # so many steps that a busy moment does not hide that they grow
     )
     first = found["findings"][0]
     assert first["cause"] == cause

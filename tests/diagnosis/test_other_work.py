@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from made_measurements import made_steps
 
-from workshop.diagnosis.causes.other_work import other_work_findings
+from workshop.diagnosis.causes.other_work import _grows_on, other_work_findings
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
@@ -179,3 +179,13 @@ def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:
         both = other_work_findings(Measurement(steps, observations=Observations(samples)))
         assert [each.cause for each in both] == expected
         assert [each.share for each in both] == [pytest.approx(0.5)] * len(expected)
+
+
+def test_growth_is_told_from_outliers_and_from_a_machine_that_becomes_busy() -> None:
+    dice = np.random.default_rng(0)
+    growing = np.linspace(0.02, 0.07, 58) * dice.uniform(0.95, 1.05, 58)
+    assert _grows_on(growing)
+    growing[[9, 25, 40]] *= 4
+    assert _grows_on(growing), "three steps that took far longer"
+    busy = [np.where(np.arange(58) < dice.integers(58), 0.02, 0.05) * dice.uniform(0.8, 1.2, 58) for _ in range(200)]
+    assert sum(map(_grows_on, busy)) <= 6

@@ -325,11 +325,19 @@ def _growing(timeline: Timeline) -> list[Finding]:
 def _grows_on(durations: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
     """Return whether steps grow in both halves of a measurement, each by more than noise.
 
-    A program that begins to use the cores makes all steps after that longer, which shows in one half at most.
+    A program that begins to use the cores makes all steps after that longer, which shows in one half at most. Ranks
+    are compared, as a few steps may take far longer; the noise is what is left beside a steady growth.
     """
-    quarters = np.array_split(durations, 4)
-    grown = [change(*quarters[:2]), change(*quarters[2:])]
-    return all(each.mean > 0 and each.is_real(len(grown)) for each in grown)
+    halves = np.array_split(durations, 2)
+    return all(_is_growth(each.argsort().argsort().astype(np.float64), len(halves)) for each in halves)
+
+
+def _is_growth(values: np.ndarray[Any, np.dtype[np.float64]], compared: int) -> bool:
+    """Return whether the second half of some values is larger than the first one, by more than noise."""
+    place = np.arange(len(values))
+    left = values - np.polyval(np.polyfit(place, values, 1), place)
+    grown, noise = (change(*np.array_split(each, 2)) for each in (values, left))
+    return bool(grown.mean > 0 and grown._replace(error=noise.error, freedom=noise.freedom).is_real(compared))
 
 
 def _grows_all(timeline: Timeline, line: HotLine) -> bool:
