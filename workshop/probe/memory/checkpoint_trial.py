@@ -15,7 +15,7 @@ from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.memory_notes import MemoryTrial
 from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
 from workshop.probe.trials.copy_room import ensure_room
-from workshop.probe.trials.trial_race import NothingToTryError, random_states_kept
+from workshop.probe.trials.trial_race import NothingToTryError, random_states_kept, why_not
 
 NAME = "checkpointing"
 
@@ -39,8 +39,7 @@ def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFi
             _wrap_blocks(copied)
             after = _peak(lambda: forward_and_backward(copied, given, named))
     except Exception as error:  # models that cannot be copied fail in many ways
-        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
-        applies = not isinstance(error, NothingToTryError)
+        why, applies = why_not(error), not isinstance(error, NothingToTryError)
     events.write(
         MemoryTrial,
         name=NAME,

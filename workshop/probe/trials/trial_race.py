@@ -26,6 +26,11 @@ class NothingToTryError(Exception):
     """This model, or this optimizer, has nothing that the trial could change."""
 
 
+def why_not(error: Exception) -> str:
+    """Return in one line why a trial could not be made: what cannot be copied fails in many ways."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+
+
 @dataclass(frozen=True)
 class Raced:
     """What a race has shown."""
