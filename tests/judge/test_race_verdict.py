@@ -10,6 +10,7 @@ import pytest
 from workshop.cli.result_text import print_verdict
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, race_verdict
+from workshop.judge.slowdown_verdict import slowdown_verdict
 from workshop.judge.verdict import Outcome, Speed, Verdict
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
@@ -112,3 +113,10 @@ def test_a_machine_on_which_the_solution_is_not_fast_enough_shows_no_failure() -
     hardly = "this machine hardly shows it now: even the solution reaches 1.6x here, and the target is 1.5x"
     assert judged(slow, 1.6).reasons[0] == hardly
     assert judged(fast, 1.6).outcome is Outcome.DONE
+
+
+def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> None:
+    result = RaceResult(0.95, pairs_of(0.90, 0.901, 0.902), again=pairs_of(0.99, 0.991, 0.992))
+    verdict = slowdown_verdict("new.py", "main", result, replace(SPEED, target=0.95), 0.05, (), "")
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert verdict.reasons[0].startswith("with 0.90x in one run of both and 0.99x in another, it may be ")

@@ -1,6 +1,6 @@
 """The verdict on a script that does the same work, from its race."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, mean_ratio
@@ -28,11 +28,7 @@ def race_verdict(
         if result.faster is None:
             asked = f"the speedup may be {speed.may_be}"
     elif result.faster is None:
-        after = f"after {speed.pairs} pairs of epochs" + (", when the time ran out" if speed.pairs < MAX_PAIRS else "")
-        if result.again:
-            one, other = map(speed.text, (mean_ratio(result.pairs), mean_ratio(result.again)))
-            after = f"with {one}x in one run of both and {other}x in another"
-        undecided = f"{after}, the speedup may be {speed.may_be}; too noisy, or too close"
+        undecided = f"{after_which_pairs(result, speed.text)}, the speedup may be {speed.may_be}; too noisy, or too close"
     if speed.solution_ratio and solution not in undecided:
         notes = (solution, *notes)
     if undecided:
@@ -40,6 +36,15 @@ def race_verdict(
     if result.faster:
         return Verdict(subject, Outcome.DONE, (says, *notes), speed, then)
     return Verdict(subject, Outcome.NOT_YET, (asked, *notes), speed, then)
+
+
+def after_which_pairs(result: RaceResult, say: Callable[[float], str]) -> str:
+    """Return how far a race came that has decided nothing; `say` writes a speedup without its "x"."""
+    if result.again:
+        one, other = (say(mean_ratio(pairs)) for pairs in (result.pairs, result.again))
+        return f"with {one}x in one run of both and {other}x in another"
+    out_of_time = ", when the time ran out" if len(result.pairs) < MAX_PAIRS else ""
+    return f"after {len(result.pairs)} pairs of epochs{out_of_time}"
 
 
 def what_is_left(speed: Speed, restarts_workers: bool) -> str:

@@ -1,6 +1,7 @@
 """The verdict on a script that must not be slower than it was, from its race."""
 
-from workshop.judge.race import MAX_PAIRS, RaceResult
+from workshop.judge.race import RaceResult
+from workshop.judge.race_verdict import after_which_pairs
 from workshop.judge.verdict import Outcome, Speed, Verdict
 
 SLOWER, AS_FAST, FASTER = "slower than allowed", "not slower than allowed", "faster"
@@ -23,9 +24,9 @@ def slowdown_verdict(
     low, high = result.interval
     found = f"{pace(result.ratio)} than {base}, same work ({between(low, high)}); allowed: {_percent(allowed)} slower"
     if result.faster is None:
-        when = ", when the time ran out" if speed.pairs < MAX_PAIRS else ""
-        after = f"after {speed.pairs} pairs of epochs{when}, it may be {between(low, high)}; too noisy, or too close"
-        return Verdict(subject, Outcome.UNDECIDED, (after, found, *notes), speed, advice)
+        after = after_which_pairs(result, speed.text)
+        may_be = f"{after}, it may be {between(low, high)}; too noisy, or too close"
+        return Verdict(subject, Outcome.UNDECIDED, (may_be, found, *notes), speed, advice)
     if result.faster:
         return Verdict(subject, Outcome.DONE, (found, *notes), speed, words=FASTER if low > 1 else AS_FAST)
     return Verdict(subject, Outcome.NOT_YET, (found, *notes), speed, words=SLOWER)
