@@ -41,6 +41,8 @@ REFUSED_AS = {
     "conjugates": "40% of the links are not drawn",
     "determinant_left_out": r"a determinant is off 1 by 2\.0",
     "gram_schmidt_once": r"links are not unitary: .* off 1 by \d\.\de-0[45]; asked is 1e-05",
+    "frames_change_every_third_step": "of the products around squares are not drawn",
+    "half_in_another_frame": "50% of the products around squares are not drawn",
     "half_precision": "links are not unitary",
     "identity": "100% of the links are not drawn",
     "links_reused": "73% of the links are not drawn",

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from workshop.judge.chosen_draws import check_draws_come_by_chance
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.picture_history import PictureHistory
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
-from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_figures, hypergeometric
+from workshop.judge.two_samples import TOO_RARE, hypergeometric
 from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 from workshop.probe.messages import Repetition
@@ -200,30 +201,6 @@ def check_repeated(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield UnseenWork(f"{len(errors)} of {count} random transforms could not be applied again: {errors[0]}")
 
 
-def check_effects(original: Ledger, candidate: Ledger) -> Iterator[str]:
-    """Check that each random transform changes the pictures as much as chance makes it do in the original."""
-    ours, theirs = map(_effects, (original, candidate))
-    for name in sorted(ours.keys() & theirs.keys()):
-        usual, now = np.array(ours[name]), np.array(theirs[name])
-        strata = Strata.of_all(len(usual), np.arange(len(usual) + len(now)))
-        if chance_of_figures(np.concatenate([usual, now]), strata) < TOO_RARE:
-            still, usual_still = (float((each < SAME_PICTURE).mean()) for each in (now, usual))
-            yield (
-                f"{name} does not change the pictures as in the original: {still:.0%} of them stay as they are, there "
-                f"{usual_still:.0%}, and the mean change is {now.mean():.2f}, there {usual.mean():.2f}"
-            )
-
-
-def _effects(ledger: Ledger) -> dict[str, list[float]]:
-    """Return by how much each random transform has changed each picture."""
-    found: dict[str, list[float]] = defaultdict(list)
-    links = (link for picture in ledger.known_pictures for hop in picture.way for link in hop.links)
-    for transform, before, after in links:
-        if transform and is_random(transform.name) and before.shape == after.shape:
-            found[transform.name].append(float(distance(unit(before[None]), unit(after[None])[0])[0]))
-    return found
-
-
 def check_blank(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that no more pictures are of a single colour than in the original: these cannot be followed."""
     ours, theirs = ([blank for _, blank in ledger.blank] for ledger in (original, candidate))
@@ -376,7 +353,7 @@ PICTURE_CHECKS = (
     check_transforms,
     check_draws,
     check_repeated,
-    check_effects,
+    check_draws_come_by_chance,
     check_blank,
     check_scale,
     check_targets,

@@ -28,7 +28,9 @@ def race_verdict(
         if result.faster is None:
             asked = f"the speedup may be {speed.may_be}"
     elif result.faster is None:
-        undecided = f"{after_which_pairs(result, speed.text)}, the speedup may be {speed.may_be}; too noisy, or too close"
+        undecided = (
+            f"{after_which_pairs(result, speed.text)}, the speedup may be {speed.may_be}; too noisy, or too close"
+        )
     if speed.solution_ratio and solution not in undecided:
         notes = (solution, *notes)
     if undecided:

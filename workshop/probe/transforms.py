@@ -1,7 +1,6 @@
 """Notes which of torchvision's transforms are applied to which pictures."""
 
 import functools
-import hashlib
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +13,9 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.events import Signatures, SimpleTransform, TransformCall, is_random
 from workshop.probe.recorded_transform import TransformRecorder, settings_of
 from workshop.probe.signature import as_picture, encode, signature, size_of
+
+DRAWN_NUMBERS = 4
+"""So many of the numbers that a random transform may draw are noted. They also name the generator's state."""
 
 
 def watch_transforms(v2: Any, events: EventFile) -> None:
@@ -55,7 +57,7 @@ class TransformWatch:
         if outer is None:
             outer = self._thread.outer = _OutermostCall(picture)
         number = outer.calls = outer.calls + 1
-        draw = _random_state() if is_random(type(transform).__name__) else ""
+        draw = next_numbers() if is_random(type(transform).__name__) else ""
         looked_at = outer.enter(picture, bool(draw))
         begun = self.recorder.chosen(entered) if draw and entered is not None else None
         try:
@@ -118,8 +120,12 @@ def _state_of(picture: Any) -> tuple[Any, ...]:
     return picture, id(picture)
 
 
-def _random_state() -> str:
-    return hashlib.blake2b(torch.get_rng_state().numpy().tobytes(), digest_size=6).hexdigest()
+def next_numbers() -> str:
+    """Return the next numbers of 32 bits that torch's random generator gives out, as hexadecimal digits."""
+    generator = torch.Generator()
+    generator.set_state(torch.get_rng_state())
+    pairs = torch.empty(DRAWN_NUMBERS // 2, dtype=torch.int64).random_(-(2**63), None, generator=generator)
+    return "".join(f"{pair % 2**64:016x}" for pair in pairs.tolist())
 
 
 def _as_text(value: Any) -> str:

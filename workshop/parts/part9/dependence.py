@@ -77,9 +77,16 @@ def _quadruples(links: Tensor, axis: str) -> Iterator[tuple[str, Tensor]]:
         if links.shape[dimension] >= 4:
             yield name, links.unfold(dimension, 4, 4).movedim(-1, 0).flatten(1, -3)
     for mu, nu in combinations(range(links.ndim - 4), 2):
-        first, second = links[:, mu], links[:, nu]
-        corners = first, second.roll(-1, 1 + mu), first.roll(-1, 1 + nu), second
-        yield f"the squares in the plane {mu}{nu}", torch.stack(corners).flatten(1, -3)
+        yield f"the squares in the plane {mu}{nu}", torch.stack(square(links, mu, nu)).flatten(1, -3)
+
+
+def square(links: Tensor, mu: int, nu: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the four links of each square in a plane, in the order in which U V U^H V^H goes around it.
+
+    `links` is a tensor (fields, 4 directions, sites ..., 3, 3); each of the four is (fields, sites ..., 3, 3).
+    """
+    first, second = links[:, mu], links[:, nu]
+    return first, second.roll(-1, 1 + mu), first.roll(-1, 1 + nu), second
 
 
 def _not_uniform(four: Tensor) -> Iterator[str]:

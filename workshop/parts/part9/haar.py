@@ -6,12 +6,12 @@ of three fundamental representations holds the trivial one once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, permutations
+from itertools import chain, combinations, islice, permutations
 
 import torch
 from torch import Tensor
 
-from workshop.parts.part9.dependence import dependent
+from workshop.parts.part9.dependence import dependent, square
 
 MAX_ERROR = 1e-5
 """The largest error of an entry of U U^H - 1, and of the determinant; rounding to complex64 makes a tenth of it."""
@@ -65,9 +65,11 @@ def _repeated(links: Sequence[Tensor]) -> Iterator[str]:
 
     Links that are used again have the same traces; multiplied by one matrix from the left and another from the right,
     they leave the products in a site the same. Multiplied by one of a few matrices, they have few different quotients.
+    Seen from another frame in each site, they leave the products around squares the same.
     """
     yield from _equal("links", map(_traces, links))
     yield from _equal("products of a site's links", map(_traces_of_sites, links))
+    yield from _equal("products around squares", map(_traces_of_squares, links))
     for axis in range(min((each.ndim - 2 for each in links), default=0)):
         pairs = (
             (each.narrow(axis, 0, size - 1), each.narrow(axis, 1, size - 1))
@@ -96,6 +98,12 @@ def _traces_of_sites(links: Tensor) -> Tensor:
     """Return tr U V^H W X^H of each site's four links, in all orders: directions may be exchanged."""
     first, *others = links.unbind(1)
     return torch.cat([_traces(first @ u.mH @ v @ w.mH) for u, v, w in permutations(others)])
+
+
+def _traces_of_squares(links: Tensor) -> Tensor:
+    """Return tr U V U^H V^H around each square of four links: no change of the frames in the sites changes it."""
+    squares = combinations(range(links.ndim - 4), 2)
+    return torch.cat([_traces(a @ b @ c.mH @ d.mH) for a, b, c, d in (square(links, *plane) for plane in squares)])
 
 
 def _not_uniform(matrices: Tensor) -> Iterator[str]:

@@ -1,0 +1,67 @@
+"""Whether random transforms take the draws that come, or some that were chosen.
+
+A script may set the random generator back until it gives a draw that it likes, such as a quick one. Each draw is then
+one of torchvision's, but they are not distributed as they should be: the numbers that the generator gives out next are
+not uniform. Whatever a transform makes of them, it takes their remainders (a choice of one in so many) or their lower
+24 bits (a real number), so these are tested. The bounds hold for any number of draws: of the distribution function by
+Dvoretzky, Kiefer and Wolfowitz, with Massart's constant (Annals of Probability 18, 1990); of remainders by Agrawal
+(IEEE Transactions on Information Theory 66, 2020).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workshop.judge.ledger import Ledger
+from workshop.judge.two_samples import RARE, TOO_RARE
+
+CHOICES = range(2, 33)
+"""The remainders of a division by these numbers are looked at: a transform chooses among so many things at most."""
+
+BITS = 24
+"""The number of random bits that torch makes a real number of, in single precision."""
+
+
+def check_draws_come_by_chance(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Check that the numbers that a random transform starts with are distributed as the generator draws them."""
+    ours, theirs = map(_numbers, (original, candidate))
+    for name in sorted(ours.keys() & theirs.keys()):
+        if chance_of_numbers(theirs[name]) < TOO_RARE and chance_of_numbers(ours[name]) > RARE:
+            yield (
+                f"the draws of {name} are chosen: the random numbers that it starts with, in {len(theirs[name])} draws, "
+                "are not distributed as torch's generator gives them out"
+            )
+
+
+def _numbers(ledger: Ledger) -> dict[str, NDArray[np.uint32]]:
+    """Return the next numbers of the generator at each draw of each random transform, one row a state."""
+    draws: dict[str, set[str]] = defaultdict(set)
+    for call in ledger.transforms:
+        for each in call.simple:
+            if each.draw:
+                draws[each.name].add(each.draw)
+    return {name: np.array([np.frombuffer(bytes.fromhex(each), ">u4") for each in of]) for name, of in draws.items()}
+
+
+def chance_of_numbers(numbers: NDArray[np.uint32]) -> float:
+    """Return a bound on the chance that uniform 32-bit numbers, in rows of independent ones, are so far from uniform."""
+    chances = [_chance_of_bits(each % 2**BITS / 2**BITS) for each in numbers.T]
+    chances += [_chance_of_remainders(each % choices, choices) for each in numbers.T for choices in CHOICES]
+    return min(1.0, min(chances, default=1.0) * len(chances))
+
+
+def _chance_of_bits(values: NDArray[np.float64]) -> float:
+    steps = np.arange(len(values) + 1) / len(values)
+    values = np.sort(values)
+    off = max(np.max(values - steps[:-1]), np.max(steps[1:] - values))
+    return float(2 * np.exp(-2 * len(values) * off**2))
+
+
+def _chance_of_remainders(remainders: NDArray[np.uint32], choices: int) -> float:
+    shares = np.bincount(remainders, minlength=choices) / len(remainders)
+    shares = shares[shares > 0]
+    times = len(remainders) * float(np.sum(shares * np.log(shares * choices)))  # the relative entropy
+    free = choices - 1
+    return float(np.exp(free * (1 + np.log(times / free)) - times)) if times > free else 1.0
