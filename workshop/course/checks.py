@@ -137,7 +137,7 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
     finally:
         if bench.solution_ratio not in (None, known):
             state.put(bench.solution_ratio, "calibration", circumstances, part.name)
-    return replace(verdict, reasons=(*verdict.reasons, *filter(None, [bench.files_left()]), *answered))
+    return replace(verdict, reasons=(*verdict.reasons, *filter(None, [bench.referee.files_left()]), *answered))
 
 
 def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:

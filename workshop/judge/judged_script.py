@@ -4,7 +4,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from workshop.probe.messages import (
     Repeat,
     Repetition,
 )
+from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun
 from workshop.processes.activity_text import activities
 from workshop.processes.script import Script, ScriptError
@@ -56,6 +57,10 @@ class TimedEpoch:
     def sample(self) -> Path | None:
         """The file of the step that was recorded, if one was asked for."""
         return Path(self.report.sample) if self.report.sample else None
+
+    def seconds_in(self, phases: Sequence[Phase] | None) -> float:
+        """Return the seconds in some phases, by the script's clock; None for the whole, by the judge's."""
+        return sum(self.phases[phase] for phase in phases) if phases else self.seconds
 
 
 class JudgedScript(Script):

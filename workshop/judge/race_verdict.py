@@ -3,12 +3,50 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, mean_ratio
+from workshop.judge.contest import Contest
+from workshop.judge.ledger import Ledger
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, Pair, RaceResult, mean_ratio
+from workshop.judge.slowdown_verdict import slowdown_verdict
+from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 
 ROOM = 1.25
 """The solution must reach this many times the target; otherwise the machine cannot show that a script fails it."""
+
+
+def verdict_on(
+    contest: Contest,
+    result: RaceResult,
+    speed: Speed,
+    ledgers: tuple[Ledger, Ledger],
+    where: str,
+    notes: tuple[str, ...],
+    advice: str,
+) -> Verdict:
+    """Return the verdict on the race of a contest, given the ledgers of the original and of the candidate.
+
+    `where` says what of a step was raced, and is empty for all of it; `notes` are further sentences, and `advice` is
+    what to do if nothing was decided.
+    """
+    subject, base, (original, candidate) = contest.subject, contest.original_name, ledgers
+    over = f"Speedup {speed.text(speed.ratio)}x over {base}{where}"
+    says = f"{over}, same work"
+    if left_out := not_reproducible(original.recomputed):
+        unseen = (
+            f"the judge cannot see whether it is the same work: {base} takes its own steps again with another "
+            f"{' and '.join(left_out)}; it keeps something outside of its models and optimizers, or draws with other "
+            "generators than those of torch, NumPy and random"
+        )
+        return Verdict(subject, Outcome.UNDECIDED, (unseen, over, *notes), speed)
+    if result.unsure:
+        small = f"a speedup below {SURE * speed.target:g}x" if contest.allowed is None else "a small slowdown"
+        why = f"{small} must show again after a restart, and no time was left"
+        return Verdict(subject, Outcome.UNDECIDED, (why, says, *notes), speed, advice)
+    if contest.allowed is not None:
+        return slowdown_verdict(subject, base, result, speed, contest.allowed, notes, advice)
+    then = "" if where else what_is_left(speed, candidate.restarts_workers)
+    return race_verdict(subject, result, speed, says, notes, then, advice)
 
 
 def race_verdict(
