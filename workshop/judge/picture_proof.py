@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
-from workshop.judge.picture_history import PictureHistory
 from workshop.judge.signatures import SAME_PICTURE, Array, distance, unit, values_of
-from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_figures, hypergeometric
+from workshop.judge.two_samples import TOO_RARE, Strata, hypergeometric
 from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 from workshop.probe.messages import Repetition
@@ -117,7 +116,7 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
     unseen = pictures - sum(not each.has_gap for each in known)
     usual_shared, shared = (max((each.shared_by for each in of), default=1) for of in (usual, known))
     for name in filter(is_random, expected):
-        often, seen = (_count_with(name, of) for of in (usual, known))
+        often, seen = (sum(name in [each.name for each in picture.simple] for picture in of) for of in (usual, known))
         if often < ALWAYS * len(usual):
             most = min(seen + unseen, pictures)
             chance = hypergeometric(pictures, len(usual), often + most)[: most + 1].sum()
@@ -142,11 +141,6 @@ def check_transforms(original: Ledger, candidate: Ledger) -> Iterator[str]:
             f"something that cannot be seen has changed {unseen} of {pictures} pictures on their way: use the "
             "transforms of torchvision, and call them as objects"
         )
-
-
-def _count_with(name: str, pictures: Sequence[PictureHistory]) -> int:
-    """Count the pictures that a transform of this name was applied to."""
-    return sum(any(each.name == name for each in picture.simple) for picture in pictures)
 
 
 def _check_settings(name: str, original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -206,7 +200,7 @@ def check_effects(original: Ledger, candidate: Ledger) -> Iterator[str]:
     for name in sorted(ours.keys() & theirs.keys()):
         usual, now = np.array(ours[name]), np.array(theirs[name])
         strata = Strata.of_all(len(usual), np.arange(len(usual) + len(now)))
-        if chance_of_figures(np.concatenate([usual, now]), strata) < TOO_RARE:
+        if strata.chance_of_figures(np.concatenate([usual, now])) < TOO_RARE:
             still, usual_still = (float((each < SAME_PICTURE).mean()) for each in (now, usual))
             yield (
                 f"{name} does not change the pictures as in the original: {still:.0%} of them stay as they are, there "
