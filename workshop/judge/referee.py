@@ -86,14 +86,6 @@ class Referee:
             for each in complaints
         ]
 
-    def files_left(self) -> str:
-        """Return a sentence that names the files the candidate leaves behind; empty if there are none."""
-        original, candidate = self.ledgers
-        if not (files := sorted(set(candidate.files) - set(original.files))):
-            return ""
-        more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-        return f"it leaves files behind: {files[0]}{more}; keep files under the config's cache_dir"
-
 
 def _without_figures(sentence: str) -> str:
     return re.sub(r"\d[\d.,]*%?", "", sentence)
