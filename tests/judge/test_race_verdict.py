@@ -28,9 +28,7 @@ def judged(result: RaceResult, solution_ratio: float | None = None) -> Verdict:
         pairs=count,
         solution_ratio=solution_ratio,
     )
-    return race_verdict(
-        "new.py", result, speed, f"Speedup {speed.text(speed.ratio)}x over old.py", (), then="", advice=""
-    )
+    return race_verdict("new.py", result, speed, f"Speedup {speed.text(speed.ratio)}x over old.py", then="", advice="")
 
 
 def pairs_of(*ratios: float) -> tuple[Pair, ...]:

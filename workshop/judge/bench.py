@@ -4,6 +4,7 @@ Each part's check decides which of the bench's steps are taken, and in which ord
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from workshop.judge.contest import Contest
 from workshop.judge.laps import Laps
@@ -53,11 +54,8 @@ class Bench(RunningScripts):
         if solution_ratio and result.ratio > BEATEN * solution_ratio:  # the solution was measured on a busy machine
             solution_ratio = solution_speedup(self, phases, again=True)
         speed = laps.speed(result, solution_ratio)
-        advice = self._advice(result.out_of_time)
-        return verdict_on(self.contest, result, speed, self.referee.ledgers, laps.where, notes, advice)
-
-    def _advice(self, out_of_time: bool) -> str:
-        """Return what to do if nothing was decided: allow more time, or close what else was running."""
         load = self.load.end()
-        more_time = self.plan.advice if self.plan and out_of_time else ""
-        return " ".join(filter(None, [more_time, load.advice if load.busy or not more_time else ""]))
+        more_time = self.plan.advice if self.plan and result.out_of_time else ""
+        advice = " ".join(filter(None, [more_time, load.advice if load.busy or not more_time else ""]))
+        verdict = verdict_on(self.contest, result, speed, self.referee.ledgers, laps.where, advice)
+        return replace(verdict, reasons=(*verdict.reasons, *notes))

@@ -45,13 +45,8 @@ class TimedEpoch:
     def at_length(self, steps: int) -> "TimedEpoch":
         """Return what an epoch of so many steps takes if each takes as long as in this one."""
         times = steps / max(self.report.steps, 1)  # a script may stop stepping, and is then refused
-        phases = {phase: seconds * times for phase, seconds in self.phases.items()}
+        phases = {phase: seconds * times for phase, seconds in self.report.phases.items()}
         return replace(self, seconds=self.seconds * times, report=replace(self.report, phases=phases))
-
-    @property
-    def phases(self) -> dict[str, float]:
-        """Seconds in each phase, by the script's clock."""
-        return self.report.phases
 
     @property
     def sample(self) -> Path | None:
@@ -60,7 +55,7 @@ class TimedEpoch:
 
     def seconds_in(self, phases: Sequence[Phase] | None) -> float:
         """Return the seconds in some phases, by the script's clock; None for the whole, by the judge's."""
-        return sum(self.phases[phase] for phase in phases) if phases else self.seconds
+        return sum(self.report.phases[phase] for phase in phases) if phases else self.seconds
 
 
 class JudgedScript(Script):

@@ -37,6 +37,7 @@ class Laps:
 
     Attributes:
         phases: the phases that are raced, timed by the scripts' clocks; None for whole epochs, timed by the judge's.
+        where: what of a step these are, for a sentence.
         epochs: those that were raced, of each script; of parts of epochs, what a whole one would have taken.
         at_a_time: the number of epochs of each script in a lap.
         steps: the number of steps in each of these.
@@ -45,15 +46,11 @@ class Laps:
 
     def __init__(self, scripts: RunningScripts, phases: Sequence[Phase] | None) -> None:
         self.scripts, self.phases, self.plan = scripts, phases, scripts.plan
+        self.where = " until the model is called" if phases else ""
         self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
         self.at_a_time, self.steps = 1, scripts.steps
         self.raced_s = 0.0, 0.0
         self._first_sampled = 0  # of these epochs, the first that a step is recorded of
-
-    @property
-    def where(self) -> str:
-        """What of a step is raced, for a sentence."""
-        return " until the model is called" if self.phases else ""
 
     def race(self) -> RaceResult:
         """Race the scripts, and again after both were restarted, where a small difference must show again.
@@ -77,7 +74,10 @@ class Laps:
         if not self.plan.fits(FIRST_EPOCHS + epochs_left):
             return replace(result, unsure=True)
         self.plan.expect(FIRST_EPOCHS + epochs_left)
-        self._restart_both()
+        self.scripts.say_with_rest("starting both again, to see whether it holds")
+        for script in self.epochs:
+            script.stop()
+        self._train_untimed(FIRST_EPOCHS)
         return replace(result, again=self._run(begin).pairs)
 
     def _run(self, begin: float) -> RaceResult:
@@ -133,14 +133,8 @@ class Laps:
         """Let the original train for an epoch, and return what it takes of what is raced."""
         return max(self.scripts.epoch(self.scripts.original).seconds_in(self.phases), 1e-3)
 
-    def _restart_both(self) -> None:
-        self.scripts.say_with_rest("starting both again, to see whether it holds")
-        self.scripts.original.stop()
-        self.scripts.candidate.stop()
-        self._train_untimed(FIRST_EPOCHS)
-
     def _train_untimed(self, epochs: int) -> None:
-        for script in (self.scripts.original, self.scripts.candidate):
+        for script in self.epochs:
             for _ in range(epochs):
                 self.scripts.epoch(script)
 
@@ -170,4 +164,4 @@ class Laps:
         )
 
     def _phases(self, epochs: Sequence[TimedEpoch]) -> dict[str, float]:
-        return {phase: median(epoch.phases[phase] for epoch in epochs) for phase in self.phases or Phase}
+        return {phase: median(epoch.report.phases[phase] for epoch in epochs) for phase in self.phases or Phase}

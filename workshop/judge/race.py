@@ -126,11 +126,9 @@ def race(
     begin = time.monotonic()
     while True:
         if len(pairs) % 2 == 0:
-            before_s = before()
-            after_s = after()
+            before_s, after_s = before(), after()
         else:
-            after_s = after()
-            before_s = before()
+            after_s, before_s = after(), before()
         pairs.append(Pair(before_s, after_s))
         longest_s = max(longest_s, before_s + after_s)
         on_pair(pairs)

@@ -6,7 +6,6 @@ from statistics import fmean
 from workshop.judge.contest import Contest
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, Pair, RaceResult, mean_ratio
-from workshop.judge.slowdown_verdict import slowdown_verdict
 from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
@@ -14,20 +13,15 @@ from workshop.probe.phases import Phase
 ROOM = 1.25
 """The solution must reach this many times the target; otherwise the machine cannot show that a script fails it."""
 
+SLOWER, AS_FAST, FASTER = "slower than allowed", "not slower than allowed", "faster"
+
 
 def verdict_on(
-    contest: Contest,
-    result: RaceResult,
-    speed: Speed,
-    ledgers: tuple[Ledger, Ledger],
-    where: str,
-    notes: tuple[str, ...],
-    advice: str,
+    contest: Contest, result: RaceResult, speed: Speed, ledgers: tuple[Ledger, Ledger], where: str, advice: str
 ) -> Verdict:
     """Return the verdict on the race of a contest, given the ledgers of the original and of the candidate.
 
-    `where` says what of a step was raced, and is empty for all of it; `notes` are further sentences, and `advice` is
-    what to do if nothing was decided.
+    `where` says what of a step was raced, and is empty for all of it; `advice` is what to do if nothing was decided.
     """
     subject, base, (original, candidate) = contest.subject, contest.original_name, ledgers
     over = f"Speedup {speed.text(speed.ratio)}x over {base}{where}"
@@ -38,24 +32,21 @@ def verdict_on(
             f"{' and '.join(left_out)}; it keeps something outside of its models and optimizers, or draws with other "
             "generators than those of torch, NumPy and random"
         )
-        return Verdict(subject, Outcome.UNDECIDED, (unseen, over, *notes), speed)
+        return Verdict(subject, Outcome.UNDECIDED, (unseen, over), speed)
     if result.unsure:
         small = f"a speedup below {SURE * speed.target:g}x" if contest.allowed is None else "a small slowdown"
         why = f"{small} must show again after a restart, and no time was left"
-        return Verdict(subject, Outcome.UNDECIDED, (why, says, *notes), speed, advice)
+        return Verdict(subject, Outcome.UNDECIDED, (why, says), speed, advice)
     if contest.allowed is not None:
-        return slowdown_verdict(subject, base, result, speed, contest.allowed, notes, advice)
+        return _slowdown_verdict(contest, result, speed, advice)
     then = "" if where else what_is_left(speed, candidate.restarts_workers)
-    return race_verdict(subject, result, speed, says, notes, then, advice)
+    return race_verdict(subject, result, speed, says, then, advice)
 
 
-def race_verdict(
-    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str, advice: str
-) -> Verdict:
+def race_verdict(subject: str, result: RaceResult, speed: Speed, says: str, then: str, advice: str) -> Verdict:
     """Return the verdict on a script that does the same work; it is the one that the race's interval implies.
 
-    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next; `advice`,
-    if nothing was decided.
+    `says` is a sentence with the speedup, and `then` is what to look at next; `advice`, if nothing was decided.
     """
     asked = f"{says}; target: {speed.target:g}x"
     solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
@@ -71,13 +62,45 @@ def race_verdict(
             one, other = map(speed.text, (mean_ratio(result.pairs), mean_ratio(result.again)))
             after = f"with {one}x in one run of both and {other}x in another"
         undecided = f"{after}, the speedup may be {speed.may_be}; too noisy, or too close"
-    if speed.solution_ratio and solution not in undecided:
-        notes = (solution, *notes)
+    notes = [solution] if speed.solution_ratio and solution not in undecided else []
     if undecided:
         return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice)
     if result.faster:
         return Verdict(subject, Outcome.DONE, (says, *notes), speed, then)
     return Verdict(subject, Outcome.NOT_YET, (asked, *notes), speed, then)
+
+
+def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed, advice: str) -> Verdict:
+    """Return the verdict on a script that must not be slower than it was; it is the one that the interval implies.
+
+    `advice` is what to do if nothing was decided.
+    """
+    subject, (low, high) = contest.subject, result.interval
+    found = f"{_pace(result.ratio)} than {contest.original_name}, same work ({_between(low, high)})"
+    found = f"{found}; allowed: {_percent(contest.allowed or 0.0)} slower"
+    if result.faster is None:
+        when = ", when the time ran out" if speed.pairs < MAX_PAIRS else ""
+        after = f"after {speed.pairs} pairs of epochs{when}, it may be {_between(low, high)}; too noisy, or too close"
+        return Verdict(subject, Outcome.UNDECIDED, (after, found), speed, advice)
+    if result.faster:
+        return Verdict(subject, Outcome.DONE, (found,), speed, words=FASTER if low > 1 else AS_FAST)
+    return Verdict(subject, Outcome.NOT_YET, (found,), speed, words=SLOWER)
+
+
+def _pace(ratio: float) -> str:
+    """Return in words how much longer an epoch takes, or how much shorter, at a speedup."""
+    return f"{_percent(1 / ratio - 1)} slower" if ratio <= 1 else f"{ratio:.2f}x faster"
+
+
+def _between(low: float, high: float) -> str:
+    """Return an interval of the speedup in words, the slower end last."""
+    if low <= 0:
+        return "anything: the pairs differ too much"
+    return f"{_pace(high)} to {_pace(low)}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.3g} %"
 
 
 def what_is_left(speed: Speed, restarts_workers: bool) -> str:
