@@ -96,8 +96,7 @@ class Laps:
 
     def _lap(self, script: JudgedScript) -> float:
         """Return the seconds that a script takes for a lap; a step of the candidate may be recorded meanwhile."""
-        scripts, ran = self.scripts, []
-        raced = self.epochs[script]
+        scripts, raced, ran = self.scripts, self.epochs[script], []
         for _ in range(self.at_a_time):
             is_first = len(raced) == self._first_sampled
             is_sampled = script is scripts.candidate and (is_first or random.random() < SAMPLED)

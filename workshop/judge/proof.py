@@ -17,8 +17,9 @@ from workshop.judge.input_proof import check_inputs
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
-from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions
+from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
 from workshop.judge.step_proof import check_recomputed
+from workshop.judge.transform_proof import FEW, TRANSFORM_CHECKS, dimensions
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata
 from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import MAX_TARGETS
@@ -72,7 +73,7 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     ]
     if not complaints:  # what follows would only repeat these
         complaints = [*check_reads(*both, wasted_time_s)]
-        for check in (*PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
+        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
             complaints += check(*both)
     return sorted(complaints, key=lambda each: isinstance(each, UnseenWork))
 
@@ -113,18 +114,13 @@ def check_joined(original: Ledger, candidate: Ledger) -> list[str]:
 
 def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that each optimizer step has the same number of forward and backward passes."""
-    batches, usual_batches = len(candidate.forwards), len(original.forwards)
+    batches, originals = len(candidate.forwards), len(original.forwards)
     steps, usual = (len(ledger.optimizer_steps) for ledger in (candidate, original))
-    if abs(steps / batches - usual / usual_batches) > 0.01:
-        yield (
-            f"the optimizer steps {steps} times for {batches} batches, in the original {usual} times for "
-            f"{usual_batches}"
-        )
+    if abs(steps / batches - usual / originals) > 0.01:
+        yield f"the optimizer steps {steps} times for {batches} batches, in the original {usual} times for {originals}"
     backwards, usual = (sum(step.backwards for step in ledger.steps) for ledger in (candidate, original))
-    if abs(backwards / batches - usual / usual_batches) > 0.01:
-        found = (
-            f"backward runs {backwards} times for {batches} batches, in the original {usual} times for {usual_batches}"
-        )
+    if abs(backwards / batches - usual / originals) > 0.01:
+        found = f"backward runs {backwards} times for {batches} batches, in the original {usual} times for {originals}"
         in_each = {step.backwards for step in candidate.steps}
         is_summed = len(in_each) == 1 and 0 < backwards < usual  # one pass for a sum of losses is the same work
         yield UnseenWork(f"{found}: whether each batch takes part in it cannot be seen") if is_summed else found
