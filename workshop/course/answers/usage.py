@@ -8,7 +8,7 @@ from nvitop import ResourceMetricCollector
 
 from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.probe.report.phases import Phase
+from workshop.probe.phases import Phase
 from workshop.processes.machine import core_quota, gpus, usable_cores
 from workshop.processes.process_tree import cpu_seconds
 from workshop.processes.waiting_line import turn
@@ -68,7 +68,7 @@ def watch(check: AnswerCheck) -> dict[str, float]:
         ALL_CPU: metrics["run/host/cpu_percent (%)/mean"] / 100,
         **({GPU: max(gpus_busy) / 100} if gpus_busy else {}),
         "memory": metrics["run/host/memory_percent (%)/mean"] / 100,
-        DATA_WAIT: sum(epoch.report.phases[Phase.DATA_WAIT] for epoch in epochs) / seconds,
+        DATA_WAIT: sum(epoch.seconds_in([Phase.DATA_WAIT]) for epoch in epochs) / seconds,
     }
 
 
