@@ -26,7 +26,6 @@ from decision_rates import NOISES, Noise
 from machine import machine
 
 from workshop.gate.gate import judge_against
-from workshop.judge.bench import SURE
 from workshop.judge.contest import target_of
 from workshop.judge.race import RaceResult, race
 
@@ -177,7 +176,7 @@ def simulated(percent: float, noise: Noise, start: float, dice: random.Random) -
         return race(iter([ratio * math.exp(log) for log in noise(dice)]).__next__, lambda: 1.0, target)
 
     result = run()
-    if result.faster is False and result.ratio * SURE > target:
+    if result.must_show_again(slowdown=True):
         result = replace(result, again=run().pairs)
     return result.faster
 

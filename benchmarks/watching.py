@@ -28,8 +28,8 @@ from machine import machine
 
 from workshop.errors import plain_errors
 from workshop.experiment import ExperimentConfig
-from workshop.judge.bench import SAMPLED
 from workshop.judge.judged_script import JudgedScript
+from workshop.judge.laps import SAMPLED
 from workshop.parts import SOLUTIONS
 from workshop.pets.ensure import ensure_stand_in
 from workshop.probe.messages import Proceed

@@ -12,15 +12,7 @@ from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import items_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
-from workshop.judge.two_samples import (
-    TOO_RARE,
-    Strata,
-    chance_of_batches,
-    chance_of_distances,
-    chance_of_figures,
-    chance_of_near_pairs,
-    chance_of_repetitions,
-)
+from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_batches
 
 NOT_OF_ANY = "inputs are not what the original makes of any item"
 OF_ANOTHER = "inputs come with the target of another item"
@@ -150,9 +142,9 @@ def test_samples_of_one_source_are_seldom_told_apart() -> None:
     chances = []
     for _ in range(150):
         distances, strata = _samples(dice)
-        tests = chance_of_distances, chance_of_repetitions, chance_of_near_pairs
-        chances += [test(distances, strata) for test in tests]
-        chances.append(chance_of_figures(dice.standard_normal(120), Strata(60, np.zeros(120), np.arange(120) // 5)))
+        tests = strata.chance_of_distances, strata.chance_of_repetitions, strata.chance_of_near_pairs
+        chances += [test(distances) for test in tests]
+        chances.append(Strata(60, np.zeros(120), np.arange(120) // 5).chance_of_figures(dice.standard_normal(120)))
     assert 0.05 < np.mean(np.array(chances) < 0.1) < 0.16
     assert min(chances) > 1e-5
 
@@ -163,10 +155,10 @@ def test_samples_of_two_sources_are_told_apart() -> None:
     far = distances.copy()
     far[60:, :60] *= 2
     far[:60, 60:] *= 2
-    assert chance_of_distances(far, strata) < TOO_RARE < chance_of_distances(distances, strata)
-    assert chance_of_repetitions(far, strata) < TOO_RARE < chance_of_repetitions(distances, strata)
+    assert strata.chance_of_distances(far) < TOO_RARE < strata.chance_of_distances(distances)
+    assert strata.chance_of_repetitions(far) < TOO_RARE < strata.chance_of_repetitions(distances)
     figures = np.concatenate([dice.standard_normal(60), 2 + dice.standard_normal(60)])
-    assert chance_of_figures(figures, Strata(60, np.zeros(120), np.arange(120) // 2)) < TOO_RARE
+    assert Strata(60, np.zeros(120), np.arange(120) // 2).chance_of_figures(figures) < TOO_RARE
 
 
 def test_batches_of_two_classes_are_mixed_or_not() -> None:

@@ -48,7 +48,7 @@ def test_epochs_one_at_a_time(make: Make) -> None:
     for _ in range(3):
         found = script.epoch()
         assert found.report.finished
-        assert sum(found.phases.values()) == pytest.approx(0.2)
+        assert sum(found.report.phases.values()) == pytest.approx(0.2)
         assert found.seconds > 0.1
     assert stops(lambda: status(script))
     assert script.epoch_steps == 2

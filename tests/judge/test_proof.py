@@ -12,7 +12,7 @@ from judge.recorded_evidence import FOLDER, ITEMS, SCRIPTS, Recorded, record
 
 from workshop import probe
 from workshop.judge.ledger import Ledger
-from workshop.judge.picture_proof import check_scale, check_transforms
+from workshop.judge.picture_proof import check_scale
 from workshop.judge.proof import (
     check_batches,
     check_items,
@@ -22,6 +22,7 @@ from workshop.judge.proof import (
     check_without_gradients,
 )
 from workshop.judge.step_proof import check_recomputed, not_reproducible
+from workshop.judge.transform_proof import check_transforms
 from workshop.judge.verdict import Outcome, UnseenWork, Verdict, other_work
 from workshop.probe.events import (
     ForwardPass,

@@ -4,14 +4,17 @@ import math
 import random
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from workshop.cli.result_text import print_verdict
+from workshop.judge.contest import of_two_scripts
+from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
-from workshop.judge.race_verdict import ROOM, race_verdict
-from workshop.judge.slowdown_verdict import slowdown_verdict
+from workshop.judge.race_verdict import ROOM, race_verdict, verdict_on
 from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.probe.messages import Recomputation
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
 OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
@@ -29,9 +32,7 @@ def judged(result: RaceResult, solution_ratio: float | None = None) -> Verdict:
         pairs=count,
         solution_ratio=solution_ratio,
     )
-    return race_verdict(
-        "new.py", result, speed, f"Speedup {speed.text(speed.ratio)}x over old.py", (), then="", advice=""
-    )
+    return race_verdict("new.py", result, speed, f"Speedup {speed.text(speed.ratio)}x over old.py", then="", advice="")
 
 
 def pairs_of(*ratios: float) -> tuple[Pair, ...]:
@@ -117,6 +118,31 @@ def test_a_machine_on_which_the_solution_is_not_fast_enough_shows_no_failure() -
 
 def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> None:
     result = RaceResult(0.95, pairs_of(0.90, 0.901, 0.902), again=pairs_of(0.99, 0.991, 0.992))
-    verdict = slowdown_verdict("new.py", "main", result, replace(SPEED, target=0.95), 0.05, (), "")
+    speed = replace(SPEED, target=0.95)
+    contest = replace(of_two_scripts(Path("old.py"), Path("new.py"), (), 0.95, 60.0), allowed=0.05)
+    verdict = verdict_on(contest, result, speed, (Ledger(), Ledger()), "", "")
     assert verdict.outcome is Outcome.UNDECIDED
     assert verdict.reasons[0].startswith("with 0.90x in one run of both and 0.99x in another, it may be ")
+
+
+@pytest.mark.parametrize(
+    ("again", "says"),
+    [
+        (
+            Recomputation(error="it draws no batch"),
+            "old.py could not take one of its own steps again: it draws no batch",
+        ),
+        (
+            Recomputation(loss=1.0, recorded_loss=2.0),
+            "when old.py takes one of its own steps again, it comes to another ",
+        ),
+    ],
+    ids=["not-taken", "otherwise"],
+)
+def test_steps_that_cannot_be_taken_again_are_told(again: Recomputation, says: str) -> None:
+    contest = of_two_scripts(Path("old.py"), Path("new.py"), (), 1.5, 60.0)
+    original = Ledger()
+    original.recomputed = [again]
+    verdict = verdict_on(contest, RaceResult(1.5, pairs_of(2, 2, 2)), SPEED, (original, Ledger()), "", "")
+    assert verdict.outcome is Outcome.UNDECIDED
+    assert says in verdict.reasons[0]

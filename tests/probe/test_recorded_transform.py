@@ -14,7 +14,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from workshop.judge.ledger import Ledger
-from workshop.judge.picture_proof import SAME_RESULT, check_repeated
+from workshop.judge.transform_proof import SAME_RESULT, check_repeated
 from workshop.judge.verdict import UnseenWork
 from workshop.probe import recorded_transform
 from workshop.probe.messages import Repetition

@@ -4,7 +4,7 @@ import importlib.metadata
 import platform
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from workshop.errors import WorkshopError
 from workshop.experiment import ExperimentConfig, load_config
 from workshop.judge.bench import Bench
 from workshop.judge.contest import Contest, target_of
+from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.parts import Part, Question, ScriptChange, all_parts
 from workshop.parts.case import Case
@@ -137,7 +138,14 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
     finally:
         if bench.solution_ratio not in (None, known):
             state.put(bench.solution_ratio, "calibration", circumstances, part.name)
-    return replace(verdict, reasons=(*verdict.reasons, *filter(None, [bench.files_left()]), *answered))
+    return replace(verdict, reasons=(*verdict.reasons, *_files_left(*bench.referee.ledgers), *answered))
+
+
+def _files_left(original: Ledger, candidate: Ledger) -> Iterator[str]:
+    """Yield a sentence that names the files the candidate leaves behind, if there are any."""
+    if files := sorted(set(candidate.files) - set(original.files)):
+        more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+        yield f"it leaves files behind: {files[0]}{more}; keep files under the config's cache_dir"
 
 
 def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, device: str | None) -> Contest:

@@ -68,13 +68,8 @@ def of_two_scripts(
 ) -> Contest:
     """Return the contest of two scripts of any kind, which run in the present folder with the same arguments.
 
-    Args:
-        old: the original.
-        new: the candidate.
-        arguments: those of both.
-        target: the speedup that is asked for.
-        budget_s: the time from the start to the verdict.
-        steps: the number of optimizer steps in an epoch; None for the length of the DataLoader.
+    `budget_s` is the time from the start to the verdict, and `steps` is the number of optimizer steps in an epoch; None
+    for the length of the DataLoader.
     """
     return Contest(
         subject=new.name,

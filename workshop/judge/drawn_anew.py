@@ -9,16 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workshop.judge.inputs import Items, batches_of
-from workshop.judge.two_samples import (
-    Array,
-    Strata,
-    chance_of_alike_batches,
-    chance_of_distances,
-    chance_of_figures,
-    chance_of_near_pairs,
-    chance_of_repetitions,
-    distances_between,
-)
+from workshop.judge.two_samples import Array, Strata, chance_of_alike_batches, distances_between
 
 MIN_DRAWS = 2
 """Items that the reference has drawn fewer times have no mean."""
@@ -56,16 +47,14 @@ def check_noise(reference: Items, rest: Items, now: Items) -> tuple[float, str]:
     if min((len(each.items) for each in found), default=0) < MIN_ITEMS:
         return 1.0, ""
     strata = Strata.of_all(len(found[0].items), batches_of(*(each.items for each in found)))
-    values, independent = (
-        np.concatenate([getattr(each, name) for each in found]) for name in ("values", "independent")
-    )
+    values, independent = (np.concatenate([getattr(of, name) for of in found]) for name in ("values", "independent"))
     apart = distances_between(independent, independent)
     chances = (
-        chance_of_figures(_peaks(values), strata),
-        chance_of_figures(_peaks(independent), strata),
-        chance_of_repetitions(apart, strata),
-        chance_of_near_pairs(apart, strata),
-        chance_of_distances(_angles(independent), strata),
+        strata.chance_of_figures(_peaks(values)),
+        strata.chance_of_figures(_peaks(independent)),
+        strata.chance_of_repetitions(apart),
+        strata.chance_of_near_pairs(apart),
+        strata.chance_of_distances(_angles(independent)),
     )
     return min(chances), (
         "what is drawn anew for each item is not drawn as in the original: it is distributed otherwise, or the same "

@@ -9,16 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workshop.judge.inputs import (
-    SAME_INPUT,
-    Items,
-    drawn_items,
-    figures_of,
-    items_of,
-    other_items_of,
-    rounded,
-    usual_distance,
-)
+from workshop.judge.inputs import SAME_INPUT, Items, drawn_items, figures_of, items_of, other_items_of
 from workshop.judge.ledger import Ledger, epochs
 from workshop.judge.sample_proof import MIN_EPOCHS, MIN_ITEMS, check_samples
 from workshop.judge.two_samples import (
@@ -121,7 +112,7 @@ def known_items(original: Ledger, usual: Items) -> Items | None:
     again = items[~first]
     before = known[[place[int(number)] for number in numbers[~first]]]
     off = np.sqrt(((again.sketches.astype(np.float64) - before.sketches) ** 2).sum(1))
-    is_same = float(np.mean(off <= SAME_INPUT * usual_distance(known))) >= MOSTLY
+    is_same = float(np.mean(off <= SAME_INPUT * known.usual_distance)) >= MOSTLY
     return known if is_same and _share_known(known, usual.some(1000)) >= MOSTLY else None
 
 
@@ -142,7 +133,7 @@ def _share_known(known: Items, items: Items) -> float:
 
 def _places(known: Items, items: Items) -> list[int | None]:
     """Return which of the known items each of these is, by its sketch; of several, one with the same target."""
-    typical = usual_distance(known)
+    typical = known.usual_distance
     by_target: dict[object, list[int]] = {}
     for index, target in enumerate(known.targets):
         by_target.setdefault(target, []).append(index)
@@ -190,7 +181,7 @@ def _count_moved(known: Items, some: Items, places: list[int | None]) -> int:
 
 def _check_variety(usual: Items, now: Items) -> Iterator[str]:
     """Check that an epoch, and several of them, show as many different inputs as those of the original."""
-    typical = usual_distance(usual)
+    typical = usual.usual_distance
     shared = min(len(np.unique(each.epochs)) for each in (usual, now))
     for count, what in (1, "an epoch"), (shared, f"{shared} epochs"):
         ours, theirs = (_different(items, count, typical) for items in (usual, now))
@@ -206,7 +197,7 @@ def _check_variety(usual: Items, now: Items) -> Iterator[str]:
 def _different(items: Items, count: int, typical: float) -> tuple[int, int]:
     """Return how many different inputs some epochs have, and how many in all: the last ones of a script."""
     some = items[np.isin(items.epochs, np.unique(items.epochs)[-count:])]
-    return len(np.unique(rounded(some, typical), axis=0)), len(some)
+    return len(np.unique(some.rounded(typical), axis=0)), len(some)
 
 
 # Items that share a batch
@@ -243,5 +234,4 @@ def _sizes(items: Items) -> Array:
 
 
 def _target_figures(items: Items) -> Array:
-    figures = figures_of(items)
-    return figures[0] if figures else np.zeros(len(items))
+    return (figures_of(items) or [np.zeros(len(items))])[0]

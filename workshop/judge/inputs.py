@@ -89,6 +89,18 @@ class Items:
         """Whether the target of each is known."""
         return None not in self.targets
 
+    @property
+    def usual_distance(self) -> float:
+        """The median distance of two sketches."""
+        dice = np.random.default_rng(0)
+        one, other = (self.sketches[dice.integers(len(self), size=2000)].astype(np.float64) for _ in range(2))
+        distances = np.sqrt(((one - other) ** 2).sum(1))
+        return float(np.median(distances[distances > 0])) if distances.any() else 0.0
+
+    def rounded(self, typical: float) -> Array:
+        """Return sketches as whole numbers, the same ones for the same inputs."""
+        return np.round(self.sketches / (SAME_INPUT * typical or 1.0)).astype(np.int64)
+
 
 def batches_of(*samples: Items) -> Array:
     """Return the number of the batch of each item, another one in each sample."""
@@ -214,16 +226,3 @@ def _words(tokens: Array) -> Array:
 
     weights = np.sqrt(np.arange(1.0, tokens.shape[1] + 1, dtype=np.float32))
     return np.concatenate([summed(numbers), summed(pairs), (tokens @ weights)[:, None]], axis=1).astype(np.float32)
-
-
-def usual_distance(items: Items) -> float:
-    """Return the median distance of two sketches."""
-    dice = np.random.default_rng(0)
-    one, other = (items.sketches[dice.integers(len(items), size=2000)].astype(np.float64) for _ in range(2))
-    distances = np.sqrt(((one - other) ** 2).sum(1))
-    return float(np.median(distances[distances > 0])) if distances.any() else 0.0
-
-
-def rounded(items: Items, typical: float) -> Array:
-    """Return sketches as whole numbers, the same ones for the same inputs."""
-    return np.round(items.sketches / (SAME_INPUT * typical or 1.0)).astype(np.int64)

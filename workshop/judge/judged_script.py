@@ -4,7 +4,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from workshop.probe.messages import (
     Repeat,
     Repetition,
 )
+from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun
 from workshop.processes.activity_text import activities
 from workshop.processes.script import Script, ScriptError
@@ -44,18 +45,17 @@ class TimedEpoch:
     def at_length(self, steps: int) -> "TimedEpoch":
         """Return what an epoch of so many steps takes if each takes as long as in this one."""
         times = steps / max(self.report.steps, 1)  # a script may stop stepping, and is then refused
-        phases = {phase: seconds * times for phase, seconds in self.phases.items()}
+        phases = {phase: seconds * times for phase, seconds in self.report.phases.items()}
         return replace(self, seconds=self.seconds * times, report=replace(self.report, phases=phases))
-
-    @property
-    def phases(self) -> dict[str, float]:
-        """Seconds in each phase, by the script's clock."""
-        return self.report.phases
 
     @property
     def sample(self) -> Path | None:
         """The file of the step that was recorded, if one was asked for."""
         return Path(self.report.sample) if self.report.sample else None
+
+    def seconds_in(self, phases: Sequence[Phase] | None) -> float:
+        """Return the seconds in some phases, by the script's clock; None for the whole, by the judge's."""
+        return sum(self.report.phases[phase] for phase in phases) if phases else self.seconds
 
 
 class JudgedScript(Script):

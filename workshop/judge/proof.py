@@ -17,9 +17,10 @@ from workshop.judge.input_proof import check_inputs
 from workshop.judge.ledger import Ledger, epochs, forwards_in, targets_in
 from workshop.judge.optimizer_proof import check_optimizer, check_other_optimizers
 from workshop.judge.order_proof import check_order
-from workshop.judge.picture_proof import FEW, PICTURE_CHECKS, check_reads, dimensions
+from workshop.judge.picture_proof import PICTURE_CHECKS, check_reads
 from workshop.judge.step_proof import check_recomputed
-from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_figures
+from workshop.judge.transform_proof import FEW, TRANSFORM_CHECKS, dimensions
+from workshop.judge.two_samples import RARE, TOO_RARE, Strata
 from workshop.judge.verdict import UnseenWork
 from workshop.probe.events import MAX_TARGETS
 
@@ -61,21 +62,19 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     of_model = [*check_model(original, candidate)]
     if any(isinstance(each, UnseenWork) for each in of_model):
         return of_model  # what is seen of it is the work of another model
+    both = original, candidate
     complaints = [
         *check_clocks(candidate),
         *of_model,
-        *check_optimizer(original, candidate),
-        *check_other_optimizers(original, candidate),
-        *(
-            check_joined(original, candidate)
-            or (*check_passes(original, candidate), *check_batches(original, candidate))
-        ),
-        *check_items(original, candidate, items),
+        *check_optimizer(*both),
+        *check_other_optimizers(*both),
+        *(check_joined(*both) or (*check_passes(*both), *check_batches(*both))),
+        *check_items(*both, items),
     ]
     if not complaints:  # what follows would only repeat these
-        complaints = [*check_reads(original, candidate, wasted_time_s)]
-        for check in (*PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
-            complaints += check(original, candidate)
+        complaints = [*check_reads(*both, wasted_time_s)]
+        for check in (*TRANSFORM_CHECKS, *PICTURE_CHECKS, check_order, check_inputs, check_progress, check_recomputed):
+            complaints += check(*both)
     return sorted(complaints, key=lambda each: isinstance(each, UnseenWork))
 
 
@@ -105,7 +104,7 @@ def check_joined(original: Ledger, candidate: Ledger) -> list[str]:
 
     It may be the same work, as with two views of a picture in one pass; with batch normalisation it is not.
     """
-    ours, theirs = (_items_of_step(each) for each in (original, candidate))
+    ours, theirs = (of.items_in(slice(None)) / max(len(of.optimizer_steps), 1) for of in (original, candidate))
     now, usual = (each.largest_batch.shape[0] for each in (candidate, original))
     if now <= usual or abs(theirs - ours) > FEW * ours:
         return []
@@ -113,24 +112,15 @@ def check_joined(original: Ledger, candidate: Ledger) -> list[str]:
     return [UnseenWork(f"{says}: whether it computes the same cannot be seen")]
 
 
-def _items_of_step(ledger: Ledger) -> float:
-    return sum(each.shape[0] for each in ledger.forwards) / max(len(ledger.optimizer_steps), 1)
-
-
 def check_passes(original: Ledger, candidate: Ledger) -> Iterator[str]:
     """Check that each optimizer step has the same number of forward and backward passes."""
-    batches, usual_batches = len(candidate.forwards), len(original.forwards)
+    batches, originals = len(candidate.forwards), len(original.forwards)
     steps, usual = (len(ledger.optimizer_steps) for ledger in (candidate, original))
-    if abs(steps / batches - usual / usual_batches) > 0.01:
-        yield (
-            f"the optimizer steps {steps} times for {batches} batches, in the original {usual} times for "
-            f"{usual_batches}"
-        )
+    if abs(steps / batches - usual / originals) > 0.01:
+        yield f"the optimizer steps {steps} times for {batches} batches, in the original {usual} times for {originals}"
     backwards, usual = (sum(step.backwards for step in ledger.steps) for ledger in (candidate, original))
-    if abs(backwards / batches - usual / usual_batches) > 0.01:
-        found = (
-            f"backward runs {backwards} times for {batches} batches, in the original {usual} times for {usual_batches}"
-        )
+    if abs(backwards / batches - usual / originals) > 0.01:
+        found = f"backward runs {backwards} times for {batches} batches, in the original {usual} times for {originals}"
         in_each = {step.backwards for step in candidate.steps}
         is_summed = len(in_each) == 1 and 0 < backwards < usual  # one pass for a sum of losses is the same work
         yield UnseenWork(f"{found}: whether each batch takes part in it cannot be seen") if is_summed else found
@@ -171,12 +161,10 @@ def check_batches(original: Ledger, candidate: Ledger) -> Iterator[str]:
         yield f"{which}the model's input is {dimensions(others[0])}, the original's {dimensions(ours.shape[1:])}"
     usual_items, items = ([each.shape[0] for each in of.forwards] for of in (original, candidate))
     now, usual = mean(items), mean(usual_items)
-    if len(set(usual_items)) > 2:  # not only the last batch is smaller, as where a batch has so many words
-        if not _may_be_alike(usual_items, items):
-            yield f"batches have {now:.1f} items on the average, the original's {usual:.1f}"
-    elif theirs.shape[0] != ours.shape[0]:
+    vary = len(set(usual_items)) > 2  # not only the last batch is smaller, as where a batch has so many words
+    if not vary and theirs.shape[0] != ours.shape[0]:
         yield f"batches have {theirs.shape[0]} items, the original's {ours.shape[0]}"
-    elif now < MIN_ITEMS * usual:
+    elif not _may_be_alike(usual_items, items) if vary else now < MIN_ITEMS * usual:
         yield f"batches have {now:.1f} items on the average, the original's {usual:.1f}"
     yield from _check_kinds(original, candidate)
     per_item, usual = (mean(_targets_per_item(of) or [0.0]) for of in (candidate, original))
@@ -209,7 +197,7 @@ def _may_be_alike(usual: Sequence[float], now: Sequence[float]) -> bool:
     def chance(one: Sequence[float], other: Sequence[float]) -> float:
         one, other = one[:MAX_PASSES], other[:MAX_PASSES]
         strata = Strata.of_all(len(one), np.arange(len(one) + len(other)))
-        return chance_of_figures(np.array([*one, *other], np.float64), strata)
+        return strata.chance_of_figures(np.array([*one, *other], np.float64))
 
     half = len(usual) // 2
     return chance(usual, now) >= TOO_RARE or chance(usual[:half], usual[half:]) <= RARE

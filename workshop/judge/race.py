@@ -29,6 +29,10 @@ OUTSIDE = 0.0062
 """The chance that one interval misses the true ratio. That any one of a race does, after 3 to 30 pairs, has a chance of
 4.9 %, in four million simulated races."""
 
+SURE = 1.5
+"""In `compare`, a speedup below this many times the target must show again after both scripts are restarted; where a
+slowdown is what would be told, one that is as close to the target."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -51,6 +55,8 @@ class RaceResult:
     pairs: tuple[Pair, ...]
     again: tuple[Pair, ...] = ()
     """The pairs after both scripts were restarted, if they were."""
+    unsure: bool = False
+    """Whether they should have been, and no time was left."""
 
     @property
     def faster(self) -> bool | None:
@@ -59,6 +65,20 @@ class RaceResult:
         if low >= self.target:
             return True
         return False if high < self.target else None
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether more time might have decided it."""
+        return self.unsure or (self.faster is None and len(self.pairs) < MAX_PAIRS)
+
+    def must_show_again(self, slowdown: bool) -> bool:
+        """Return whether a small speedup has decided it, or a small `slowdown`, if that is what would be told.
+
+        It may be due to how a process's memory happens to be laid out.
+        """
+        if slowdown:
+            return self.faster is False and self.ratio * SURE > self.target
+        return self.faster is True and self.ratio < SURE * self.target
 
     @property
     def ratio(self) -> float:
@@ -106,11 +126,9 @@ def race(
     begin = time.monotonic()
     while True:
         if len(pairs) % 2 == 0:
-            before_s = before()
-            after_s = after()
+            before_s, after_s = before(), after()
         else:
-            after_s = after()
-            before_s = before()
+            after_s, before_s = after(), before()
         pairs.append(Pair(before_s, after_s))
         longest_s = max(longest_s, before_s + after_s)
         on_pair(pairs)

@@ -1,23 +1,62 @@
 """The verdict on a script that does the same work, from its race."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
-from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, Pair, RaceResult, mean_ratio
+from workshop.judge.contest import Contest
+from workshop.judge.ledger import Ledger
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, Pair, RaceResult, mean_ratio
+from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 
 ROOM = 1.25
 """The solution must reach this many times the target; otherwise the machine cannot show that a script fails it."""
 
+SLOWER, AS_FAST, FASTER = "slower than allowed", "not slower than allowed", "faster"
 
-def race_verdict(
-    subject: str, result: RaceResult, speed: Speed, says: str, notes: tuple[str, ...], then: str, advice: str
+
+def verdict_on(
+    contest: Contest, result: RaceResult, speed: Speed, ledgers: tuple[Ledger, Ledger], where: str, advice: str
 ) -> Verdict:
+    """Return the verdict on the race of a contest, given the ledgers of the original and of the candidate.
+
+    `where` says what of a step was raced, and is empty for all of it; `advice` is what to do if nothing was decided.
+    """
+    subject, base, (original, candidate) = contest.subject, contest.original_name, ledgers
+    over = f"Speedup {speed.text(speed.ratio)}x over {base}{where}"
+    says = f"{over}, same work"
+    if why_not := _why_not_again(base, original.recomputed):
+        unseen = f"the judge cannot see whether it is the same work: {why_not}"
+        return Verdict(subject, Outcome.UNDECIDED, (unseen, over), speed)
+    if result.unsure:
+        small = f"a speedup below {SURE * speed.target:g}x" if contest.allowed is None else "a small slowdown"
+        why = f"{small} must show again after a restart, and no time was left"
+        return Verdict(subject, Outcome.UNDECIDED, (why, says), speed, advice)
+    if contest.allowed is not None:
+        return _slowdown_verdict(contest, result, speed, advice)
+    then = "" if where else what_is_left(speed, candidate.restarts_workers)
+    return race_verdict(subject, result, speed, says, then, advice)
+
+
+def _why_not_again(base: str, recomputed: Sequence[Recomputation]) -> str:
+    """Return why the steps of the original do not come out the same when it takes them again; "" if they do."""
+    if error := next((each.error for each in recomputed if each.error is not None), None):
+        return f"{base} could not take one of its own steps again: {error}"
+    if not (differs := not_reproducible(recomputed)):
+        return ""
+    return (
+        f"when {base} takes one of its own steps again, it comes to another {' and another '.join(differs)}; it keeps "
+        "something outside of its models and optimizers, or draws with other generators than those of torch, NumPy and "
+        "random"
+    )
+
+
+def race_verdict(subject: str, result: RaceResult, speed: Speed, says: str, then: str, advice: str) -> Verdict:
     """Return the verdict on a script that does the same work; it is the one that the race's interval implies.
 
-    `says` is a sentence with the speedup, `notes` are further sentences, and `then` is what to look at next; `advice`,
-    if nothing was decided.
+    `says` is a sentence with the speedup, and `then` is what to look at next; `advice`, if nothing was decided.
     """
     asked = f"{says}; target: {speed.target:g}x"
     solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
@@ -28,11 +67,8 @@ def race_verdict(
         if result.faster is None:
             asked = f"the speedup may be {speed.may_be}"
     elif result.faster is None:
-        undecided = (
-            f"{after_which_pairs(result, speed.text)}, the speedup may be {speed.may_be}; too noisy, or too close"
-        )
-    if speed.solution_ratio and solution not in undecided:
-        notes = (solution, *notes)
+        undecided = f"{_after_which_pairs(result, speed)}, the speedup may be {speed.may_be}; too noisy, or too close"
+    notes = [solution] if speed.solution_ratio and solution not in undecided else []
     if undecided:
         return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice)
     if result.faster:
@@ -40,13 +76,46 @@ def race_verdict(
     return Verdict(subject, Outcome.NOT_YET, (asked, *notes), speed, then)
 
 
-def after_which_pairs(result: RaceResult, say: Callable[[float], str]) -> str:
-    """Return how far a race came that has decided nothing; `say` writes a speedup without its "x"."""
+def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed, advice: str) -> Verdict:
+    """Return the verdict on a script that must not be slower than it was; it is the one that the interval implies.
+
+    `advice` is what to do if nothing was decided.
+    """
+    subject, (low, high) = contest.subject, result.interval
+    found = f"{_pace(result.ratio)} than {contest.original_name}, same work ({_between(low, high)})"
+    found = f"{found}; allowed: {_percent(contest.allowed or 0.0)} slower"
+    if result.faster is None:
+        after = _after_which_pairs(result, speed)
+        may_be = f"{after}, it may be {_between(low, high)}; too noisy, or too close"
+        return Verdict(subject, Outcome.UNDECIDED, (may_be, found), speed, advice)
+    if result.faster:
+        return Verdict(subject, Outcome.DONE, (found,), speed, words=FASTER if low > 1 else AS_FAST)
+    return Verdict(subject, Outcome.NOT_YET, (found,), speed, words=SLOWER)
+
+
+def _after_which_pairs(result: RaceResult, speed: Speed) -> str:
+    """Return how far a race came that has decided nothing."""
     if result.again:
-        one, other = (say(mean_ratio(pairs)) for pairs in (result.pairs, result.again))
+        one, other = (speed.text(mean_ratio(pairs)) for pairs in (result.pairs, result.again))
         return f"with {one}x in one run of both and {other}x in another"
     out_of_time = ", when the time ran out" if len(result.pairs) < MAX_PAIRS else ""
     return f"after {len(result.pairs)} pairs of epochs{out_of_time}"
+
+
+def _pace(ratio: float) -> str:
+    """Return in words how much longer an epoch takes, or how much shorter, at a speedup."""
+    return f"{_percent(1 / ratio - 1)} slower" if ratio <= 1 else f"{ratio:.2f}x faster"
+
+
+def _between(low: float, high: float) -> str:
+    """Return an interval of the speedup in words, the slower end last."""
+    if low <= 0:
+        return "anything: the pairs differ too much"
+    return f"{_pace(high)} to {_pace(low)}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.3g} %"
 
 
 def what_is_left(speed: Speed, restarts_workers: bool) -> str:

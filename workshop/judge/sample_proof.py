@@ -4,25 +4,16 @@ Where the target of an input names its item, draws of the same item are compared
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from statistics import mean
 
 import numpy as np
 
 from workshop.judge.drawn_anew import check_noise, check_noise_of_batches
-from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, figures_of, rounded, usual_distance
-from workshop.judge.two_samples import (
-    RARE,
-    TOO_RARE,
-    Array,
-    Strata,
-    chance_of_distances,
-    chance_of_figures,
-    chance_of_repetitions,
-    distances_between,
-    standardised,
-)
+from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, figures_of
+from workshop.judge.two_samples import RARE, TOO_RARE, Array, Strata, distances_between, standardised
 
 MIN_EPOCHS = 3
 """So many epochs of the original are needed, to compare them with each other; and two of the candidate."""
@@ -61,9 +52,11 @@ def _first_difference(usual: Items, now: Items, drawn: Items | None, grouping: "
     if grouping.names_items and drawn is not None:
         parts = [drawn, *(usual[usual.epochs % 2 == first] for first in (0, 1))]
         reference, rest = drawn, usual
-    for test in TESTS:
-        chance, says = test(reference, rest, now, grouping)
-        if chance < TOO_RARE and test(parts[0], parts[1], parts[2], grouping)[0] > RARE:
+    tests: list[Callable[[Items, Items, Items], tuple[float, str]]]
+    tests = [partial(test, grouping=grouping) for test in TESTS]
+    for test in [*tests, check_noise_of_batches, check_noise] if grouping.names_items else tests:
+        chance, says = test(reference, rest, now)
+        if chance < TOO_RARE and test(parts[0], parts[1], parts[2])[0] > RARE:
             return says
     return None
 
@@ -134,7 +127,7 @@ def _distribution(reference: Items, rest: Items, now: Items, grouping: Grouping)
     samples = _Samples(grouping, reference.with_more(rest), now)
     if not samples.are_enough:
         return 1.0, ""
-    chance = chance_of_distances(_whole(samples), samples.together)
+    chance = samples.together.chance_of_distances(_whole(samples))
     between, usual = (float(np.mean(d[np.isfinite(d)])) for d in (samples.distances(1, 0), samples.distances(0, 0)))
     which = "of the same target " if grouping.by_target else ""
     return chance, (
@@ -149,7 +142,7 @@ def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -
         return 1.0, ""
     strata = samples.together
     whole = _whole(samples)
-    chance = chance_of_repetitions(whole, strata)
+    chance = strata.chance_of_repetitions(whole)
     nearest = np.argmin(np.where(strata.same, whole, np.inf), axis=1)
     share = float(np.mean(nearest[strata.first :] >= strata.first))
     return chance, (
@@ -159,7 +152,7 @@ def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -
 
 
 def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    typical = usual_distance(reference)
+    typical = reference.usual_distance
     rest, now = (_without(reference, items, typical) for items in (rest, now))  # scripts that draw alike share many
     samples = _Samples(grouping, reference, rest, now)
     if not samples.are_enough:
@@ -168,7 +161,7 @@ def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     usual, found = (np.where(np.isfinite(each), each, 1e9) for each in (usual, found))
     low, high = np.quantile(usual, [0.05, 0.95])
     less, more = int((found > high).sum()), int((found < low).sum())
-    return _chance_of(usual, found, *samples.items[1:]), (
+    return _together(*samples.items[1:]).chance_of_figures(np.concatenate([usual, found])), (
         f"{less} of {len(found)} inputs are less like the original's than 95% of its own: something else has made them"
         if less >= more
         else f"{more} of {len(found)} inputs are more like the original's than 95% of its own: they vary less"
@@ -177,7 +170,7 @@ def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
 
 def _without(reference: Items, items: Items, typical: float) -> Items:
     """Leave out items that are in the reference, too."""
-    keys = [[row.tobytes() for row in rounded(each, typical)] for each in (reference, items)]
+    keys = [[row.tobytes() for row in each.rounded(typical)] for each in (reference, items)]
     known = set(keys[0])
     return items[np.array([key not in known for key in keys[1]], bool)]
 
@@ -198,7 +191,7 @@ def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     line = np.linalg.solve(ours.T @ ours + np.eye(ours.shape[1]) * size / 100, ours.T @ wanted[:size])
     off = np.sqrt(((features @ line - wanted) ** 2).sum(axis=1))
     _, usual, found = np.split(off, ends)
-    return _chance_of(usual, found, *some[1:]), (
+    return _together(*some[1:]).chance_of_figures(off[size:]), (
         "inputs do not come with targets such as the original's: these are off by "
         f"{found.mean():.2f} from what the inputs tell, in the original by {usual.mean():.2f}"
     )
@@ -211,10 +204,9 @@ def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) ->
     ours, theirs = (Counter(each.targets) for each in (one, other))
     if len(ours) <= MAX_CLASSES:
         values = np.unique(np.concatenate(figures), return_inverse=True)[1]
-        strata = Strata.of_all(len(one), batches_of(one, other))
-        chance = chance_of_distances(values[:, None] != values, strata)
+        chance = _together(one, other).chance_of_distances(values[:, None] != values)
     else:
-        chance = _chance_of(figures[0], figures[1], one, other)
+        chance = _together(one, other).chance_of_figures(np.concatenate(figures))
     [(target, count)] = theirs.most_common(1)
     share, own = count / len(other), ours[target] / len(one)
     return chance, (
@@ -223,15 +215,7 @@ def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) ->
     )
 
 
-def _noise(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    return check_noise(reference, rest, now) if grouping.names_items else (1.0, "")
-
-
-def _noise_of_batches(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    return check_noise_of_batches(reference, rest, now) if grouping.names_items else (1.0, "")
-
-
-TESTS = (_histogram, _likeness, _relation, _distribution, _repetition, _noise_of_batches, _noise)
+TESTS = (_histogram, _likeness, _relation, _distribution, _repetition)
 
 
 def _whole(samples: _Samples) -> Array:
@@ -241,5 +225,5 @@ def _whole(samples: _Samples) -> Array:
     return np.where(np.isfinite(whole), whole, 0.0)
 
 
-def _chance_of(usual: Array, found: Array, one: Items, other: Items) -> float:
-    return chance_of_figures(np.concatenate([usual, found]), Strata.of_all(len(one), batches_of(one, other)))
+def _together(one: Items, other: Items) -> Strata:
+    return Strata.of_all(len(one), batches_of(one, other))

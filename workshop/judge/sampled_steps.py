@@ -1,9 +1,8 @@
 """Steps of a script that were recorded as it trained, and what the original comes to when it takes them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.step_proof import differs
@@ -16,22 +15,25 @@ OTHER_NUMBER = "it could not take this step as its own step of the same number"
 """Why a difference proves nothing."""
 
 
-class SampledStep(NamedTuple):
+@dataclass
+class SampledStep:
     """A step that was recorded."""
 
     files: list[Path]
     """One for each rank."""
     number: int
     """Its number in the run of the script, from 0."""
+    result: Recomputation | None = None
+    """What came of it, once the original has taken it."""
+    is_settled: bool = False
+    """Whether it was to be taken at the same number."""
 
 
 class SampledSteps:
-    """The recorded steps of one script, and the result of each that the original has taken."""
+    """The recorded steps of one script."""
 
     def __init__(self) -> None:
         self.steps: list[SampledStep] = []
-        self._results: list[Recomputation] = []
-        self._settled: set[int] = set()  # the places of those that were taken at the same number
 
     @property
     def files(self) -> list[Path]:
@@ -41,13 +43,12 @@ class SampledSteps:
     @property
     def results(self) -> list[Recomputation]:
         """What came of the steps that were taken; `NOTHING_SEEN` if there were none."""
-        return self._results or [NOTHING_SEEN]
+        return [step.result for step in self.steps if step.result] or [NOTHING_SEEN]
 
     @property
-    def unsettled(self) -> list[int]:
-        """The places of the steps in which the original comes to something else, perhaps as it counts its steps."""
-        places = enumerate(self._results)
-        return [place for place, result in places if place not in self._settled and differs(result)]
+    def unsettled(self) -> list[SampledStep]:
+        """The steps in which the original comes to something else, perhaps as it counts its steps."""
+        return [step for step in self.steps if step.result and not step.is_settled and differs(step.result)]
 
     def add(self, epochs: Sequence[TimedEpoch], step: int) -> None:
         """Add the step of an epoch that was to be recorded, given its number there, if all ranks have recorded it."""
@@ -57,33 +58,25 @@ class SampledSteps:
 
     def take(self, original: JudgedScript) -> None:
         """Have the original take the steps that it has not taken yet."""
-        self._results += [original.recompute(*step.files) for step in self.steps[len(self._results) :]]
-
-    def settle(self, place: int, result: Recomputation | None) -> None:
-        """Note what the original comes to at the same number; None if it could not be brought there."""
-        self._settled.add(place)
-        self._results[place] = result or replace(self._results[place], doubt=OTHER_NUMBER)
+        for step in self.steps:
+            step.result = step.result or original.recompute(*step.files)
 
 
 def take_at_same_number(original: JudgedScript, sampled: Sequence[SampledSteps], fits: Callable[[int], bool]) -> None:
     """Where the original came to something else, have another run of it take the step as its own of the same number.
 
-    What its loop counts, as for a schedule of the loss, is then the same.
-
-    Args:
-        original: the other run, not started yet.
-        sampled: the recorded steps of one script or more.
-        fits: whether there is time for so many steps of the original.
+    What its loop counts, as for a schedule of the loss, is then the same. The other run is not started yet, and `fits`
+    tells whether there is time for so many steps of it.
     """
-    unsettled = [(of, place) for of in sampled for place in of.unsettled]
-    for of, place in sorted(unsettled, key=lambda each: each[0].steps[each[1]].number):
-        files, number = of.steps[place]
-        if original.steps_in_run > number:  # the steps that it has taken count, too
+    for step in sorted((step for of in sampled for step in of.unsettled), key=lambda step: step.number):
+        if original.steps_in_run > step.number:  # the steps that it has taken count, too
             original.stop()
             original.epochs_in_run = original.steps_in_run = 0
-        ahead = number - original.steps_in_run
+        ahead = step.number - original.steps_in_run
         if ahead and fits(ahead):
             original.epoch_steps = ahead  # of the first epoch of a run
             original.epoch(Proceed(steps=ahead))
-        is_same = original.epochs_in_run > 0 and original.steps_in_run == number
-        of.settle(place, original.recompute(*files) if is_same else None)
+        is_same = original.epochs_in_run > 0 and original.steps_in_run == step.number
+        assert step.result
+        step.result = original.recompute(*step.files) if is_same else replace(step.result, doubt=OTHER_NUMBER)
+        step.is_settled = True

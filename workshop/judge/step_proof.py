@@ -11,22 +11,13 @@ from workshop.probe.messages import Recomputation
 LOSS_TOLERANCE = 1e-3
 """The largest relative error of a loss. Reordering float32 operations gives 1e-6, bfloat16 1e-2."""
 
-GRADIENT_TOLERANCE = 0.1
-"""The largest `gradient_error` of a recomputed step."""
-
 ROUNDING = 20.0
 """Gradients may differ by this many times the rounding noise. On ResNet-18, a different order of operations or memory
 layout, or a compiler, gives 3; bfloat16 gives 290 in a single layer, and 900 for gradients. On CUDA, where
 convolutions may round to TensorFloat-32, the noise is that of its 10 bits, and hides bfloat16."""
 
-STEP_TOLERANCE = 1e-2
-"""The largest `step_error` of a recomputed step."""
-
-STATE_TOLERANCE = 1e-4
-"""The largest `state_error` of a recomputed step; bfloat16 makes 2e-3."""
-
-BUFFER_TOLERANCE = 1e-3
-"""The largest `buffer_error` of a recomputed step."""
+GRADIENT_TOLERANCE, STEP_TOLERANCE, STATE_TOLERANCE, BUFFER_TOLERANCE = 0.1, 1e-2, 1e-4, 1e-3
+"""The largest error of each kind of a recomputed step; bfloat16 makes a `state_error` of 2e-3."""
 
 
 def check_recomputed(original: Ledger, candidate: Ledger) -> Iterator[str]:

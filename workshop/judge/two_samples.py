@@ -63,6 +63,58 @@ class Strata:
         _, one_of_each, batch = np.unique(self.batches, return_index=True, return_inverse=True)
         yield _permuted(is_first[one_of_each], np.zeros(len(one_of_each)))[batch]
 
+    def chance_of_distances(self, distances: Array) -> float:
+        """Return the chance that samples of one source are as far from each other, by their energy distance."""
+        same = self.same.astype(np.float32)
+        weighted = distances.astype(np.float32) * same
+
+        def energy(first: Array) -> Array:
+            second, pairs, sums = 1 - first, same @ first, weighted @ first
+            all_pairs, all_sums = same.sum(1)[:, None] - pairs, weighted.sum(1)[:, None] - sums
+
+            def mean(of: Array, sums: Array, pairs: Array) -> Array:
+                return (of * sums).sum(0) / np.maximum((of * pairs).sum(0), 1)
+
+            between = mean(second, sums, pairs)
+            return 2 * between - mean(first, sums, pairs) - mean(second, all_sums, all_pairs)
+
+        return self._largest(energy)
+
+    def chance_of_repetitions(self, distances: Array) -> float:
+        """Return the chance that so many items of the second sample have their nearest neighbours in it, too."""
+        far = np.where(self.same, distances, np.inf)
+        nearest = np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+        is_near = np.zeros(far.shape, np.float32)
+        np.put_along_axis(is_near, nearest, 1, axis=1)
+        is_near[~self.same] = 0
+
+        def share(first: Array) -> Array:
+            second = 1 - first
+            return (second * (is_near @ second)).sum(0) / np.maximum(second.sum(0), 1) ** 2
+
+        return self._largest(share)
+
+    def chance_of_near_pairs(self, distances: Array) -> float:
+        """Return the chance that so many of the nearest pairs of items are both of the second sample."""
+        far = np.where(np.triu(self.same, k=1), distances, np.inf)
+        nearest = np.argpartition(far, len(far) // NEAR_PAIRS, axis=None)[: len(far) // NEAR_PAIRS]
+        one, other = np.unravel_index(nearest, far.shape)
+        return self._largest(lambda first: ((1 - first[one]) * (1 - first[other])).sum(axis=0))
+
+    def chance_of_figures(self, figures: Array) -> float:
+        """Return the chance that samples of one source differ so in a figure of each item, by its rank."""
+        ranks = _ranks(figures)
+        return self.chance_of_distances(np.abs(ranks[:, None] - ranks))
+
+    def _largest(self, statistic: Callable[[Array], Array]) -> float:
+        """Return the larger one of the chances that exchanged items and batches give; one that is not rare will do."""
+        chance = 0.0
+        for first in self.relabelled:
+            chance = max(chance, _tail(statistic(first)))
+            if chance > RARE:
+                break
+        return chance
+
 
 def _permuted(values: Array, strata: Array) -> Array:
     """Return values as they are in the first column, and exchanged by chance within each stratum in all others."""
@@ -73,53 +125,6 @@ def _permuted(values: Array, strata: Array) -> Array:
     by_stratum = values[np.argsort(numbers, kind="stable")].astype(np.float32)
     np.put_along_axis(found, order, np.broadcast_to(by_stratum, order.shape), axis=1)
     return np.concatenate([values[None].astype(np.float32), found]).T
-
-
-def chance_of_distances(distances: Array, strata: Strata) -> float:
-    """Return the chance that samples of one source are as far from each other, by their energy distance."""
-    same = strata.same.astype(np.float32)
-    weighted = distances.astype(np.float32) * same
-
-    def energy(first: Array) -> Array:
-        second, pairs, sums = 1 - first, same @ first, weighted @ first
-        all_pairs, all_sums = same.sum(1)[:, None] - pairs, weighted.sum(1)[:, None] - sums
-
-        def mean(of: Array, sums: Array, pairs: Array) -> Array:
-            return (of * sums).sum(0) / np.maximum((of * pairs).sum(0), 1)
-
-        between = mean(second, sums, pairs)
-        return 2 * between - mean(first, sums, pairs) - mean(second, all_sums, all_pairs)
-
-    return _largest(energy, strata)
-
-
-def chance_of_repetitions(distances: Array, strata: Strata) -> float:
-    """Return the chance that so many items of the second sample have their nearest neighbours in it, too."""
-    far = np.where(strata.same, distances, np.inf)
-    nearest = np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-    is_near = np.zeros(far.shape, np.float32)
-    np.put_along_axis(is_near, nearest, 1, axis=1)
-    is_near[~strata.same] = 0
-
-    def share(first: Array) -> Array:
-        second = 1 - first
-        return (second * (is_near @ second)).sum(0) / np.maximum(second.sum(0), 1) ** 2
-
-    return _largest(share, strata)
-
-
-def chance_of_near_pairs(distances: Array, strata: Strata) -> float:
-    """Return the chance that so many of the nearest pairs of items are both of the second sample."""
-    far = np.where(np.triu(strata.same, k=1), distances, np.inf)
-    nearest = np.argpartition(far, len(far) // NEAR_PAIRS, axis=None)[: len(far) // NEAR_PAIRS]
-    one, other = np.unravel_index(nearest, far.shape)
-    return _largest(lambda first: ((1 - first[one]) * (1 - first[other])).sum(axis=0), strata)
-
-
-def chance_of_figures(figures: Array, strata: Strata) -> float:
-    """Return the chance that samples of one source differ so in a figure of each item, by its rank."""
-    ranks = _ranks(figures)
-    return chance_of_distances(np.abs(ranks[:, None] - ranks), strata)
 
 
 def _ranks(figures: Array) -> Array:
@@ -167,16 +172,6 @@ def distances_between(one: Array, other: Array) -> Array:
     squares = (one**2).sum(1)[:, None] + (other**2).sum(1) - 2 * one @ other.T
     distances: Array = np.sqrt(np.maximum(squares, 0) / one.shape[1])
     return distances
-
-
-def _largest(statistic: Callable[[Array], Array], strata: Strata) -> float:
-    """Return the larger one of the chances that exchanged items and batches give; one that is not rare will do."""
-    chance = 0.0
-    for first in strata.relabelled:
-        chance = max(chance, _tail(statistic(first)))
-        if chance > RARE:
-            break
-    return chance
 
 
 def _tail(statistics: Array) -> float:

@@ -129,13 +129,9 @@ class Verdict:
     @property
     def unraced(self) -> str:
         """Why there was no race, and so no `speed`; "" where there was one."""
-        if self.speed:
-            return ""
-        if self.outcome is Outcome.DONE:
-            return "what is asked for was shown without a race"
-        if self.outcome is Outcome.OTHER_WORK:
-            return "a script that does other work is not raced"
-        return "the check ended before a race"
+        shown, refused = "what is asked for was shown without a race", "a script that does other work is not raced"
+        reasons = {Outcome.DONE: shown, Outcome.OTHER_WORK: refused}
+        return "" if self.speed else reasons.get(self.outcome, "the check ended before a race")
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with the `exit_code`, and why there was no race, if there was none."""

@@ -68,7 +68,7 @@ def watch(check: AnswerCheck) -> dict[str, float]:
         ALL_CPU: metrics["run/host/cpu_percent (%)/mean"] / 100,
         **({GPU: max(gpus_busy) / 100} if gpus_busy else {}),
         "memory": metrics["run/host/memory_percent (%)/mean"] / 100,
-        DATA_WAIT: sum(epoch.phases[Phase.DATA_WAIT] for epoch in epochs) / seconds,
+        DATA_WAIT: sum(epoch.seconds_in([Phase.DATA_WAIT]) for epoch in epochs) / seconds,
     }
 
 

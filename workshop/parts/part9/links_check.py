@@ -34,14 +34,14 @@ def check(bench: Bench) -> Verdict:
 
     On a CPU drawing links is not what takes the time, so it is raced by itself; on a GPU the whole step is.
     """
-    bench.also = wrong_links
+    bench.referee.also = wrong_links
     bench.start()
     if refused := bench.refusal():
         return refused
     if bench.original_ledger().forwards[0].device != "cpu":
         return bench.race()
-    bench.phases = PREPARATION
-    return bench.race("on a CPU the whole step is hardly faster: drawing is not what takes its time")
+    note = "on a CPU the whole step is hardly faster: drawing is not what takes its time"
+    return bench.race(note, phases=PREPARATION)
 
 
 def wrong_links(original: Ledger, candidate: Ledger, samples: Sequence[Path]) -> Iterator[str]:

@@ -1,0 +1,166 @@
+"""The laps of a race: what each script trains in a pair, how long it takes, and when both are restarted."""
+
+import math
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import geometric_mean, median
+
+from workshop.judge.headroom import headroom_rate
+from workshop.judge.judged_script import JudgedScript, TimedEpoch
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, RaceResult, race
+from workshop.judge.race_verdict import how_far
+from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
+from workshop.judge.verdict import Speed
+from workshop.probe.phases import Phase
+
+EPOCHS_AFTER_RACE = 1
+"""The number of epochs after the race: one of the original shows the headroom."""
+
+SAMPLED = 0.1
+"""The share of the raced epochs of which a step is recorded, beside one of the first; the script cannot tell which."""
+
+LAP_S, MAX_AT_A_TIME = 1.0, 5
+"""Each script of a pair trains for about this many seconds, where it can. In `compare`, that is one epoch, or several
+short ones, but at most this many. In a part where an epoch is only a number of steps, it is some of these steps. Ten
+short pairs tell more than three long ones."""
+
+LAPS, MAX_AT_ONCE = 5 * MAX_PAIRS, 20
+"""Where a slowdown is what would be told, the two versions differ by little, and long pairs scatter less than short
+ones. A lap is as long as there is time for so many, which are two races of both and the starts; it has at most so many
+epochs."""
+
+
+class Laps:
+    """The laps of two scripts.
+
+    Attributes:
+        phases: the phases that are raced, timed by the scripts' clocks; None for whole epochs, timed by the judge's.
+        where: what of a step these are, for a sentence.
+        epochs: those that were raced, of each script; of parts of epochs, what a whole one would have taken.
+        at_a_time: the number of epochs of each script in a lap.
+        steps: the number of steps in each of these.
+        raced_s: the beginning and the end of the race.
+    """
+
+    def __init__(self, scripts: RunningScripts, phases: Sequence[Phase] | None) -> None:
+        self.scripts, self.phases, self.plan = scripts, phases, scripts.plan
+        self.where = " until the model is called" if phases else ""
+        self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
+        self.at_a_time, self.steps = 1, scripts.steps
+        self.raced_s = 0.0, 0.0
+        self._first_sampled = 0  # of these epochs, the first that a step is recorded of
+
+    def race(self) -> RaceResult:
+        """Race the scripts, and again after both were restarted, where a small difference must show again.
+
+        Raises:
+            OutOfTimeError: there is no time for a race.
+        """
+        self._choose_length()
+        contest, epochs_left = self.scripts.contest, MIN_PAIRS * self.at_a_time + EPOCHS_AFTER_RACE
+        if self.plan:
+            self.plan.require(epochs_left, "a race of three pairs")
+            self.plan.expect(epochs_left + 1)
+        self._first_sampled = random.randrange(MIN_PAIRS * self.at_a_time)
+        begin = time.monotonic()
+        allowed = contest.allowed
+        asked = f"target: speedup {contest.target:g}x" if allowed is None else f"allowed: {allowed:.2%} slower"
+        self.scripts.say_with_rest(f"racing, epoch by epoch; {asked}{self.where}")
+        result = self._run(begin)
+        if self.plan is None or not result.must_show_again(slowdown=allowed is not None):
+            return result
+        if not self.plan.fits(FIRST_EPOCHS + epochs_left):
+            return replace(result, unsure=True)
+        self.plan.expect(FIRST_EPOCHS + epochs_left)
+        self.scripts.say_with_rest("starting both again, to see whether it holds")
+        for script in self.epochs:
+            script.stop()
+        self._train_untimed(FIRST_EPOCHS)
+        return replace(result, again=self._run(begin).pairs)
+
+    def _run(self, begin: float) -> RaceResult:
+        scripts, left_s = self.scripts, self.scripts.deadline_s - time.monotonic()
+        if self.plan:
+            left_s = self.plan.left_s - EPOCHS_AFTER_RACE * (self.plan.original_s + self.plan.candidate_s)
+        result = race(
+            lambda: self._lap(scripts.original),
+            lambda: self._lap(scripts.candidate),
+            scripts.contest.target,
+            left_s,
+            lambda pairs: scripts.say(how_far(pairs)),
+        )
+        self.raced_s = begin, time.monotonic()
+        return result
+
+    def _lap(self, script: JudgedScript) -> float:
+        """Return the seconds that a script takes for a lap; a step of the candidate may be recorded meanwhile."""
+        scripts, raced, ran = self.scripts, self.epochs[script], []
+        for _ in range(self.at_a_time):
+            is_first = len(raced) == self._first_sampled
+            is_sampled = script is scripts.candidate and (is_first or random.random() < SAMPLED)
+            step = scripts.some_step(self.steps)
+            ran.append(scripts.epoch(script, step if is_sampled else None, self.steps))
+            scripts.samples.add(ran[-1:], step)
+            raced.append(ran[-1].at_length(scripts.steps))
+        scripts.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in ran))
+        return sum(epoch.at_length(self.steps).seconds_in(self.phases) for epoch in ran)
+
+    def _choose_length(self) -> None:
+        """Choose how many epochs, or in a part how many steps, each script trains in a pair.
+
+        The times of single short epochs vary too much. The script that trained last has filled the caches, so both
+        first train that many epochs untimed. In a part it is an epoch, unless that is but a number of steps.
+        """
+        scripts, contest = self.scripts, self.scripts.contest
+        if contest.is_part:
+            if not contest.items:
+                seconds = self._seconds_of_epoch()
+                scripts.align()
+                self.steps = min(scripts.steps, math.ceil(scripts.steps * LAP_S / seconds))
+            return
+        scripts.align()
+        lap_s, most = LAP_S, MAX_AT_A_TIME
+        if self.plan and contest.allowed is not None:
+            lap_s, most = max(LAP_S, self.plan.left_s / LAPS), MAX_AT_ONCE
+        self.at_a_time = min(most, math.ceil(lap_s / self._seconds_of_epoch()))
+        self._train_untimed(min(self.at_a_time, MAX_AT_A_TIME))
+        scripts.align()
+
+    def _seconds_of_epoch(self) -> float:
+        """Let the original train for an epoch, and return what it takes of what is raced."""
+        return max(self.scripts.epoch(self.scripts.original).seconds_in(self.phases), 1e-3)
+
+    def _train_untimed(self, epochs: int) -> None:
+        for script in self.epochs:
+            for _ in range(epochs):
+                self.scripts.epoch(script)
+
+    def speed(self, result: RaceResult, solution_ratio: float | None) -> Speed:
+        """Return what a race has shown; the original trains once more, which shows the headroom."""
+        contest, (before, after) = self.scripts.contest, self.epochs.values()
+        ledger = self.scripts.original_ledger()
+        low, high = result.interval
+        pairs = [(pair.before_s, pair.after_s) for pair in result.pairs + result.again]
+        items = self.at_a_time * ledger.items_in(slice(self.steps))
+        rate_before, rate_after = (items / geometric_mean(seconds) for seconds in zip(*pairs, strict=True))
+        return Speed(
+            original=contest.original_name.removeprefix("the "),
+            candidate=contest.candidate.name,
+            rate_before=rate_before,
+            rate_after=rate_after,
+            ratio=result.ratio,
+            low=low,
+            high=high,
+            pairs=len(pairs),
+            target=result.target,
+            phases_before=self._phases(before),
+            phases_after=self._phases(after),
+            headroom_rate=headroom_rate(self.scripts, before, after, rate_after),
+            solution_ratio=solution_ratio,
+            items=ledger.items_in(slice(self.scripts.steps)),
+        )
+
+    def _phases(self, epochs: Sequence[TimedEpoch]) -> dict[str, float]:
+        return {phase: median(epoch.report.phases[phase] for epoch in epochs) for phase in self.phases or Phase}

@@ -1,0 +1,148 @@
+"""The two scripts of a contest as they run: how they start, warm up, and train in turn."""
+
+import math
+import random
+import time
+from contextlib import ExitStack
+
+from workshop.errors import WorkshopError
+from workshop.judge.contest import Contest
+from workshop.judge.judged_ranks import JudgedRanks
+from workshop.judge.judged_script import JudgedScript, TimedEpoch
+from workshop.judge.ledger import Ledger
+from workshop.judge.order_proof import repeats_order
+from workshop.judge.sampled_steps import SampledSteps
+from workshop.judge.time_plan import TimePlan
+from workshop.probe.messages import Proceed
+from workshop.processes.other_load import LoadMeter
+from workshop.processes.script import Say
+
+FIRST_EPOCHS = 2
+"""A script that was just started warms up for this many epochs, which are watched but not raced."""
+
+BUDGET_S = 90.0
+"""The time for a part, from the start of the scripts to the end of the race; what follows takes a few seconds more."""
+
+
+class RunningScripts(ExitStack):
+    """Two scripts, run in turn; the candidate may train on several ranks.
+
+    Attributes:
+        tell: told once how long it will take.
+        plan: the time of a contest that is no part's.
+        deadline_s: when the race in a part must be over.
+        solution_ratio: the solution's speedup on this machine, if it has been measured and was steady.
+        load: tells what other programs used of the cores meanwhile.
+    """
+
+    def __init__(self, contest: Contest, say: Say, tell: Say | None = None) -> None:
+        super().__init__()
+        self.load = self.enter_context(LoadMeter())
+        self.contest, self.say, self.subject = contest, say, contest.subject
+        self.tell = tell or say
+        self.plan = None if contest.is_part else TimePlan(contest.budget_s)
+        self.deadline_s = math.inf
+        self.solution_ratio: float | None = None
+        self.original = self.enter_context(contest.script(contest.original))
+        self.ranks = self.enter_context(JudgedRanks(contest))
+        for script in (self.original, *self.ranks.scripts):
+            script.say = say
+        self.samples = SampledSteps()  # of the candidate
+        self.samples_of_original = SampledSteps()
+        self.replaced_clocks: set[str] = set()
+        self.steps_taken: list[int] = []  # in each epoch of the candidate
+
+    @property
+    def candidate(self) -> JudgedScript:
+        """The script that is judged: its first rank, if there are several."""
+        return self.ranks.scripts[0]
+
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps in an epoch."""
+        return self.original.epoch_steps or 0
+
+    def start(self) -> None:
+        """Start the scripts, in a part both at once, and let them warm up."""
+        name = self.contest.original_name
+        self.deadline_s = time.monotonic() + BUDGET_S
+        self.say(f"starting {self.contest.candidate.name} and {name}")
+        self.original.begin()
+        if self.steps and self.contest.is_part:
+            step = self.some_step()
+            for script in self.ranks.scripts:
+                script.begin(step)
+            self.train(1)  # before the original is waited for: a script that crashes at once is found out at once
+        first = self.epoch(self.original)
+        if not first.report.finished:
+            raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
+        if self.plan:
+            self.plan.original_s = first.seconds
+            self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))
+        for script in self.ranks.scripts:
+            script.epoch_steps = self.original.epoch_steps
+        self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
+        self.train(FIRST_EPOCHS - len(self.steps_taken))
+        if not self.contest.is_part:
+            self.original.draw_items()
+        elif repeats_order(self.ledger(), self.steps):
+            self.epoch(self.original)  # with a second epoch, it shows before the race whether it repeats its order, too
+
+    def epoch(self, script: JudgedScript, sample_step: int | None = None, steps: int | None = None) -> TimedEpoch:
+        """Let one of the scripts train; the original keeps some batches, to measure its headroom later."""
+        return script.epoch(Proceed(sample_step, steps, keep_batches=script is self.original))
+
+    def train(self, epochs: int) -> None:
+        """Let the candidate train before the race, and record one step of each epoch.
+
+        The original does so too, unless its steps are known to be reproducible.
+        """
+        for _ in range(epochs):
+            step = self.some_step()
+            if not self.steps_taken and self.steps > 1:
+                step = max(step, 1)  # the original can be brought to any step but its first
+            if self.plan:
+                epoch = self.epoch(self.original, step)
+                self.plan.original_s = epoch.seconds
+                self.samples_of_original.add([epoch], step)
+                self.samples_of_original.take(self.original)
+            trained = self.ranks.epoch(step)
+            if self.plan:
+                self.plan.candidate_s = min(self.plan.candidate_s or math.inf, trained[0].seconds)
+            self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))
+            self.steps_taken.append(trained[0].report.steps)
+            self.samples.add(trained, step)
+
+    def align(self) -> None:
+        """Let the script that is behind train until both have trained for the same number of epochs.
+
+        Whatever they do only now and then, such as a validation, then falls into the same pairs.
+        """
+        behind, ahead = sorted((self.original, self.candidate), key=lambda script: script.epochs_in_run)
+        for _ in range(ahead.epochs_in_run - behind.epochs_in_run):
+            self.epoch(behind)
+
+    def restart(self) -> None:
+        """Start the candidate again, with a different seed, in the folder with the files it has left."""
+        self.say("starting your script again, on the cache that it left")
+        self.candidate.stop()
+        again = self.contest.run(self.contest.candidate, self.candidate.folder, seed=1)
+        again.epoch_steps = self.candidate.epoch_steps
+        self.ranks.scripts[0] = self.enter_context(again)
+        self.candidate.begin(self.some_step())
+
+    def some_step(self, steps: int | None = None) -> int:
+        """Choose a step of an epoch, or of so many steps: the script cannot know which one will be recomputed."""
+        return random.randrange(steps or self.steps)
+
+    def original_ledger(self) -> Ledger:
+        """Return what the original has done so far."""
+        return Ledger.of(self.original.folder)
+
+    def ledger(self) -> Ledger:
+        """Return what the candidate has done so far."""
+        return Ledger.of_ranks([Ledger.of(script.folder) for script in self.ranks.scripts])
+
+    def say_with_rest(self, text: str) -> None:
+        """Tell of the progress, and how long the rest will take, if that is planned."""
+        self.say(f"{text}; {self.plan.left}" if self.plan else text)
