@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic  # the script may replace that of the module
 from typing import Any
 from weakref import ref
 
@@ -46,7 +45,7 @@ from workshop.probe.messages import (
     Repeat,
 )
 from workshop.probe.model_hooks import ModuleHook, is_trained
-from workshop.probe.noted_inputs import NotedInputs, item_of
+from workshop.probe.noted_inputs import item_of
 from workshop.probe.noted_step import NotedPass, NotedStep, StepWriter
 from workshop.probe.optimizers_of_other_models import OtherOptimizers, plain_settings
 from workshop.probe.photo_reads import replaced_clocks
@@ -223,12 +222,13 @@ class EvidenceRecorder(Listener):
             return
         if self.stepped:  # some parameters are never stepped
             self.end_step()
-        noted = _noted(batch)
+        entered = NotedPass.of(batch)
         if self.random_states:
-            noted |= {"random_state": torch.get_rng_state().numpy().tobytes(), "random_seed": torch.initial_seed()}
-        noted["is_output"] = batch.requires_grad or self.is_output(batch)
-        item = item_of(batch) if self.random_states and batch.is_complex() else None
-        self.step.forwards.append(NotedPass(noted, NotedInputs(batch), item=item))
+            random_state = torch.get_rng_state().numpy().tobytes()
+            entered.noted |= {"random_state": random_state, "random_seed": torch.initial_seed()}
+            entered.item = item_of(batch) if batch.is_complex() else None
+        entered.noted["is_output"] = batch.requires_grad or self.is_output(batch)
+        self.step.forwards.append(entered)
         self.enter_others(tensors[1:])
         if len(self.step.forwards) > 2 * max(self.length.steps or 0, MAX_STEPS):
             self.wait(finished=False)  # it trains without ever stepping an optimizer
@@ -242,8 +242,9 @@ class EvidenceRecorder(Listener):
             if len(self.step.other_inputs) >= MAX_OTHER_INPUTS:
                 return
             if each.ndim and each.layout == torch.strided and not each.requires_grad and not self.is_output(each):
-                noted = _noted(each) | {"is_loaded": self.batch_use.is_loaded(each)}
-                self.step.other_inputs.append(NotedPass(noted, NotedInputs(each)))
+                entered = NotedPass.of(each)
+                entered.noted["is_loaded"] = self.batch_use.is_loaded(each)
+                self.step.other_inputs.append(entered)
 
     def look_for_batch(self, tensors: list[torch.Tensor]) -> None:
         """Note which batch these tensors come from: in the step that is recorded, and in the first of an epoch."""
@@ -408,10 +409,9 @@ class EvidenceRecorder(Listener):
         self.copy_trace = start_copy_trace() if message.trace_copies else None
         self.hooks.clock.restart()
 
-    def loaded(self) -> LoadedBatch | None:
-        """Return what of the last batch has entered the model; None if no DataLoader was seen."""
-        forwards = self.steps[-1].forwards if self.steps else []
-        return LoadedBatch(self.loader, self.batch_use.last, forwards) if self.loader is not None else None
+    def loaded(self) -> LoadedBatch:
+        """Return what of the last batch has entered the model."""
+        return LoadedBatch(self.loader, self.batch_use.last, self.steps[-1].forwards if self.steps else [])
 
     def begins_to_retake(self, message: Recompute) -> bool:
         """Let the script's own loop take a recorded step; return False if that cannot be."""
@@ -483,18 +483,6 @@ class EvidenceRecorder(Listener):
             self.events.write(OtherOptimizer, **other)
         for step in [*self.steps, self.step]:
             self.writer.write(step, self.model.spots)
-
-
-def _noted(batch: torch.Tensor) -> dict[str, Any]:
-    """Return what is noted of a batch at once."""
-    device = batch.device.type
-    return {
-        "t": monotonic(),
-        "shape": tuple(batch.shape),
-        "dtype": str(batch.dtype).removeprefix("torch."),
-        "device": device,
-        "autocast": torch.is_autocast_enabled(device),
-    }
 
 
 def items_of(inputs: tuple[Any, ...], options: dict[str, Any]) -> int:
