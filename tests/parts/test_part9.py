@@ -42,7 +42,7 @@ REFUSED_AS = {
     "determinant_left_out": r"a determinant is off 1 by 2\.0",
     "gram_schmidt_once": r"links are not unitary: .* off 1 by \d\.\de-0[45]; asked is 1e-05",
     "frames_change_every_third_step": "of the products around squares are not drawn",
-    "half_in_another_frame": "50% of the products around squares are not drawn",
+    "half_in_another_frame": "of the products around squares are not drawn",
     "half_precision": "links are not unitary",
     "identity": "100% of the links are not drawn",
     "links_reused": "73% of the links are not drawn",
@@ -56,7 +56,7 @@ REFUSED_AS = {
     "product_with_conjugate": r"of the four directions of a site, U0 U3\* U2\^H is not uniform",
     "reused_three_steps_later": "5% of the links are not drawn",
     "rolled_every_second_step": "12% of the links are not drawn",
-    "squares_of_one": "depend on each other: of a line along 0, U1 U2 U3 U0 is not uniform",
+    "squares_of_one": "100% of the products around squares are not drawn",
     "turned_every_second_step": "8% of the quotients of neighbours are not drawn",
 }
 """What is said of the links of each cheat."""

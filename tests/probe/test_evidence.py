@@ -104,7 +104,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield start
     for keeper in keepers:
         keeper.hooks.remove()
-        keeper.steps = []  # or it would report them as this process ends
+        keeper.epoch.steps = []  # or it would report them as this process ends
     with suppress(OSError):  # the test has closed it
         ends[0].shutdown(socket.SHUT_RDWR)  # or else a training waits for it
     pool.shutdown()

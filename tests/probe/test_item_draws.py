@@ -78,12 +78,12 @@ def test_items_are_drawn_and_nothing_else_changes(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("known", "why"),
     [
-        (None, "no DataLoader was seen"),
+        (LoadedBatch(None, None, []), "no DataLoader was seen"),
         (LoadedBatch(DataLoader(Stream()), None, []), "its DataLoader has no items that could be asked for"),
         (LoadedBatch(DataLoader([1, 2]), None, []), "what is loaded is not what enters the model"),  # type: ignore[arg-type]
     ],
 )
-def test_why_nothing_is_drawn(known: LoadedBatch | None, why: str, tmp_path: Path) -> None:
+def test_why_nothing_is_drawn(known: LoadedBatch, why: str, tmp_path: Path) -> None:
     assert draw_items(known, DrawItems(), EventFile(str(tmp_path))).error == why
 
 

@@ -56,8 +56,7 @@ class Loop:
         """Take a step and record it; `cheat` does something to the gradients."""
         recorder, batches, batch = StepRecorder(folder, 0, lambda seconds: None), BatchUse(), self.draw()
         batches.load(batch, in_training_thread=True)
-        recorder.note_random_states()
-        recorder.note_buffers(self.state)
+        recorder.note_beginning(self.state)
         recorder.enter(0, tensors_in_call(self.model, (batch[0],), {}), self.state)
         batches.use(batch[0])
         self.optimizer.zero_grad()
@@ -85,13 +84,12 @@ class Loop:
         return step.end()
 
     def retake(self, *samples: Path, is_plain: bool = True, **how: Any) -> Recomputation:
-        attempts = recompute(samples, self.state)
+        attempts, batches = recompute(samples, self.state), BatchUse()
+        batches.last, batches.is_plain = self.last, is_plain
         try:
             attempt = next(attempts)
             while True:
-                attempt = attempts.send(
-                    self.take(RetakenStep(attempt, self.state, self.last, is_plain, varies=False), **how)
-                )
+                attempt = attempts.send(self.take(RetakenStep(attempt, self.state, batches), **how))
         except StopIteration as end:
             found: Recomputation = end.value
             return found

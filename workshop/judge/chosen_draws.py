@@ -46,7 +46,7 @@ def _numbers(ledger: Ledger) -> dict[str, NDArray[np.uint32]]:
 
 
 def chance_of_numbers(numbers: NDArray[np.uint32]) -> float:
-    """Return a bound on the chance that uniform 32-bit numbers, in rows of independent ones, are so far from uniform."""
+    """Return a bound on the chance that rows of independent, uniform numbers of 32 bits are so far from uniform."""
     chances = [_chance_of_bits(each % 2**BITS / 2**BITS) for each in numbers.T]
     chances += [_chance_of_remainders(each % choices, choices) for each in numbers.T for choices in CHOICES]
     return min(1.0, min(chances, default=1.0) * len(chances))

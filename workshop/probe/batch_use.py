@@ -5,6 +5,7 @@ from typing import Any
 from weakref import ref
 
 import torch
+from torch.utils.data import DataLoader
 
 from workshop.probe.internals import names_of, tree_flatten
 
@@ -18,6 +19,7 @@ class BatchUse:
     Batches are not kept alive, but for the last one. Another thread may load batches meanwhile.
 
     Attributes:
+        loader: the DataLoader of the training that began last.
         last: the batch that was handed out last.
         of_step: the batches that the present step was seen to use, as they were handed out.
         loaded: the number of batches handed out in this step to the thread that trains.
@@ -26,6 +28,7 @@ class BatchUse:
     """
 
     def __init__(self) -> None:
+        self.loader: DataLoader[Any] | None = None
         self.last: Any = None
         self.of_step: list[Any] = []
         self.loaded = 0

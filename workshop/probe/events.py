@@ -90,8 +90,8 @@ class SimpleTransform:
     before: tuple[int, int]
     """Height and width in pixels of the picture that entered it."""
     draw: str = ""
-    """The next numbers of torch's random generator as the transform begins, eight hexadecimal digits each; empty if it is
-    not a random one."""
+    """The next numbers of torch's random generator as the transform begins, eight hexadecimal digits each; empty if it
+    is not a random one."""
     entered: Signatures | None = None
     """The picture before the transform; None if it has not changed since the last `left`, or since the first random
     transform began."""

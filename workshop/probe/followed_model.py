@@ -14,24 +14,12 @@ from workshop.probe.spots import Spots
 
 
 class FollowedModel:
-    """A model, its parameters, and the other models beside it.
-
-    Args:
-        root: the module that the script calls.
-        others: other models that it has called before, such as a teacher.
-
-    Attributes:
-        root: see above.
-        module: the innermost module that has all of its parameters.
-        parameters: the module's.
-        smallest: the one of the fewest values.
-        trained: those that want gradients.
-        spots: some values of each.
-        others: other models that the script calls, in the order of their first calls.
-    """
+    """A model, its parameters, and the other models beside it."""
 
     def __init__(self, root: nn.Module, others: list[nn.Module]) -> None:
-        self.root, self.module, self.others = root, innermost(root), others
+        self.root = root  # the module that the script calls
+        self.module = innermost(root)  # that has all of its parameters
+        self.others = others  # that the script calls, too, such as a teacher, in the order of their first calls
         self._shares = WeakKeyDictionary[Optimizer, tuple[list[nn.Parameter], set[nn.Parameter]]]()
         self.take_parameters()
 
@@ -40,7 +28,7 @@ class FollowedModel:
         self.parameters = list(self.module.parameters())
         self._known = set(self.parameters)
         self._shares.clear()
-        self.smallest = min(self.parameters, key=torch.numel)
+        self.smallest = min(self.parameters, key=torch.numel)  # of the fewest values
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
         self.others = [each for each in self.others if self.is_foreign(each.parameters())]

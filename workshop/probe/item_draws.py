@@ -20,7 +20,6 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.events import ForwardPass, ItemsDrawn
 from workshop.probe.internals import tree_leaves
 from workshop.probe.messages import DrawItems, DrawnItems
-from workshop.probe.noted_inputs import NotedInputs
 from workshop.probe.noted_step import NotedPass
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.training_state import random_states, set_random_states
@@ -33,12 +32,12 @@ class LoadedBatch:
     """Which of the tensors in a DataLoader's batch enters the model, and which holds the targets.
 
     Args:
-        loader: the DataLoader.
+        loader: the DataLoader; None if none was seen.
         batch: the batch that it has handed out last.
         forwards: what has entered the model in the step that was taken with it, perhaps.
     """
 
-    def __init__(self, loader: DataLoader[Any], batch: Any, forwards: Sequence[NotedPass]) -> None:
+    def __init__(self, loader: DataLoader[Any] | None, batch: Any, forwards: Sequence[NotedPass]) -> None:
         self.loader = loader
         self.places: tuple[int, int] | None = None
         leaves = _tensors(batch)
@@ -58,35 +57,31 @@ class LoadedBatch:
         inputs, targets = (leaves[place] for place in self.places)
         if math.prod(inputs.shape[1:]) == math.prod(self._shape):
             inputs = inputs.reshape(len(inputs), *self._shape)
-        inputs = inputs.to(self._dtype)
-        pictures, rows = NotedInputs(inputs).fetch()
-        return ForwardPass(
-            t=monotonic(),
-            shape=tuple(inputs.shape),
-            dtype=str(inputs.dtype).removeprefix("torch."),
-            device="cpu",
-            autocast=False,
-            pictures=pictures,
-            targets=values_of_items(targets, len(inputs)),
-            inputs=rows,
-        )
+        entered = NotedPass.of(inputs.to(self._dtype))
+        entered.noted |= {"device": "cpu", "autocast": False}
+        entered.targets = targets
+        return entered.fetch()
 
 
-def draw_items(loaded: LoadedBatch | None, message: DrawItems, events: EventFile) -> DrawnItems:
+def draw_items(loaded: LoadedBatch, message: DrawItems, events: EventFile) -> DrawnItems:
     """Draw each item of an epoch once, then some of them again, as long as there is time, and write down each batch."""
-    why = _why_not(loaded)
-    if loaded is None or why:
-        return DrawnItems(error=why)
+    loader = loaded.loader
+    if loader is None:
+        return DrawnItems(error="no DataLoader was seen")
+    if isinstance(loader.dataset, IterableDataset) or loader.batch_sampler is None:
+        return DrawnItems(error="its DataLoader has no items that could be asked for")
+    if loaded.places is None:
+        return DrawnItems(error="what is loaded is not what enters the model")
     give_up, count = monotonic() + message.seconds, 0
     try:
         states = random_states()
         try:
-            batches = _batches_of(loaded.loader)
+            batches = _batches_of(loader)
         finally:
             set_random_states(states)
         again = random.Random(0).sample(batches, min(len(batches), message.batches_again))
         for number in range(message.times):
-            for numbers, batch in _loaded(loaded.loader, again if number else batches):
+            for numbers, batch in _loaded(loader, again if number else batches):
                 drawn = loaded.as_entered(batch)
                 is_all = len(batches) * len(numbers) <= message.items
                 events.write(ItemsDrawn, numbers=numbers, time=number, drawn=drawn, of=sum(map(len, batches)))
@@ -96,17 +91,6 @@ def draw_items(loaded: LoadedBatch | None, message: DrawItems, events: EventFile
     except Exception as error:  # of the script's dataset, or of a worker that hangs
         return DrawnItems(count, f"{type(error).__name__}: {error}")
     return DrawnItems(count)
-
-
-def _why_not(loaded: LoadedBatch | None) -> str | None:
-    """Return why nothing can be drawn."""
-    if loaded is None:
-        return "no DataLoader was seen"
-    if isinstance(loaded.loader.dataset, IterableDataset) or loaded.loader.batch_sampler is None:
-        return "its DataLoader has no items that could be asked for"
-    if loaded.places is None:
-        return "what is loaded is not what enters the model"
-    return None
 
 
 def _tensors(batch: Any) -> list[torch.Tensor]:

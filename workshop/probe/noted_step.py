@@ -4,6 +4,7 @@ Signatures, inputs and targets stay on their device until the epoch is over; the
 """
 
 from dataclasses import dataclass, field
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
@@ -26,6 +27,19 @@ class NotedPass:
     inputs: NotedInputs
     targets: torch.Tensor | None = None
     item: PendingItem | None = None
+
+    @classmethod
+    def of(cls, batch: torch.Tensor) -> "NotedPass":
+        """Note at once what enters a model now."""
+        device = batch.device.type
+        noted = {
+            "t": monotonic(),
+            "shape": tuple(batch.shape),
+            "dtype": str(batch.dtype).removeprefix("torch."),
+            "device": device,
+            "autocast": torch.is_autocast_enabled(device),
+        }
+        return cls(noted, NotedInputs(batch))
 
     def fetch(self) -> ForwardPass:
         """Return the pass as an event tells it."""
@@ -54,7 +68,7 @@ class StepWriter:
     """Writes steps as events, one after the other."""
 
     def __init__(self, events: EventFile, run_index: int) -> None:
-        self._events, self._run_index = events, run_index
+        self.events, self._run_index = events, run_index
         self._last_values: SpotValues | None = None  # of the parameters, after the last step
         self._last_groups: tuple[ParameterGroup, ...] = ()
 
@@ -63,7 +77,7 @@ class StepWriter:
         if not step.forwards and step.parameter is None:
             return
         some = None if step.parameter is None else tuple(step.parameter.flatten()[:MAX_PARAMETERS].tolist())
-        self._events.write(
+        self.events.write(
             StepTaken,
             forwards=tuple(each.fetch() for each in step.forwards),
             other_inputs=tuple(each.fetch() for each in step.other_inputs),

@@ -37,35 +37,30 @@ class StepRecorder:
 
     Args:
         folder: for the files of the steps.
-        sample_step: see below.
-        leave_out: told how long each part of the recording took, right after it.
-
-    Attributes:
-        seconds: the time that the recording took.
         sample_step: the number of the step in its epoch, from 0; None for no step.
-        record: what is recorded so far; empty between steps.
+        leave_out: told how long each part of the recording took, right after it.
     """
 
     def __init__(self, folder: Path, sample_step: int | None, leave_out: Callable[[float], None]) -> None:
         self.folder, self.sample_step, self.leave_out = folder, sample_step, leave_out
-        self.seconds = 0.0
-        self.number = 0
-        self.record: dict[str, Any] = {}
+        self.seconds = 0.0  # that the recording took
+        self.number = 0  # of the files
+        self.record: dict[str, Any] = {}  # what is recorded so far; empty between steps
 
     def wants(self, step: int) -> bool:
         """Return whether that step of the epoch is the one."""
         return step == self.sample_step
 
     @_timed
-    def note_random_states(self) -> None:
-        """Note the random generators as the step begins, or as its batch comes, before a model is called."""
+    def note_beginning(self, state: TrainingState | None = None) -> None:
+        """Note the random generators as the step begins, or as its batch comes, before a model is called.
+
+        As the step begins, note the buffers, too, as the step before has left them.
+        """
         if "before" not in self.record:
             self.record["random"] = random_states()
-
-    @_timed
-    def note_buffers(self, state: TrainingState) -> None:
-        """Note the buffers as the step before has left them."""
-        self.record["left"] = clones(state.buffers)
+        if state is not None:
+            self.record["left"] = clones(state.buffers)
 
     @_timed
     def enter(self, which: int, tensors: list[torch.Tensor], state: TrainingState) -> None:

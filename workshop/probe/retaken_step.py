@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
-from workshop.probe.batch_use import is_same
+from workshop.probe.batch_use import BatchUse, is_same
 from workshop.probe.internals import tree_map, tree_map_with_names
 from workshop.probe.recorded_step import gradients_of, map_tensors, tensors_in_call
 from workshop.probe.training_state import (
@@ -56,17 +56,13 @@ class RetakenStep:
     Args:
         attempt: what is to be taken.
         state: the models and optimizers of this script.
-        last_batch: the batch that the DataLoader handed out last.
-        is_plain: whether the loop asks for each batch as it needs it, and none ahead.
-        varies: whether the items of one batch have another shape than those of another, as padded sentences do.
+        batches: those that its DataLoaders have handed out.
     """
 
-    def __init__(
-        self, attempt: StepToTake, state: TrainingState, last_batch: Any, is_plain: bool, varies: bool
-    ) -> None:
+    def __init__(self, attempt: StepToTake, state: TrainingState, batches: BatchUse) -> None:
         self.record, self.rounding, self.state = attempt.record, attempt.rounding, state
         self.taken = Taken()
-        self._last_batch, self._is_plain, self._varies = last_batch, is_plain, varies
+        self._last_batch, self._is_plain, self._varies = batches.last, batches.is_plain, batches.varies
         self._random = random_states()
         self._random_at_first: dict[str, Any] = {}  # as the first model is called
         self._own: dict[str, Any] = {}
@@ -122,7 +118,11 @@ class RetakenStep:
             self._times = len(theirs[0]) / len(ours[0])
         set_random_states(states)
         self._random_at_first = self._random_at_first or states
-        others = {id(one): other for one, other in zip(ours, theirs, strict=True) if self._differs(one, other)}
+        others = {
+            id(one): other
+            for one, other in zip(ours, theirs, strict=True)
+            if other is not None and not one.requires_grad and not is_same(one, other)
+        }
         if not all(self._alike(one, others[id(one)]) for one in ours if id(one) in others):
             self.taken.doubt = "what enters a model has another shape, or more items at a time"
             return None
@@ -134,10 +134,6 @@ class RetakenStep:
             return self._rounded(value) if is_input else value
 
         return map_tensors(model, inputs, options, put) if others or self.rounding else None
-
-    @staticmethod
-    def _differs(one: torch.Tensor, other: torch.Tensor | None) -> bool:
-        return other is not None and not one.requires_grad and not is_same(one, other)
 
     def targets(self, ours: torch.Tensor) -> torch.Tensor:
         """Return the targets that a loss function gets."""

@@ -1,0 +1,177 @@
+"""The steps of an epoch as they are noted for the judge, and where each of them begins and ends."""
+
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import nn
+from torch.optim.optimizer import Optimizer
+
+from workshop.probe.batch_use import BatchUse
+from workshop.probe.epoch_length import MAX_STEPS, EpochLength
+from workshop.probe.events import ParameterGroup
+from workshop.probe.followed_training import FollowedTraining
+from workshop.probe.noted_inputs import item_of
+from workshop.probe.noted_step import NotedPass, NotedStep, StepWriter
+from workshop.probe.optimizers_of_other_models import plain_settings
+from workshop.probe.recorded_step import StepRecorder
+from workshop.probe.settings import JudgedRun
+from workshop.probe.sharding import inner_optimizer, whole
+
+MAX_OTHER_INPUTS = 4
+"""So many inputs beside those of the model's first argument are noted in a step."""
+
+
+class NotedEpoch:
+    """Notes what enters the models, and which parameters are stepped; a step that the judge asks for is recorded."""
+
+    def __init__(
+        self, judged: JudgedRun, training: FollowedTraining, recorder: StepRecorder, writer: StepWriter
+    ) -> None:
+        self.training, self.recorder, self._writer = training, recorder, writer
+        self.length = EpochLength(judged.epoch_steps, judged.max_epoch_s)
+        self._random_states = judged.random_states
+        self.batches = BatchUse()
+        self.steps: list[NotedStep] = []  # that are over
+        self.step = NotedStep()  # that is under way
+        self.is_over = False  # whether the last step is over, but for the steps of other models
+        self.stepped: set[nn.Parameter] = set()  # in the step that is under way
+        self.last_stepped: set[nn.Parameter] = set()  # in the last step
+        self.retaken = 0  # so often the loop has taken a recorded step
+        self._steps_to_go: int | None = None  # until the script waits; None for an epoch
+        self._carried = NotedStep()  # the beginning of the first step of the next epoch
+        self._outputs: dict[int, ref[torch.Tensor]] = {}  # of all modules in this step, by where their memory begins
+
+    def _is_sampled(self) -> bool:
+        """Whether the step that is under way, or over but for other models, is the one that the judge asks for."""
+        return self.recorder.wants(len(self.steps) - self.is_over)
+
+    def load(self, batch: Any, in_training_thread: bool) -> None:
+        """Note a batch that was handed out, and the random states as it comes."""
+        self.length.batch_taken()
+        self.batches.load(batch, in_training_thread)
+        if in_training_thread and self.recorder.wants(len(self.steps)):
+            self.recorder.note_beginning()
+
+    def enter(self, tensors: list[torch.Tensor]) -> None:
+        """Note what enters the model."""
+        batch = tensors[0]
+        entered = NotedPass.of(batch)
+        if self._random_states:
+            random_state = torch.get_rng_state().numpy().tobytes()
+            entered.noted |= {"random_state": random_state, "random_seed": torch.initial_seed()}
+            entered.item = item_of(batch) if batch.is_complex() else None
+        entered.noted["is_output"] = batch.requires_grad or self._is_output(batch)
+        self.step.forwards.append(entered)
+        self.enter_others(tensors[1:])
+
+    def enter_others(self, tensors: list[torch.Tensor]) -> None:
+        """Note more inputs of the model, or those of others, where they are no outputs of a module."""
+        for each in tensors:
+            if len(self.step.other_inputs) >= MAX_OTHER_INPUTS:
+                return
+            if each.ndim and each.layout == torch.strided and not each.requires_grad and not self._is_output(each):
+                entered = NotedPass.of(each)
+                entered.noted["is_loaded"] = self.batches.is_loaded(each)
+                self.step.other_inputs.append(entered)
+
+    def record_inputs(self, number: int, tensors: list[torch.Tensor]) -> None:
+        """Record what enters a model, given its number."""
+        if self._is_sampled():
+            self.recorder.enter(number, tensors, self.training.state())
+
+    def look_for_batch(self, tensors: list[torch.Tensor]) -> None:
+        """Note which batch these tensors come from: in the step that is recorded, and in the first of an epoch."""
+        if not self.steps or self.recorder.wants(len(self.steps)):
+            for each in tensors:
+                self.batches.use(each)
+
+    def put_out(self, output: torch.Tensor) -> None:
+        """Note what a module has made."""
+        self._outputs[output.untyped_storage().data_ptr()] = ref(output)
+
+    def _is_output(self, batch: torch.Tensor) -> bool:
+        """Return whether a module has made it in this step, such as a generator."""
+        if batch.layout != torch.strided:
+            return False
+        of_module = self._outputs.get(batch.untyped_storage().data_ptr())
+        return of_module is not None and of_module() is not None
+
+    def on_loss(self, targets: torch.Tensor) -> None:
+        """Note the targets of what has entered the model last."""
+        self.step.forwards[-1].targets = targets.detach().clone()
+        self.look_for_batch([targets])
+        if self._is_sampled():
+            self.recorder.on_loss(targets)
+
+    def on_backward(self, loss: Any) -> None:
+        """Note a backward pass, and the loss."""
+        self.step.backwards += 1
+        if self._is_sampled():
+            self.recorder.on_backward(loss)
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        """Note the settings of one of the model's optimizers, and the parameters before the first of them steps."""
+        if self.training.before_step(optimizer):
+            self.step.groups += tuple(
+                ParameterGroup(type(inner_optimizer(optimizer)).__name__, len(group["params"]), plain_settings(group))
+                for group in optimizer.param_groups
+            )
+            if not self.stepped:
+                self.step.before = self.training.values()
+        if self._is_sampled():
+            self.recorder.before_optimizer(optimizer, self.training.state())
+
+    def after_optimizer(self, optimizer: Optimizer) -> bool:
+        """Note which parameters an optimizer has stepped; return whether all of the model's have been."""
+        assert self.training.model
+        share = self.training.model.share_of(optimizer)
+        self.stepped = self.stepped | share if self.stepped else share
+        if self._is_sampled():
+            self.recorder.after_optimizer(optimizer, self.training.state())
+        return bool(self.stepped) and self.stepped >= self.training.model.trained
+
+    def end_step(self) -> None:
+        """Note what has become of the parameters in the step that is under way, and go on with another one."""
+        assert self.training.model
+        self.last_stepped, self.stepped = self.stepped, set()
+        self.step.retaken = self.retaken
+        self.step.after = self.training.values()
+        self.step.parameter = whole(self.training.model.smallest.detach()).clone()
+        self.steps.append(self.step)
+        self.step, self._outputs = NotedStep(), {}
+        self.length.step_ended(len(self.steps))
+        self.is_over = True
+
+    def begin_step(self) -> bool:
+        """Begin the step after one that is over; return whether it is the first of the next epoch."""
+        if self._is_sampled():
+            self.recorder.after_step(self.training.state(), self.batches)
+        self.is_over = False
+        self.batches.next_step()
+        if len(self.steps) == (self._steps_to_go or self.length.steps):
+            self._carried, self.step = self.step, NotedStep()
+            return True
+        if self.recorder.wants(len(self.steps)):
+            self.recorder.note_beginning(self.training.state())
+        return False
+
+    def never_steps(self) -> bool:
+        """Return whether the script seems to train without ever stepping an optimizer."""
+        return len(self.step.forwards) > 2 * max(self.length.steps or 0, MAX_STEPS)
+
+    def begin(self, steps: int | None, sample_step: int | None) -> None:
+        """Begin another epoch, of so many steps, or None for as many as the first one has; one of them is recorded."""
+        self.steps, self.step, self._carried = [], self._carried, NotedStep()
+        self._steps_to_go = steps
+        self.recorder.sample_step, self.recorder.seconds = sample_step, 0.0
+        if self.recorder.wants(0):
+            self.recorder.note_beginning(self.training.state() if self.training.model else None)
+
+    def write(self) -> None:
+        """Write what is trained, and each step; only now are figures fetched from the device."""
+        if not self.training.optimizers or self.training.model is None:
+            return
+        self.training.write(self._writer.events)
+        for step in [*self.steps, self.step]:
+            self._writer.write(step, self.training.model.spots)
