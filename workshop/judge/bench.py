@@ -347,7 +347,7 @@ class Bench(ExitStack):
         over = f"Speedup {speed.text(speed.ratio)}x over {self.contest.original_name}{where}"
         says = f"{over}, same work"
         if left_out := not_reproducible(self.ledgers[0].recomputed):
-            unseen = (
+            unseen = UnseenWork(
                 f"the judge cannot see whether it is the same work: {self.contest.original_name} takes its own steps "
                 f"again with another {' and '.join(left_out)}; it keeps something outside of its models and "
                 "optimizers, or draws with other generators than those of torch, NumPy and random"
