@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ pytest.importorskip("mcp")
 
 import anyio
 from mcp import Client, StdioServerParameters
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from repositories import repository
 
-from workshop.agents.command_run import MAX_CHARACTERS, page_of
-from workshop.agents.server import _in_pages
+from workshop.agents.command_run import MAX_CHARACTERS, CommandEnd, page_of
+from workshop.agents.server import _in_pages, server
 
 SCRIPT = """
 import sys, time
@@ -91,6 +95,40 @@ def test_the_pages_of_an_answer_are_of_one_run() -> None:
     assert runs == ["a.py", "b.py"]
 
 
+def test_calls_that_come_at_once_wait_in_line_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is timed at once would take each other's cores. A command takes twice its seconds here; the limit is 1 s."""
+    running, most, answers = 0, 0, dict[str, str]()
+    for name in "abc":
+        (tmp_path / f"{name}.py").write_text("")
+
+    async def command(arguments: Sequence[str], *_: object) -> CommandEnd:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(2 * float(arguments[2]))
+        running -= 1
+        return CommandEnd(0, Path(arguments[3]).name, "")
+
+    async def ask_one(made: MCPServer, name: str, seconds: float) -> None:
+        try:
+            answers[name] = str(await made.call_tool("measure", {"script": f"{name}.py", "seconds": seconds}))
+        except ToolError as error:
+            answers[name] = str(error)
+
+    async def talk(seconds: Mapping[str, float]) -> None:
+        made = server(tmp_path, max_seconds=1, slack_s=0)
+        async with anyio.create_task_group() as calls:
+            for name, each in seconds.items():
+                calls.start_soon(ask_one, made, name, each)
+
+    monkeypatch.setattr("workshop.agents.server.run_command", command)
+    anyio.run(talk, dict.fromkeys("abc", 0.01))
+    assert most == 1
+    assert all(f"{name}.py" in answers[name] for name in "abc"), answers
+    anyio.run(talk, {"a": 0.8, "b": 0.01})
+    assert "other calls have been running for 1 s; ask again later" in answers["b"]
+
+
 def test_no_file_of_the_folder_stands_in_for_a_module(tmp_path: Path) -> None:
     (tmp_path / "statistics.py").write_text("open('ran', 'w')")
     [(failed, text)] = ask(tmp_path, ("lesson", {"name": "headroom"}), code=SERVER)
@@ -155,7 +193,7 @@ def test_bad_calls_are_refused_in_one_line_and_nothing_is_run(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_each_tool_on_a_real_script(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
+    repository(tmp_path, train=SCRIPT)
     (tmp_path / "faster.py").write_text(FASTER)
     answers = ask(
         tmp_path,
@@ -164,8 +202,10 @@ def test_each_tool_on_a_real_script(tmp_path: Path) -> None:
         ("compare", {"old": "train.py", "new": "faster.py", "arguments": ["slow"]}),
         ("trace", {"path": "train.py"}),
     )
-    assert [failed for failed, _ in answers] == [False] * 4, answers
-    says = ["slow-item  train.py:10", "time.sleep(0.02", "faster.py: done", "device"]
+    (tmp_path / "train.py").write_text(FASTER)
+    answers += ask(tmp_path, ("compare", {"base": "HEAD", "new": "train.py", "arguments": ["slow"]}))
+    assert [failed for failed, _ in answers] == [False] * 5, answers
+    says = ["slow-item  train.py:10", "time.sleep(0.02", "faster.py: done", "device", "train.py: faster"]
     for expected, (_, text) in zip(says, answers, strict=True):
         assert expected in text
         assert len(text) <= MAX_CHARACTERS + 100
@@ -174,10 +214,16 @@ def test_each_tool_on_a_real_script(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_script_that_never_ends_is_ended(tmp_path: Path) -> None:
     (tmp_path / "never.py").write_text(NEVER)
-    calls = [("measure", {"script": "never.py", "seconds": 1}), ("lines", {"script": "never.py", "seconds": 1})]
-    (failed, of_measure), (_, of_lines) = ask(tmp_path, *calls, code=IMPATIENT)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("measure", {"script": "never.py", "seconds": 1}),
+        ("lines", {"script": "never.py", "seconds": 1}),
+        ("compare", {"old": "never.py", "new": "never.py", "seconds": 10}),
+    ]
+    (failed, of_measure), (_, of_lines), (compare_failed, of_compare) = ask(tmp_path, *calls, code=IMPATIENT)
     assert failed
     assert "ended after 7 s" in of_measure
+    assert compare_failed
+    assert "ended after 16 s" in of_compare
     assert "ended after 7 s" in of_lines, "with the lines that ran until then, if there are any"
     lines = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert not [line for line in lines if "never-ends" in line]

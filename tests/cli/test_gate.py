@@ -77,11 +77,35 @@ def test_what_is_faster_is_said(workshop: Run, tree: Path) -> None:
     assert "x faster than train.py of HEAD~1" in found["reasons"][0]
 
 
-def test_other_work_is_refused(workshop: Run, tree: Path) -> None:
-    (tree / "train.py").write_text(TRAIN.replace("lr=1e-3", "lr=1e-2"))
+@pytest.mark.parametrize(
+    ("file", "before", "after"),
+    [
+        ("train", "lr=1e-3", "lr=1e-2"),
+        ("train", "model(inputs)", "torch.autocast('cpu', torch.bfloat16)(model)(inputs).float()"),
+        ("data", "return 40", "return 39"),
+        (
+            "train",
+            "        optimizer.zero_grad",
+            "        inputs, targets = inputs[1:], targets[1:]\n        optimizer.zero_grad",
+        ),
+    ],
+    ids=["a larger step", "lower precision", "an item less in an epoch", "an item less in a step"],
+)
+def test_other_work_is_refused(file: str, before: str, after: str, workshop: Run, tree: Path) -> None:
+    source = {"train": TRAIN, "data": DATA}[file]
+    assert before in source
+    (tree / f"{file}.py").write_text(source.replace(before, after))
     done = workshop("compare", "--base", "HEAD", "train.py")
     assert done.returncode == 3, done.stdout
     assert "train.py: not the same work" in done.stdout
+
+
+def test_without_time_for_a_race_it_is_undecided(workshop: Run, tree: Path) -> None:
+    commit(tree, data=DATA.replace("0.005", "0.1"))
+    done = workshop("compare", "--base", "HEAD", "--budget", "10s", "train.py")
+    assert done.returncode == 4, done.stdout
+    assert "train.py: undecided" in done.stdout
+    assert "--budget" in done.stdout
 
 
 def test_it_is_said_which_version_crashed(workshop: Run, tree: Path) -> None:

@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from browsers import visited
@@ -16,6 +18,9 @@ from made_measurements import made_steps
 from script_runs import press_ctrl_c, started
 
 from workshop.cli.tuning_text import print_tuning
+from workshop.diagnosis.findings import Finding
+from workshop.errors import WorkshopError
+from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.pages.tuning_page import page
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.phases import Phase
@@ -212,6 +217,16 @@ def test_a_small_shared_memory_is_never_overrun(tmp_path: Path) -> None:
     assert not any("Bus error" in each["why_not"] for each in found["tried"])
 
 
+@pytest.mark.slow
+def test_batches_of_a_batch_sampler(tuned: Callable[..., Found]) -> None:
+    sampler = "batch_sampler=BatchSampler(RandomSampler(range(400)), 8, False))"
+    source = SLEEPS.replace("Dataset\n", "Dataset, BatchSampler, RandomSampler\n", 1)
+    found = tuned(source.replace("batch_size=8, shuffle=True)", sampler), "--no-proof")
+    assert found["taken"]["workers"] > 1
+    assert found["steps"]["samples"] == 8 * found["steps"]["count"]
+    assert f"+    loader = DataLoader(Stored(), {sampler[:-1]}, num_workers=" in "\n".join(found["edit"]["diff"])
+
+
 def made(tmp_path: Path, **fields: Any) -> Tuning:
     """A result as a run of the script gives it."""
     (tmp_path / "mine.py").write_text(SLEEPS)
@@ -232,7 +247,8 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
         "edit": edit(tmp_path / "mine.py", line, taken, present),
     }
     busy = "machine" in fields and fields["machine"].busy
-    return Tuning(Advice.TAKE, is_faster(7.9, taken, present, about(busy)), **{**usual, **fields})
+    advice = fields.pop("advice", Advice.TAKE)
+    return Tuning(advice, is_faster(7.9, taken, present, about(busy)), **{**usual, **fields})
 
 
 def test_a_result_fits_into_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: None) -> None:
@@ -258,6 +274,95 @@ def test_on_a_busy_machine_figures_are_rough(tmp_path: Path, capsys: pytest.Capt
     printed = capsys.readouterr().out
     assert "Busy machine: other programs used 1.0 of 2 cores" in printed
     assert "a step is about 7.90x faster" in printed
+
+
+def test_what_limits_it_then_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    limit = Finding(
+        "slow-item",
+        "data",
+        str(tmp_path / "mine.py"),
+        10,
+        "__getitem__",
+        "worker",
+        8.0,
+        0.7,
+        3.0,
+        2.0,
+        False,
+        "Cache.",
+        "",
+    )
+    print_tuning("mine.py", made(tmp_path, limits=(limit,), waits_share=0.31), None, "")
+    says = "- 31% of a step still waits for data. Then slow-item limits it, line 10 of mine.py in __getitem__: Cache."
+    assert says in " ".join(capsys.readouterr().out.split())
+    print_tuning("mine.py", made(tmp_path, limits=(limit,), taken=None, advice=Advice.LEAVE), None, "")
+    assert "- slow-item limits it, line 10 of" in " ".join(capsys.readouterr().out.split())
+
+
+def test_no_limit_is_shown_below_what_was_reached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The fastest setting reaches 658 samples a second; while batches came from memory, the machine was busier."""
+    found = made(tmp_path, headroom=made_steps({Phase.FORWARD: 16.0}))
+    print_tuning("mine.py", found, None, "")
+    assert re.search(r"\n +≥ 657\.5 +█+ +from memory", capsys.readouterr().out)
+    assert "from memory: ≥ 657.5" in page("mine.py", json.loads(json.dumps(found.as_dict())))
+    print_tuning("mine.py", made(tmp_path), None, "")
+    assert re.search(r"\n +727\.3 +█+ +from memory", capsys.readouterr().out)
+
+
+FOR_CERTAIN = Speed("mine.py", "mine.py, tuned", 80.0, 600.0, 7.5, 7.0, 8.0, 9, 1.05, {}, {}, None, None)
+UNDECIDED_SPEED = Verdict(
+    "", Outcome.UNDECIDED, ("too noisy", "Speedup 1.1x, same work"), replace(FOR_CERTAIN, low=0.9)
+)
+CANNOT_SEE = "the judge cannot see whether it is the same work: it draws in another way"
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "exit_code", "says"),
+    [
+        ("", Verdict("", Outcome.DONE, ("Speedup 7.5x, same work",), FOR_CERTAIN), 0, "Proven: Speedup 7.5x"),
+        ("", UNDECIDED_SPEED, 0, "Proven to do the same work; how much faster, the judge cannot tell: too noisy"),
+        ("", Verdict("", Outcome.UNDECIDED, (UnseenWork(CANNOT_SEE),), FOR_CERTAIN), 4, CANNOT_SEE),
+        (
+            "",
+            Verdict("", Outcome.UNDECIDED, ("no time was left",)),
+            4,
+            "it is not proven that it would do the same work",
+        ),
+        ("", WorkshopError("mine.py could not be judged"), 4, "Not proven: mine.py could not be judged."),
+        ("", KeyboardInterrupt(), 130, "mine.py is not edited: Ctrl-C was pressed."),
+        ("--no-proof", KeyboardInterrupt(), 0, "mine.py is edited."),
+    ],
+)
+def test_only_what_is_proven_to_be_the_same_work_is_written(
+    options: str,
+    verdict: Verdict | BaseException,
+    exit_code: int,
+    says: str,
+    workshop: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged = Mock(side_effect=[verdict])
+    monkeypatch.setattr("workshop.tuning.tuned_run.tune", lambda *_: made(tmp_path))
+    monkeypatch.setattr("workshop.tuning.edit_proof._judged", judged)
+    done = workshop("tune", "--write", *options.split(), "mine.py", "--lr", "1")
+    assert done.returncode == exit_code, done.stderr
+    printed = " ".join(done.stdout.split())
+    assert says in printed
+    assert judged.called is (options == "")
+    edited = "num_workers=8" in (tmp_path / "mine.py").read_text()
+    assert edited is (exit_code == 0)
+    assert edited or "+ loader = DataLoader(Stored(), batch_size=8, shuffle=True, num_workers=8" in printed
+    again = {4: "workshop tune --no-proof --write mine.py --lr 1", 130: "workshop tune --write mine.py --lr 1"}
+    assert again.get(exit_code, "") in printed
+
+
+def test_a_search_that_ctrl_c_has_stopped_is_not_written(
+    workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workshop.tuning.tuned_run.tune", lambda *_: made(tmp_path, interrupted=True))
+    done = workshop("tune", "--write", "--no-proof", "mine.py")
+    assert (done.returncode, (tmp_path / "mine.py").read_text()) == (130, SLEEPS)
 
 
 def test_a_page_shows_each_setting(tmp_path: Path, browser: "Browser") -> None:

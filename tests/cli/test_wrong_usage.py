@@ -29,6 +29,7 @@ from conftest import Run
         ("measure train.py --save before.json", "--save stands behind train.py, which would get it"),
         ("tune absent.py", "absent.py is not a file; name a Python script"),
         ("tune --memory much train.py", "much is no size; write 16G or 800M"),
+        ("tune --memory 0 train.py", "0 is no size; write 16G or 800M"),
         ("tune train.py --no-proof", "--no-proof stands behind train.py, which would get it"),
         ("compare absent.py train.py", "absent.py; name two training scripts"),
         ("compare train.py", "name two scripts, OLD and NEW; or --base REVISION and one script"),

@@ -34,6 +34,15 @@ def test_reset_of_an_untouched_script_does_not_touch_it(tmp_path: Path) -> None:
     assert script.stat().st_mtime_ns == before, "a line profile of it stays valid"
 
 
+def test_a_script_that_could_be_run_can_still_be_run(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("#!/usr/bin/env python")
+    script.chmod(0o755)
+    kept = replace_script(script, UNTOUCHED)
+    assert kept
+    assert [path.stat().st_mode & 0o777 for path in (script, kept)] == [0o755, 0o755]
+
+
 @pytest.mark.parametrize(
     ("script", "says"),
     [("lattice.py", "put it there with workshop start part9"), ("other.py", "name your script with --script")],

@@ -27,6 +27,7 @@ def test_the_files_of_a_revision_are_there_and_the_repository_is_as_it_was(tmp_p
     tree = repository(tmp_path / "tree", train="old", **{"sub/model": "old"})
     commit(tree, train="new", **{"sub/model": "new"}, later="new")
     (tree / "train.py").write_text("not committed")
+    (tree / "notes.txt").write_text("no module")
 
     def state() -> list[str]:
         return [git(tree, *each.split()) for each in ("status --porcelain", "worktree list", "count-objects -v")]
@@ -41,6 +42,9 @@ def test_the_files_of_a_revision_are_there_and_the_repository_is_as_it_was(tmp_p
         folder = base.folder
     assert not folder.exists()
     assert state() == before
+    (tree / "fresh.py").write_text("a module that git does not know yet")
+    with checked_out("HEAD~1", tree / "train.py") as base:
+        assert "with changes in 2 files that are not committed" in base.notes[1]
 
 
 def test_the_script_may_lie_in_a_folder_and_git_may_run_in_a_hook(
@@ -99,11 +103,14 @@ def test_a_base_that_cannot_be_had_is_told_in_one_line(tmp_path: Path, monkeypat
     assert "fresh.py is new: HEAD does not have it" in refused("HEAD", tree / "fresh.py")
     git(tree, "mv", "train.py", "main.py")
     assert "main.py is train.py in HEAD: a script that was moved has no base" in refused("HEAD", tree / "main.py")
+    git(tree, "reset", "--quiet", "--hard")
+    (tree / "train.py").rename(tree / "moved.py")  # git has not been told
+    assert "moved.py is train.py in HEAD: a script that was moved" in refused("HEAD", tree / "moved.py")
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone/train.py").write_text("")
     assert "is in no git repository, so there is no base" in refused("HEAD", tmp_path / "alone/train.py")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "there is no git on this machine" in refused("HEAD", tree / "main.py")
+    assert "there is no git on this machine" in refused("HEAD", tree / "moved.py")
 
 
 def test_a_repository_without_a_commit_has_no_base(tmp_path: Path) -> None:

@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from workshop.processes.other_load import BUSY_SHARE, OtherLoad, Program
+from workshop.processes.other_load import BUSY_SHARE, LoadMeter, OtherLoad, Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the figures are not known")
 
@@ -63,6 +64,15 @@ def busy_program(tmp_path: Path) -> Iterator[subprocess.Popen]:
     with subprocess.Popen([sys.executable, str(script)]) as process:
         yield process
         process.kill()
+
+
+def test_what_was_used_so_far_is_told_and_watching_goes_on() -> None:
+    with LoadMeter() as meter:
+        time.sleep(1.1)
+        so_far = meter.so_far()
+        end = meter.end()
+    assert (so_far.other_cores is None) == (end.other_cores is None)
+    assert meter.so_far() is end
 
 
 def test_a_busy_program_is_named(measured, busy_program: subprocess.Popen) -> None:

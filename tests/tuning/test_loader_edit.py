@@ -30,6 +30,10 @@ def edited(source: str, path: Path, settings: LoaderSettings = FOUR, present: Lo
             "DataLoader(DATA, 2, False, None, None, 4, None, persistent_workers=True)",
         ),
         (
+            "DataLoader(DATA, 2, False, None, None, 0, None, True)",
+            "DataLoader(DATA, 2, False, None, None, 4, None, False, persistent_workers=True)",
+        ),
+        (
             "DataLoader(DATA, **MORE)",
             'DataLoader(DATA, **{**MORE, "num_workers": 4, "persistent_workers": True})',
         ),
@@ -52,7 +56,8 @@ def edited(source: str, path: Path, settings: LoaderSettings = FOUR, present: Lo
     ],
 )
 def test_the_style_of_the_call_stays(before: str, after: str, tmp_path: Path) -> None:
-    assert edited(f"found = ({before})\n", tmp_path) == f"found = ({after})\n"
+    present = LoaderSettings(pin_memory="None, True)" in before)
+    assert edited(f"found = ({before})\n", tmp_path, present=present) == f"found = ({after})\n"
     found = eval(after, {"DataLoader": DataLoader, "DATA": DATA, "MORE": {"batch_size": 2}})
     found = found[-1] if isinstance(found, tuple) else found
     assert (found.num_workers, found.persistent_workers) == (4, True)
@@ -65,6 +70,24 @@ def test_what_only_workers_may_have_is_dropped_with_them(tmp_path: Path) -> None
     found = eval(after, {"DataLoader": DataLoader, "DATA": DATA})
     assert (found.num_workers, found.prefetch_factor, found.persistent_workers) == (0, None, False)
     assert "multiprocessing_context" not in after
+
+
+def test_what_only_workers_may_have_is_dropped_where_it_has_no_name(tmp_path: Path) -> None:
+    source = "DataLoader(DATA, 2, False, None, None, 4, None, False, False, 5, None, 'spawn')"
+    after = edited(source, tmp_path, LoaderSettings(0), LoaderSettings(4))
+    assert after == "DataLoader(DATA, 2, False, None, None, 0, None, False, False, 0, None, None)"
+    assert eval(after, {"DataLoader": DataLoader, "DATA": DATA}).num_workers == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "encoding"),
+    [("# as an editor on Windows leaves it\n", "utf-8-sig"), ("# coding: latin-1\n", "latin-1")],
+)
+def test_the_encoding_of_the_file_stays(before: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_bytes(f"{before}'ä', DataLoader(DATA)\n".encode(encoding))
+    found = edit(path, 2, LoaderSettings(2), LoaderSettings())
+    assert found.content == f"{before}'ä', DataLoader(DATA, num_workers=2)\n".encode(encoding)
 
 
 def test_a_start_method_is_named(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """What fits into the memory, and into /dev/shm."""
 
 from dataclasses import replace
+from unittest.mock import Mock
+
+from made_measurements import made_steps
 
 from workshop.probe.messages import LoaderSettings
 from workshop.tuning.room import Room, size
+from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.tried_setting import TriedSetting
 
 ROOM = Room(limit_bytes=10e9, used_bytes=2e9, worker_bytes=1e9, batch_bytes=20e6, shared_free_bytes=200_000_000)
@@ -30,6 +34,12 @@ def test_batches_on_their_way_must_fit_into_shared_memory() -> None:
     assert room.why_not(LoaderSettings(0)) == ""
     assert room.why_not(LoaderSettings(1)) == "needs 80 MB of /dev/shm, which has 64 MB"
     assert ROOM.why_not(LoaderSettings(4, prefetch_factor=4)) == "needs 360 MB of /dev/shm, which has 200 MB"
+
+
+def test_what_is_allowed_is_the_limit() -> None:
+    script = Mock(process=None, trainers={})
+    assert ScriptMemory(script, made_steps({}), "", 0.0).room.limit_bytes == 0.0
+    assert ScriptMemory(script, made_steps({}), "").room.limit_bytes > 1e6
 
 
 def test_sizes() -> None:

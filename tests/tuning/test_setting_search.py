@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from workshop.probe.messages import LoaderSettings
+from workshop.processes.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
+from workshop.tuning.setting_words import no_answer
 
 Machine = Callable[[LoaderSettings], float]
 NOISE = 0.03
@@ -109,6 +111,50 @@ def test_workers_whose_start_takes_longer_than_they_gain_are_kept_or_not_taken()
     assert kept
     assert kept.settings.persistent
     assert slow_start(keeps=False).taken is None
+
+
+def test_the_loading_of_the_first_batch_is_no_start_of_workers() -> None:
+    """The script has workers already. They start at once, and an epoch of 20 steps begins with a wait of 80 ms."""
+    search = SettingSearch(LoaderSettings(2), 10.0, epoch_steps=20)
+    for settings in search.trials():
+        search.add(settings, [sleeping(settings) * each for each in (1.0, 1.01, 0.99, 1.0)])
+        search.of(settings).first_batch_s = 0.08 if settings.workers else 0.0
+    assert search.taken
+    assert search.taken.settings == LoaderSettings(8), "and need not be kept"
+
+
+def beside_others(machine: Machine, present: LoaderSettings, seed: int, lasts: int) -> SettingSearch:
+    """A search on two cores of which another program keeps one busy, half of the time, for so many blocks on end."""
+    dice, used = np.random.default_rng(seed), [False]
+    search = SettingSearch(present, 10.0)
+    search.slows_by = lambda: OtherLoad(2, float(np.mean(used))).slows_by
+    for settings in search.trials():
+        for _ in range(BLOCKS):
+            used.append(bool(dice.random() < 0.5) if dice.random() < 1 / lasts else used[-1])
+            search.add(settings, [machine(settings) * (1 + used[-1]) * np.exp(NOISE * dice.standard_normal())])
+    return search
+
+
+@pytest.mark.parametrize("lasts", [3, 10, 30])
+def test_beside_other_programs_nothing_is_taken_that_these_may_have_made(lasts: int) -> None:
+    for seed in range(30):
+        assert beside_others(lambda _: 20.0, LoaderSettings(2), seed, lasts).taken is None
+        taken = beside_others(sleeping, LoaderSettings(0), seed, lasts).taken
+        assert taken, "what is many times faster is"
+        assert sleeping(taken.settings) < sleeping(LoaderSettings(0)) / 4
+
+
+def test_what_other_programs_may_have_made_is_undecided_and_told() -> None:
+    search = SettingSearch(LoaderSettings(0), 2.0, slows_by=lambda: 2.0)
+    for settings in search.trials():
+        search.add(settings, [two_cores(settings) * each for each in (1.0, 1.01, 0.99, 1.0)])
+    assert search.taken is None
+    assert no_answer(search) == (
+        "busy machine: num_workers=2 may be 2.00x faster, or it is the other programs, which may have made steps "
+        "2.00x as long."
+    )
+    search.slows_by = lambda: 1.0
+    assert search.taken
 
 
 def test_another_way_to_start_workers_if_none_can_load() -> None:

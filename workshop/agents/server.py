@@ -8,6 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -39,9 +40,28 @@ def server(root: Path, max_seconds: float = MAX_SECONDS, slack_s: float = SLACK_
         slack_s: how much longer a command may take than it was asked to.
     """
     found, tools = MCPServer("workshop", instructions=INSTRUCTIONS), Tools(root, max_seconds, slack_s)
-    for each in (tools.measure, tools.lines, tools.compare, tools.trace, tools.lesson):
+    alone, turn = (tools.measure, tools.lines, tools.compare, tools.trace), anyio.Lock()
+    for each in (*(_in_turn(tool, turn, max_seconds + slack_s) for tool in alone), tools.lesson):
         found.tool(structured_output=False)(_in_pages(each))
     return found
+
+
+def _in_turn(tool: Tool, turn: anyio.Lock, limit_s: float) -> Tool:
+    """Have a tool wait until no other one runs, but not for ever: what is timed at once takes each other's cores."""
+
+    @wraps(tool)
+    async def answer(**named: object) -> str:
+        try:
+            with anyio.fail_after(limit_s):
+                await turn.acquire()
+        except TimeoutError:
+            raise WorkshopError(f"other calls have been running for {limit_s:.0f} s; ask again later") from None
+        try:
+            return await tool(**named)
+        finally:
+            turn.release()
+
+    return answer
 
 
 def _in_pages(tool: Tool) -> Tool:

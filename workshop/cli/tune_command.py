@@ -21,6 +21,7 @@ from workshop.cli.options import (
 )
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken
+from workshop.errors import EXIT_INTERRUPTED
 
 app = typer.Typer()
 
@@ -56,15 +57,15 @@ def tune(
     The script runs in this folder, with its arguments, and is ended when the settings have been tried. It writes what
     it always writes, and trains on the same few batches for a while, so let it save checkpoints elsewhere. Then the
     edited script is judged against it. Options of this command come before the script. Exit codes: 0, there is a
-    setting to take, or none is worth an edit; 2, there is nothing to tune; 4, the noise or the time allows no answer;
-    5, the script crashed.
+    setting to take, or none is worth an edit; 2, there is nothing to tune; 4, the noise or the time allows no answer,
+    or --write has not edited the file, as the edit is not proven to do the same work; 5, the script crashed.
     """
     from workshop.cli.tuning_text import print_tuning
     from workshop.course.scripts import replace_content
     from workshop.judge.verdict import Outcome
     from workshop.pages.tuning_page import page
     from workshop.processes.script import ScriptError
-    from workshop.tuning.edit_proof import with_proof
+    from workshop.tuning.edit_proof import why_not_written, with_proof
     from workshop.tuning.tuned_run import tune as tune_script
     from workshop.tuning.tuning_result import Advice
 
@@ -84,22 +85,28 @@ def tune(
                 found = with_proof(found, script, arguments or [], is_module, left_s, show)
     except ScriptError as error:
         raise end_of_broken(script, error, as_json) from None
-    kept = None
-    if write and found.edit and found.advice is Advice.TAKE and not found.interrupted:
-        kept = replace_content(found.edit.path, found.edit.after.encode())
+    kept, edit = None, found.edit if found.advice is Advice.TAKE else None
+    why_not = why_not_written(found, proof) if edit else ""
+    refused = why_not if write else ""
+    if write and edit and not refused:
+        kept = replace_content(edit.path, edit.content)
     if html:
         write_file(html, page(name, found.as_dict()))
     if as_json:
-        print_json(**found.as_dict(), kept=kept and str(kept))
+        print_json(**found.as_dict(), kept=kept and str(kept), why_not_written=refused)
     else:
-        print_tuning(name, found, kept, _again(script, arguments or [], is_module))
-    exit_codes = {Advice.NOT_TUNED: 2, Advice.UNDECIDED: Outcome.UNDECIDED.exit_code}
-    raise typer.Exit(exit_codes.get(found.advice, 0))
+        again = _again(script, arguments or [], is_module, unproven=bool(why_not) and not found.interrupted)
+        print_tuning(name, found, kept, again, refused)
+    undecided = Outcome.UNDECIDED.exit_code
+    if refused:
+        raise typer.Exit(EXIT_INTERRUPTED if found.interrupted else undecided)
+    raise typer.Exit({Advice.NOT_TUNED: 2, Advice.UNDECIDED: undecided}.get(found.advice, 0))
 
 
-def _again(script: str, arguments: list[str], is_module: bool) -> str:
-    """The command that writes the edit."""
-    return shlex.join(["workshop", "tune", "--write", *["-m"] * is_module, script, *arguments])
+def _again(script: str, arguments: list[str], is_module: bool, unproven: bool) -> str:
+    """The command that writes the edit, also if it is not proven."""
+    options = [*["--no-proof"] * unproven, "--write", *["-m"] * is_module]
+    return shlex.join(["workshop", "tune", *options, script, *arguments])
 
 
 def _bytes(text: str) -> float:
@@ -109,6 +116,6 @@ def _bytes(text: str) -> float:
         BadParameter: it is no size.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)i?B?", text.strip(), re.IGNORECASE)
-    if not found:
+    if not found or not float(found[1]):
         raise typer.BadParameter(f"{text} is no size; write 16G or 800M", param_hint="--memory")
     return float(found[1]) * UNITS[found[2].upper()]

@@ -26,7 +26,7 @@ _HEADLINES = {
 }
 
 
-def print_tuning(name: str, found: Tuning, kept: Path | None, again: str) -> None:
+def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_not: str = "") -> None:
     """Print what was tried, the settings to take, the edit, and its proof.
 
     Args:
@@ -34,6 +34,7 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str) -> Non
         found: the result.
         kept: where the file was kept that has been edited; None if none was.
         again: the command that makes the edit.
+        why_not: why it was not made, although it was to be; empty if it was not to be, or was.
     """
     out, rough = console(), about(found.machine is not None and found.machine.busy)
     if found.steps:
@@ -61,7 +62,7 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str) -> Non
     elif found.why_no_proof:
         out.print(Text(filled(f"- Not proven: {found.why_no_proof}")))
     if found.advice is Advice.TAKE:
-        _print_edit(found, kept, again)
+        _print_edit(found, kept, again, why_not)
 
 
 def _table(found: Tuning, rough: str) -> Table:
@@ -76,8 +77,9 @@ def _table(found: Tuning, rough: str) -> Table:
     top = max([ceiling, *(each.rate * found.ranks for each in known)])
     for each in sorted(found.tried, key=lambda each: (each.settings.workers, each.settings.prefetch_factor)):
         table.add_row(*_row(each, found, top), Text(_what(each, found)))
-    if ceiling:
-        table.add_row("", "", f"{ceiling:.1f}", _short_bar(ceiling, top), "", "", Text("from memory", "dim"))
+    if ceiling:  # where a setting reached more, the machine was busier meanwhile
+        limit = f"{'≥ ' * (ceiling < top)}{top:.1f}"
+        table.add_row("", "", limit, _short_bar(top, top), "", "", Text("from memory", "dim"))
     return table
 
 
@@ -124,10 +126,12 @@ def _proof(verdict: Verdict) -> str:
     says = "; ".join(verdict.reasons)
     if verdict.outcome is Outcome.DONE and verdict.speed:
         return f"- Proven: {says}; between {verdict.speed.may_be}, epochs from end to end."
+    if verdict.is_same_work:
+        return f"- Proven to do the same work; how much faster, the judge cannot tell: {says}"
     return f"- The judge says {verdict.outcome.value}: {says}"
 
 
-def _print_edit(found: Tuning, kept: Path | None, again: str) -> None:
+def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> None:
     out = console()
     if found.why_no_edit:
         out.print(Text(f"\n{filled(found.why_no_edit)}"))
@@ -140,6 +144,8 @@ def _print_edit(found: Tuning, kept: Path | None, again: str) -> None:
     if kept:
         out.print(Text(f"\n{filled(f'{found.edit.path.name} is edited. Yours is kept as {kept.name}.')}"))
     else:
+        if why_not:
+            out.print(Text(f"\n{filled(f'{found.edit.path.name} is not edited: {why_not}')}"))
         out.print(Text(f"\nTo search again and make the edit, with a copy of the file kept:\n\n{commands(again)}"))
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -42,7 +43,7 @@ def replace_script(script: Path, source: Path) -> Path | None:
 
 
 def replace_content(script: Path, content: bytes) -> Path | None:
-    """Give a script another content; the script as it was is kept beside it, with the date in its name.
+    """Give a script another content, but not other rights; as it was, it is kept beside, with the date in its name.
 
     Returns:
         The path under which it was kept; None if there was none or it was the same.
@@ -57,6 +58,8 @@ def replace_content(script: Path, content: bytes) -> Path | None:
         backup = _free(script.with_name(f"{script.stem}-{datetime.now():{STAMP}}{script.suffix}"))
         script.rename(backup)
     script.write_bytes(content)
+    if backup:
+        shutil.copymode(backup, script)
     return backup
 
 

@@ -30,7 +30,7 @@ class Base:
     script: Path
     """The path of the script, relative to both folders."""
     changed: int
-    """The number of files in the working tree with changes that are not committed."""
+    """The number of files in the working tree with changes that are not committed, and of new modules."""
     missing: int
     """The number of commits of the base that the working tree does not build on."""
 
@@ -87,7 +87,8 @@ def checked_out(revision: str, script: Path, say: Say = lambda _: None) -> Itera
     tree, place = _place(script)
     commit = _commit(tree, revision)
     _require(tree, revision, commit, place)
-    changed = len(names(git(tree, "status", "--porcelain", "-z", "--untracked-files=no", "--no-renames")))
+    changes = names(git(tree, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames"))
+    changed = sum(not each.startswith("??") or each.endswith(".py") for each in changes)
     missing = int(git(tree, "rev-list", "--count", f"HEAD..{commit}")) if _has_head(tree) else 0
     say(f"checking out {revision}")
     with tempfile.TemporaryDirectory(prefix="workshop-base-", ignore_cleanup_errors=True) as temporary:
@@ -135,14 +136,23 @@ def _require(tree: Path, revision: str, commit: str, place: Path) -> None:
     """Raise an error if the base does not have the script."""
     if git(tree, "ls-tree", "-z", commit, "--", str(place)):
         return
+    if old := _moved_from(tree, commit, str(place)):
+        raise WorkshopError(
+            f"{place} is {old} in {revision}: a script that was moved has no base; commit the move by itself, and "
+            "take that commit as the base"
+        )
+    raise WorkshopError(f"{place} is new: {revision} does not have it, so there is nothing to compare with")
+
+
+def _moved_from(tree: Path, commit: str, place: str) -> str:
+    """Return where a script was in a commit; empty if it is new. Git does not know of a move before it is told."""
     moved = names(git(tree, "diff", "--name-status", "-z", "--find-renames", "--diff-filter=R", commit))
     for old, new in zip(moved[1::3], moved[2::3], strict=True):
-        if new == str(place):
-            raise WorkshopError(
-                f"{place} is {old} in {revision}: a script that was moved has no base; commit the move by itself, and "
-                "take that commit as the base"
-            )
-    raise WorkshopError(f"{place} is new: {revision} does not have it, so there is nothing to compare with")
+        if new == place:
+            return old
+    content = git(tree, "hash-object", "--", place).strip()
+    files = (each.partition("\t") for each in names(git(tree, "ls-tree", "-r", "-z", commit)))
+    return next((old for about, _, old in files if content in about and not (tree / old).exists()), "")
 
 
 def _check_out(repository: Path, revision: str, commit: str, folder: Path) -> None:

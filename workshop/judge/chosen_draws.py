@@ -30,8 +30,8 @@ def check_draws_come_by_chance(original: Ledger, candidate: Ledger) -> Iterator[
     for name in sorted(ours.keys() & theirs.keys()):
         if chance_of_numbers(theirs[name]) < TOO_RARE and chance_of_numbers(ours[name]) > RARE:
             yield (
-                f"the draws of {name} are chosen: the random numbers that it starts with, in {len(theirs[name])} draws, "
-                "are not distributed as torch's generator gives them out"
+                f"the draws of {name} are chosen: the random numbers that it starts with, in {len(theirs[name])} "
+                "draws, are not distributed as torch's generator gives them out"
             )
 
 

@@ -7,7 +7,7 @@ from workshop.judge.contest import Contest
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, Pair, RaceResult, mean_ratio
 from workshop.judge.step_proof import not_reproducible
-from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 
@@ -28,7 +28,7 @@ def verdict_on(
     over = f"Speedup {speed.text(speed.ratio)}x over {base}{where}"
     says = f"{over}, same work"
     if why_not := _why_not_again(base, original.recomputed):
-        unseen = f"the judge cannot see whether it is the same work: {why_not}"
+        unseen = UnseenWork(f"the judge cannot see whether it is the same work: {why_not}")
         return Verdict(subject, Outcome.UNDECIDED, (unseen, over), speed)
     if result.unsure:
         small = f"a speedup below {SURE * speed.target:g}x" if contest.allowed is None else "a small slowdown"

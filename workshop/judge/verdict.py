@@ -127,6 +127,11 @@ class Verdict:
         return says
 
     @property
+    def is_same_work(self) -> bool:
+        """Whether the work was proven to be the same, also where it was not decided how much faster it is."""
+        return self.speed is not None and not any(isinstance(each, UnseenWork) for each in self.reasons)
+
+    @property
     def unraced(self) -> str:
         """Why there was no race, and so no `speed`; "" where there was one."""
         shown, refused = "what is asked for was shown without a race", "a script that does other work is not raced"

@@ -65,7 +65,8 @@ def _curve(known: Sequence[Values], found: Values) -> str:
     """Draw a point with its interval for each setting, by its number of workers, and a line for batches from memory."""
     ceiling = found["headroom"]["samples_per_s"] if found["headroom"] else 0.0
     numbers = sorted({each["settings"]["workers"] for each in known})
-    top = 1.05 * max([ceiling, *(each["samples_per_s"] + (each["samples_per_s_margin"] or 0.0) for each in known)])
+    limit = max([ceiling, *(each["samples_per_s"] for each in known)])  # the machine may have been busier meanwhile
+    top = 1.05 * max([limit, *(each["samples_per_s"] + (each["samples_per_s_margin"] or 0.0) for each in known)])
 
     def x(each: Values) -> float:
         more = {2: 0.0, 4: 12.0, 8: 24.0}.get(each["settings"]["prefetch_factor"], 36.0)
@@ -76,10 +77,9 @@ def _curve(known: Sequence[Values], found: Values) -> str:
 
     parts = [f'<line x1="{LEFT}" x2="{WIDTH}" y1="{HEIGHT}" y2="{HEIGHT}"/>']
     if ceiling:
-        parts.append(
-            f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y(ceiling):.1f}" y2="{y(ceiling):.1f}" stroke-dasharray="4"/>'
-        )
-        parts.append(f'<text x="{LEFT + 4}" y="{y(ceiling) + 14:.1f}">from memory: {ceiling:.1f}</text>')
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y(limit):.1f}" y2="{y(limit):.1f}" stroke-dasharray="4"/>')
+        least = "≥ " * (ceiling < limit)
+        parts.append(f'<text x="{LEFT + 4}" y="{y(limit) + 14:.1f}">from memory: {least}{limit:.1f}</text>')
     usual = sorted((each for each in known if each["settings"]["prefetch_factor"] == 2), key=x)
     points = " ".join(f"{x(each):.1f},{y(each['samples_per_s']):.1f}" for each in usual)
     parts.append(f'<polyline points="{points}"/>')

@@ -140,6 +140,14 @@ class LoadMeter:
             self._result = self._measured()
         return self._result
 
+    def so_far(self) -> OtherLoad:
+        """Return what others used until now, and go on watching, unless that has ended."""
+        if self._result is None:
+            self._looking.close()
+            found = self._measured()
+            self._looking.enter_context(again_and_again(self._look, LOOK_EVERY_S))
+        return self._result or found
+
     def _measured(self) -> OtherLoad:
         cores, unknown = usable_cores(), OtherLoad(usable_cores())
         tree_s, busy_s = self._look(), _busy_seconds()

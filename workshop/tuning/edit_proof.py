@@ -39,7 +39,7 @@ def with_proof(
     try:
         verdict = _judged(found.edit, Path(script), arguments, seconds, say)
     except KeyboardInterrupt:
-        return replace(found, why_no_proof="it was stopped by Ctrl-C.")
+        return replace(found, interrupted=True, why_no_proof="it was stopped by Ctrl-C.")
     except WorkshopError as error:
         return replace(found, why_no_proof=f"{error}.")
     except OSError as error:
@@ -56,6 +56,20 @@ def with_proof(
             reason="the search found it faster, but over whole epochs the judge measured a gain of less than 5 %.",
         )
     return found
+
+
+def why_not_written(found: Tuning, proof: bool) -> str:
+    """Return why the edit of a setting to take is not written; empty if it may be.
+
+    Args:
+        found: the result.
+        proof: whether the edit was to be proven. If so, it is written only if it is proven to do the same work.
+    """
+    if found.interrupted:
+        return "Ctrl-C was pressed."
+    if proof and not (found.verdict and found.verdict.is_same_work):
+        return "it is not proven that it would do the same work. With --no-proof, it is edited all the same."
+    return ""
 
 
 def _why_not(edit: LoaderEdit, script: str, is_module: bool, seconds: float) -> str:
@@ -92,7 +106,7 @@ def _edited_copy(edit: LoaderEdit) -> Iterator[Path]:
     names = (edit.path.with_name(f".{stem}-tuned{number or ''}{suffix}") for number in range(1000))
     path = next(each for each in names if not each.exists())
     try:
-        edit.write(path)
+        path.write_bytes(edit.content)
         yield path
     finally:
         path.unlink(missing_ok=True)

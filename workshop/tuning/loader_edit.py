@@ -2,14 +2,16 @@
 
 import ast
 import difflib
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 from workshop.probe.messages import LoaderSettings
 
-NUM_WORKERS_AT = 5
-"""The place of `num_workers` among the arguments of a DataLoader, counted from 0."""
+POSITIONS = {"num_workers": 5, "pin_memory": 7, "timeout": 9, "multiprocessing_context": 11}
+"""Where arguments stand that a DataLoader may be given without their names, counted from 0."""
 
 ONLY_WITH_WORKERS = {
     "prefetch_factor": "None",
@@ -34,6 +36,7 @@ class LoaderEdit:
     after: str
     arguments: Mapping[str, str]
     """What is set: the source of each argument, by its name."""
+    encoding: str = "utf-8"
 
     @property
     def diff(self) -> list[str]:
@@ -42,9 +45,10 @@ class LoaderEdit:
         before, after = (text.splitlines() for text in (self.before, self.after))
         return list(difflib.unified_diff(before, after, name, f"{name}, tuned", n=2, lineterm=""))
 
-    def write(self, path: Path) -> None:
-        """Write the edited file."""
-        path.write_bytes(self.after.encode())
+    @property
+    def content(self) -> bytes:
+        """What the edited file holds."""
+        return self.after.encode(self.encoding)
 
 
 def arguments_for(settings: LoaderSettings, present: LoaderSettings) -> dict[str, str]:
@@ -72,21 +76,23 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
         NoEditError: there is no such call, or there are several, or the file cannot be read.
     """
     try:
-        before = path.read_bytes().decode()
+        content = path.read_bytes()
+        encoding, _ = tokenize.detect_encoding(BytesIO(content).readline)
+        before = content.decode(encoding)
         tree = ast.parse(before)
     except (OSError, ValueError, SyntaxError) as error:
         raise NoEditError(f"{path.name} cannot be read: {error}") from None
     call = _call(tree, path, line)
     wanted = arguments_for(settings, present)
     if settings.workers == 0 != present.workers:
-        given = {each.arg for each in call.keywords}  # None for **: it may have any of them
+        given = {*_given(call), *(each.arg for each in call.keywords)}  # None for **: it may have any of them
         wanted |= {name: value for name, value in ONLY_WITH_WORKERS.items() if given & {name, None}}
     after = _with_arguments(before, call, wanted)
     try:
         ast.parse(after)
     except SyntaxError:
         raise NoEditError(f"line {line} of {path.name} is written in a way that cannot be edited here") from None
-    return LoaderEdit(path, call.lineno, before, after, wanted)
+    return LoaderEdit(path, call.lineno, before, after, wanted, encoding)
 
 
 def _call(tree: ast.AST, path: Path, line: int) -> ast.Call:
@@ -117,12 +123,9 @@ def _with_arguments(source: str, call: ast.Call, wanted: Mapping[str, str]) -> s
     """Return the source with these arguments in a call, in place of what it says of them or behind the others."""
     changes: list[tuple[int, int, str]] = []
     places = _Places(source)
-    given = {each.arg: each.value for each in call.keywords if each.arg}
-    new = dict(wanted)
+    given, new = _given(call), dict(wanted)
     for name in [each for each in wanted if each in given]:
         changes.append((*places.of(given[name]), new.pop(name)))
-    if "num_workers" in new and len(call.args) > NUM_WORKERS_AT and not _has_starred(call):
-        changes.append((*places.of(call.args[NUM_WORKERS_AT]), new.pop("num_workers")))
     unpacked = [each.value for each in call.keywords if each.arg is None]
     if new and unpacked:  # it may have the same arguments, and they may be given but once
         begin, end = places.of(unpacked[-1])
@@ -139,8 +142,11 @@ def _in_parentheses(node: ast.expr, text: str) -> str:
     return text if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Dict, ast.Subscript)) else f"({text})"
 
 
-def _has_starred(call: ast.Call) -> bool:
-    return any(isinstance(each, ast.Starred) for each in call.args)
+def _given(call: ast.Call) -> dict[str, ast.expr]:
+    """What a call gives for the arguments that may be set, by name or by place."""
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    by_place = {} if starred else {name: call.args[at] for name, at in POSITIONS.items() if at < len(call.args)}
+    return by_place | {each.arg: each.value for each in call.keywords if each.arg}
 
 
 def _appended(source: str, call: ast.Call, places: "_Places", new: Mapping[str, str]) -> tuple[int, int, str]:

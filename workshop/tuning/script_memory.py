@@ -34,7 +34,7 @@ class ScriptMemory:
         free = memory_together(self._own) + (1 - RESERVE) * free_memory()
         of_parent = FORKED if start_method in ("", "fork") else 1.0
         self.room = Room(
-            limit_bytes=min(free, allowed_bytes or free),
+            limit_bytes=min(free, free if allowed_bytes is None else allowed_bytes),
             used_bytes=memory_together(self._own, self._own - trainers),
             worker_bytes=of_parent * max(map(private_memory, trainers), default=0),
             batch_bytes=steps.batch_bytes / max(1, steps.batches),

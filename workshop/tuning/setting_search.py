@@ -55,8 +55,8 @@ class SettingSearch:
     """The number of steps in an epoch; None if it is not known, or endless."""
     keeps: bool = True
     """Whether workers can be kept from epoch to epoch."""
-    loading_s: float = 0.0
-    """The seconds that loading a batch takes, as far as they are known: they are no part of starting workers."""
+    batches: float = 1.0
+    """The number of batches in a step."""
     pins: bool = False
     """Whether the batches go to a GPU, and pinned memory may help."""
     start_methods: tuple[str, ...] = ()
@@ -64,6 +64,8 @@ class SettingSearch:
     max_workers: int = MAX_WORKERS
     why_not: Callable[[LoaderSettings], str] = lambda _: ""
     """Says why settings would not fit; empty if they do."""
+    slows_by: Callable[[], float] = lambda: 1.0
+    """Says how many times longer other programs may have made a step so far; 1 on a quiet machine."""
     tried: dict[LoaderSettings, TriedSetting] = field(default_factory=dict)
 
     def of(self, settings: LoaderSettings) -> TriedSetting:
@@ -128,9 +130,18 @@ class SettingSearch:
         """
         if not self.of(self.present).blocks_ms:
             return None
-        now = self.now
-        better = [each for each in self.standings if now.ms >= MIN_GAIN * each.ms and self._is_real(now, each)]
+        better = [each for each in self.standings if self._is_worth(each)]
         return self._cheapest(better) if better else None
+
+    def _is_worth(self, standing: Standing) -> bool:
+        """Whether settings are faster than the present ones, for certain and by enough.
+
+        Beside other programs, the present ones are taken to be as fast as they were at their best, and as they would
+        be without what these slow: they may have been slowed alone, and many workers get a larger share of the cores.
+        """
+        now, slows_by = self.now, self.slows_by()
+        now_ms = now.ms if slows_by == 1 else min(now.ms / slows_by, *now.blocks_ms)
+        return now_ms >= MIN_GAIN * standing.ms and self._is_real(now, standing)
 
     @property
     def reached(self) -> bool:
@@ -158,8 +169,21 @@ class SettingSearch:
 
     def _restart_ms(self, tried: TriedSetting) -> float:
         """What it adds to a step if workers are started for each epoch."""
-        start_s = max(0.0, tried.first_batch_s - self.loading_s) if tried.settings.workers else 0.0
-        return 1e3 * start_s / self.epoch_steps if self.epoch_steps else 0.0
+        start_ms = max(0.0, 1e3 * tried.first_batch_s - self._loading_ms()) if tried.settings.workers else 0.0
+        return start_ms / self.epoch_steps if self.epoch_steps else 0.0
+
+    def _loading_ms(self) -> float:
+        """What loading a batch takes at most: it is part of the wait for the first one, and not of a start of workers.
+
+        Without workers, it is what batches from memory save; a worker has as long for it as all of them take for a
+        batch each.
+        """
+        steps_ms = [
+            each.ms * each.settings.workers if each.settings.workers else max(0.0, each.ms - self.ceiling_ms)
+            for each in self.tried.values()
+            if each.known
+        ]
+        return min(steps_ms, default=0.0) / self.batches
 
     def _kept(self, tried: TriedSetting) -> bool:
         if not tried.settings.workers or (self.present.persistent and self.present.workers):
@@ -278,7 +302,7 @@ class SettingSearch:
                     found |= dict.fromkeys([rival.settings, best.settings])
                 break
         chosen = self.chosen
-        hardly = now.ms < RIVAL * chosen.ms
+        hardly = now.ms < RIVAL * self.slows_by() * chosen.ms
         doubtful = first or hardly or not self._is_real(now, chosen)
         too_little = now.ms < MIN_GAIN * chosen.ms and self._is_settled(now, chosen, MIN_GAIN)
         if chosen.settings != self.present and doubtful and not too_little:

@@ -65,7 +65,10 @@ def no_answer(search: SettingSearch) -> str:
         return f"{present.why_not or 'nothing was tried to the end'}."
     chosen = search.chosen
     if chosen.settings != search.present and search.now.ms >= MIN_GAIN * chosen.ms:
-        return f"{in_words(chosen.settings, search.present)} may be {search.gain(chosen):.2f}x faster, or it is noise."
+        what = f"{in_words(chosen.settings, search.present)} may be {search.gain(chosen):.2f}x faster, or it is"
+        if (slower := search.slows_by()) > 1:
+            return f"busy machine: {what} the other programs, which may have made steps {slower:.2f}x as long."
+        return f"{what} noise."
     return ""
 
 

@@ -173,11 +173,12 @@ class TunedRun:
             ceiling_ms=ceiling_ms(headroom, self.as_it_is),
             epoch_steps=self.known.epoch_steps,
             keeps=not (origin.changes or origin.is_remade),
-            loading_s=0.0 if present.workers else steps.phases_s[Phase.DATA_WAIT] / max(1, steps.batches),
+            batches=max(1, steps.batches) / steps.count,
             pins=bool(steps.pageable_bytes),
             start_methods=tuple(each for each in START_METHODS if each != present.start_method),
             max_workers=max_workers,
             why_not=memory.why_not,
+            slows_by=lambda: self.load.so_far().slows_by,
         )
         if not present.workers:  # there is no start of workers to be seen
             known = search.of(present)
@@ -207,6 +208,7 @@ class TunedRun:
     # The result
 
     def _decided(self, search: SettingSearch, interrupted: bool) -> Tuning:
+        self.load.end()  # so that it is the same for whatever is decided
         tried = with_outcomes(search)
         if taken := search.taken:
             gain = search.gain(taken)

@@ -58,7 +58,7 @@ class Tuning:
     """The judge's, on the edited script against the script."""
     why_no_proof: str = ""
     interrupted: bool = False
-    """Whether Ctrl-C has ended the search."""
+    """Whether Ctrl-C has ended the search, or the proof."""
     ranks: int = 1
 
     def as_dict(self) -> dict[str, Any]:
