@@ -30,7 +30,7 @@ class MemoryRecord:
     """Of the stacks that each process has noted, in its own order, the places among `stacks`."""
     graphs: list[OldGraph] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
-    touched: dict[str, TouchedAttribute] = field(default_factory=dict)
+    touched: list[TouchedAttribute] = field(default_factory=list)
     trials: dict[str, MemoryTrial] = field(default_factory=dict)
     workers: dict[int, list[WorkerAttributes]] = field(default_factory=lambda: defaultdict(list))
     """By the process of the worker."""
@@ -94,7 +94,7 @@ def _enter(found: MemoryRecord, event: object) -> None:
         case AttributeObjects():
             found.objects.append(event)
         case TouchedAttribute():
-            found.touched[event.attribute] = event
+            found.touched.append(event)
         case MemoryTrial():
             found.trials[event.name] = event
         case WorkerAttributes():

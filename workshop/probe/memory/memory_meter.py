@@ -114,8 +114,8 @@ class MemoryMeter(StepMeter):
         self.trials = []  # those of the time are not raced here
         self.tries_checkpoints = message.stage == NAME
         if message.stage == "touch":
-            for name, value in self.objects.largest.items():
-                note_touched(name, value, self.events)
+            for loader, name, value in self.objects.present():
+                note_touched(loader, name, value, self.events)
 
     # What happens in the script
 
