@@ -139,6 +139,22 @@ def test_a_replay_without_some_tensors_has_a_lower_peak() -> None:
     assert kept.numel() + later.numel() == 1500
 
 
+def test_what_is_free_is_asked_of_the_device_that_has_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"mem_get_info": (7000, 9000), "memory_reserved": 500, "memory_allocated": 300}
+    for name, answer in asked.items():
+        answers = {"cuda:1": answer}
+        monkeypatch.setattr(torch.cuda, name, answers.__getitem__)
+    lives = follow()
+    begun = time.time_ns()
+    tensors = [torch.zeros(1000), torch.zeros(1000)]
+    lives.end()
+    life = lives.find(tensors[0])
+    assert life is not None
+    life.device = "cuda:1"
+    devices = {each.device: each for each in SegmentTable(lives, None, begun, time.time_ns()).devices()}
+    assert {device: each.free_bytes for device, each in devices.items()} == {"cuda:1": 7200, "cpu": 0}
+
+
 def test_the_inventory_finds_tensors_that_were_never_followed() -> None:
     hidden = [torch.zeros(7)]
     assert any(each is hidden[0] for each in tensors_of_python())

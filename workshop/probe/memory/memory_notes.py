@@ -93,6 +93,8 @@ class TensorsOfDevice:
     """What these tensors are at that moment: the same, if none is missed."""
     curve: tuple[tuple[float, int], ...]
     """The bytes over time, in seconds from the beginning of the segment; the peak is one of the points."""
+    free_bytes: int = 0
+    """What is free in the end, with what the allocator has in reserve, on a CUDA device; 0 on others."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,6 @@ class MemorySegment(Event):
     """The size of the last batch."""
     samples: int = 0
     """The number of its samples."""
-    free_bytes: int = 0
-    """What is free on a CUDA device, with what the allocator has in reserve; 0 without one."""
 
 
 @dataclass(frozen=True)
