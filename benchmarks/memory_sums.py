@@ -140,12 +140,14 @@ def share(pid: int) -> int:
 
 def compared(found: Any, looks: Sequence[dict[int, int]]) -> tuple[float, float, float]:
     """Return by which share the tensors are off, all processes together, and the one that is off most."""
-    tensors = [abs(each["followed_bytes"] / each["allocator_bytes"] - 1) for each in found["peaks"]]
+    tensors = [
+        abs(each["followed_bytes"] / each["allocator_bytes"] - 1) for each in found["peaks"] if each["allocator_bytes"]
+    ]
     most = max(looks, key=lambda each: sum(each.values()))
     rows = {each["pid"]: each["pss"] for each in found["host"]["processes"] if each["pss"] > LEAST}
     together = abs(found["host"]["together_bytes"] / sum(most.values()) - 1)
     single = [abs(size / most[pid] - 1) if most.get(pid) else 1.0 for pid, size in rows.items()]
-    return max(tensors), together, max(single)
+    return max(tensors, default=float("nan")), together, max(single)
 
 
 def timed(script: Path, number: int) -> float:

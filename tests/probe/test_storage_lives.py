@@ -111,6 +111,27 @@ def test_the_rows_add_up_to_what_the_allocator_says_with_what_operators_allocate
     assert scratch < 0.6 * peak.bytes
 
 
+def test_what_an_earlier_segment_has_allocated_is_freed_once() -> None:
+    """The allocator tells that it is freed, as it was asked when it was allocated."""
+    lives, allocator = StorageLives(lambda _: None), AllocatorEvents()
+    lives.step = 5
+    lives.begin()
+    allocator.begin()
+    held = torch.zeros(1_000_000)
+    allocator.end()
+    lives.end()
+    lives.begin()
+    allocator.begin()
+    begun = time.time_ns()
+    first = torch.zeros(500_000)
+    del held
+    second = torch.zeros(2_000_000)
+    lives.end()
+    (device,) = SegmentTable(lives, allocator.end(), begun, time.time_ns()).devices()
+    both = first.nbytes + second.nbytes
+    assert (device.peak_bytes, device.followed_bytes, device.allocator_bytes) == (both, both, both)
+
+
 def test_a_scope_of_an_earlier_profiler_is_not_left_under_a_later_one() -> None:
     """torch would write to memory that is freed."""
     allocator = AllocatorEvents()

@@ -38,7 +38,7 @@ MAX_OVERHEAD = 0.05
 
 ALSO_RECORDED, THEN_PLAIN = (2, 3), 3
 """The first step is recorded and these, and so many are not, to know how long they take. Of two in a row, the second
-one shows what is kept of the first."""
+one shows what is kept of the first; the allocator is not asked in it, as scopes of the first may still be open."""
 
 RECENT = 3
 """Graphs of so many steps may be there because a variable still has the result, or a step has several optimizers."""
@@ -255,11 +255,11 @@ class MemoryMeter(StepMeter):
             self.config.every_step or is_first or is_due or (self.is_last_wanted and not recorded)
         ):
             self.is_last, self.is_last_wanted = self.is_last_wanted, False
-            self._begin_segment(SegmentName.TRAINING)
+            self._begin_segment(SegmentName.TRAINING, asks=not recorded)
 
     # Segments
 
-    def _begin_segment(self, name: SegmentName) -> None:
+    def _begin_segment(self, name: SegmentName, asks: bool = True) -> None:
         self.segment, self.has_forward = name, False
         self.begun_ns = time_ns()
         if name is not SegmentName.START:
@@ -273,7 +273,7 @@ class MemoryMeter(StepMeter):
         self.unneeded.begin()
         self.lives.most_operations = MAX_START if name is SegmentName.START else math.inf
         self.lives.begin()
-        if name is not SegmentName.START and not self.config.every_step:
+        if asks and name is not SegmentName.START and not self.config.every_step:
             self.allocator.begin()
 
     def _end_segment(self, failure: str = "") -> None:
