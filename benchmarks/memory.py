@@ -36,6 +36,8 @@ class Tried:
     """What was found in a script."""
 
     name: str
+    planted: bool
+    """Whether it has a fault."""
     cause: str
     """That of the first finding; empty without one."""
     line: int | None
@@ -49,7 +51,7 @@ class Tried:
     sum_error: float
     overhead: float
     twin: list[str]
-    """What was found in the twin."""
+    """What was found in the twin, or in a healthy script; why there is nothing, if it could not be measured."""
 
     @property
     def is_close(self) -> bool:
@@ -124,6 +126,7 @@ def tried(script: Path) -> Tried:
     first, named = next(iter(faults(planted)), None), named_first(planted)
     return Tried(
         script.stem,
+        True,
         first["cause"] if first else "",
         named["line"],
         is_right(named, script),
@@ -138,7 +141,7 @@ def healthy(script: Path) -> Tried:
     """Measure a script without a fault."""
     found = measured(script)
     names = [each["cause"] for each in faults(found)]
-    return Tried(script.stem, "", None, not names, 0, 0, sum_error(found), found["overhead"] or 0.0, names)
+    return Tried(script.stem, False, "", None, not names, 0, 0, sum_error(found), found["overhead"] or 0.0, names)
 
 
 def try_all(corpus: Path, only: list[str]) -> Iterator[Tried]:
@@ -148,8 +151,10 @@ def try_all(corpus: Path, only: list[str]) -> Iterator[Tried]:
         if not only or script.stem in only:
             try:
                 yield kind(script)
-            except subprocess.CalledProcessError as error:
-                print(f"{script.name}: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+                print(f"{script.name}: {error}\n{error.stderr or ''}", file=sys.stderr)
+                why = type(error).__name__
+                yield Tried(script.stem, kind is tried, "", None, False, 0, 0, float("nan"), 0.0, [why])
 
 
 def main() -> None:
@@ -168,10 +173,17 @@ def main() -> None:
         if args.json:
             with args.json.open("a") as out:
                 out.write(json.dumps(asdict(each)) + "\n")
-    with_fault = [each for each in rows if each.true or each.line]
-    print(f"\nline right: {sum(each.right for each in with_fault)} of {len(with_fault)}", end="; ")
-    print(f"gain within {WITHIN}: {sum(each.is_close for each in with_fault)}", end="; ")
-    print(f"healthy without a finding: {sum(not each.twin for each in rows)} of {len(rows)}")
+    print(sums([each for each in rows if each.planted], [each for each in rows if not each.planted]))
+
+
+def sums(planted: list[Tried], healthy: list[Tried]) -> str:
+    """Return how many are right, of all that were tried: a script that could not be measured is wrong."""
+    return (
+        f"\nline right: {sum(each.right for each in planted)} of {len(planted)}; "
+        f"gain within {WITHIN}: {sum(each.is_close for each in planted)} of {len(planted)}; "
+        f"without a finding: twins {sum(not each.twin for each in planted)} of {len(planted)}, "
+        f"healthy scripts {sum(not each.twin for each in healthy)} of {len(healthy)}"
+    )
 
 
 def row(each: Tried) -> str:

@@ -1,12 +1,21 @@
 """`workshop memory` on real scripts: with a planted fault, and their twins."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Run
+from made_memory import look, made_memory, report, row, segment
+
+from workshop.cli.memory_text import print_memory, print_memory_changes
+from workshop.memory.memory_change import MemoryChange
+from workshop.memory.memory_diagnosis import MemoryDiagnosis
+
+FRAMEWORKS = Path(__file__).parents[1] / "frameworks"
 
 HEAD = """
 import torch
@@ -59,6 +68,21 @@ if __name__ == "__main__":
     main()
 """
 
+DEADLY = """
+import os, time
+
+BEGAN = time.monotonic()
+
+class Deadly:
+    def __len__(self):
+        return 100_000
+
+    def __getitem__(self, index):
+        if time.monotonic() - BEGAN > 12:
+            os.kill(os.getpid(), 9)
+        return index
+"""
+
 OOM = """
 import resource
 
@@ -91,6 +115,29 @@ def memory(folder: Path, script: str, *options: str, code: int = 0, seconds: flo
 
 def faults(found: Any) -> list[str]:
     return [each["cause"] for each in found["findings"] if each["cause"] != "checkpointing"]
+
+
+def test_the_tables_fit_into_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("workshop.cli.output.terminal_width", lambda: 80)
+    stack = (("a_function_with_a_rather_long_name", "a_script_with_a_rather_long_name.py", 1234),)
+    steps = []
+    for number in range(10):
+        size = number << 30
+        held = {"holder": "tracker.history_of_everything[...]", "holder_stack": stack, "older": (size, size, number)}
+        rows = (row("parameters", 123_456), row("others", 1024 * number, **held))
+        steps.append(segment(3 * number, *rows, peak=234_567 + number, recorded_steps=number + 1))
+    many = {f"p{pid}": 123_456 for pid in range(7, 20)}
+    diagnosis = MemoryDiagnosis(
+        made_memory(look(1.0, **many), look(9.0, **many), reports=(report(5.0),), segments=steps, stacks=[stack])
+    )
+    print_memory("train.py", diagnosis)
+    name = "activations, a_function_with_a_rather_long_name: hidden = self.layer(inputs)"
+    print_memory_changes([MemoryChange(name, 99_999 << 20, 99_998 << 20, False)])
+    text = capsys.readouterr().out
+    tables = [each for each in text.splitlines() if not re.match(r"\d\. |train.py: |The line ", each)]
+    assert "held by tracker.history" in text
+    assert "within the noise" in text
+    assert max(map(len, tables)) <= 80, max(tables, key=len)
 
 
 def test_there_is_no_such_script(tmp_path: Path) -> None:
@@ -144,7 +191,9 @@ def test_running_out_of_memory_ends_in_the_table(tmp_path: Path) -> None:
     text = memory(tmp_path, OOM, "--html", str(page), code=5, seconds=30.0)
     assert "The script ran out of memory:" in text
     assert "This was held when the allocation failed." in text
-    assert "held" in text
+    number, holder = re.search(r"script\.py:(\d+), main.* held by (\S+)", text).groups()  # type: ignore[union-attr]
+    assert "x = torch.randn(20_000, 64)" in (tmp_path / "script.py").read_text().splitlines()[int(number) - 1]
+    assert holder == "held[...]"
     assert "The script ran out of memory" in page.read_text()
 
 
@@ -157,9 +206,32 @@ def test_a_script_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_a_worker_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> None:
+    text = memory(tmp_path, DEADLY + WORKERS.format(names="Deadly()"), code=5, seconds=60.0)
+    killed = "as a worker of a DataLoader was killed by SIGKILL. The kernel does this when memory runs out"
+    assert killed in text or "exited unexpectedly" in text, "torch's first message may be lost in code that catches it"
+    assert "parameters" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["with_accelerate", "with_lightning", "with_ranks", "with_trainer"])
+def test_wherever_people_train_the_rows_are_what_the_allocator_says(name: str, workshop: Run) -> None:
+    torchrun = ["torchrun", "--nproc_per_node=2"] if name == "with_ranks" else []
+    done = workshop("memory", "--json", "--seconds", "4", *torchrun, FRAMEWORKS / f"{name}.py")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    [peak] = found["peaks"]
+    assert sum(each["bytes"] for each in peak["lines"]) == sum(peak["kinds"].values()) == peak["peak_bytes"]
+    assert abs(peak["followed_bytes"] - peak["allocator_bytes"]) <= 0.02 * peak["allocator_bytes"]
+    assert faults(found) == []
+    assert [(each["rank"], bool(each["peaks"]["cpu"])) for each in found["ranks"]] == [(0, True), (1, True)] * bool(
+        torchrun
+    )
+
+
+@pytest.mark.slow
 def test_what_has_changed_since_a_saved_measurement(tmp_path: Path) -> None:
     before = str(tmp_path / "before.json")
     memory(tmp_path, LOOP.format(body="history.append(out.detach())"), "--save", before)
     text = memory(tmp_path, LOOP.format(body="pass"), "--against", before)
     assert "growth in 1000 steps" in text
-    assert max(map(len, text.splitlines())) < 400

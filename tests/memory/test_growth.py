@@ -78,14 +78,23 @@ def looks(a_look: int) -> list[HostLook]:
     ]
 
 
-def reports() -> list[StepReport]:
+def reports(pid: int = 7) -> list[StepReport]:
     empty = BatchCounts(), Circumstances()
-    return [StepReport("as it is", (100_000,) * 10, float(each), {}, 10, *empty) for each in range(40)]
+    return [StepReport("as it is", (100_000,) * 10, float(each), {}, 10, *empty, pid) for each in range(40)]
 
 
 def test_a_process_that_grows_by_a_mebibyte_a_second() -> None:
-    growth = process_growth(looks(1 << 20), reports(), 7)
+    growth = process_growth(looks(1 << 20), reports())
     assert growth is not None
     assert growth.bytes_a_step == pytest.approx((1 << 20) / 10, rel=0.02)
-    assert process_growth(looks(0), reports(), 7) is None
-    assert process_growth(looks(1 << 20), reports(), 8) is None
+    assert process_growth(looks(0), reports()) is None
+    assert process_growth(looks(1 << 20), reports(pid=8)) is None
+    assert process_growth(looks(1 << 20), []) is None
+
+
+def test_a_process_that_is_started_again_grows_by_itself() -> None:
+    later = [replace(each, ended_s=each.ended_s + 100.0, pid=8) for each in reports()]
+    of_both = [replace(each, time_s=each.time_s + 100.0, processes={8: each.processes[7]}) for each in looks(1 << 20)]
+    growth = process_growth([*looks(0), *of_both], [*reports(), *later])
+    assert growth is not None
+    assert (growth.pid, growth.bytes_a_step) == (8, pytest.approx((1 << 20) / 10, rel=0.02))

@@ -1,5 +1,6 @@
 """Other numbers of workers for the DataLoaders of a training that is under way."""
 
+import multiprocessing
 import os
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from workshop.probe.changed_loaders import settings_of
+from workshop.probe.changed_loaders import settings_of, start_method_of
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.messages import LoaderSettings
 
@@ -188,3 +189,11 @@ def test_other_settings_reach_the_loader(hooks: TrainingHooks) -> None:
     assert [batch[:, 0].tolist() for batch in loader] == [[0, 1], [2, 3]]
     (changed,) = (each.gi_frame.f_locals["loader"] for each in hooks.loading.loaders._streams.values())  # type: ignore[attr-defined]
     assert settings_of(changed) == LoaderSettings(1, 3, persistent=True, start_method="spawn")
+
+
+def test_how_workers_are_started_is_known_where_the_script_has_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = DataLoader(WhoLoads(), num_workers=1)
+    assert start_method_of(loader) == multiprocessing.get_all_start_methods()[0]
+    monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none=False: "forkserver")
+    assert start_method_of(loader) == "forkserver"
+    assert start_method_of(DataLoader(WhoLoads(), num_workers=1, multiprocessing_context="spawn")) == "spawn"

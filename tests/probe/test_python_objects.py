@@ -1,15 +1,21 @@
 """What a forked worker would copy is counted: Python objects, and not what an array contains."""
 
+import gc
+import os
+import random
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from workshop.probe import wire
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.dataset_attributes import attributes_of
-from workshop.probe.memory.memory_notes import TouchedAttribute
-from workshop.probe.memory.python_objects import count_objects, describe_container
+from workshop.probe.memory.memory_notes import AttributeObjects, TouchedAttribute
+from workshop.probe.memory.process_memory import unshared
+from workshop.probe.memory.python_objects import AttributeCounts, count_objects, describe_container
 from workshop.probe.memory.touched_attribute import note_touched
 
 
@@ -46,7 +52,7 @@ def test_what_a_dataset_wraps_is_looked_into() -> None:
 
 
 def touched(folder: Path, value: object) -> int:
-    note_touched("dataset.names", value, EventFile(str(folder)))
+    note_touched(3, "dataset.names", value, EventFile(str(folder)))
     note = [wire.decode(line) for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()][-1]
     assert isinstance(note, TouchedAttribute)
     assert not note.error
@@ -58,3 +64,61 @@ def test_going_through_strings_makes_their_memory_private_and_an_array_does_not(
     grown = touched(tmp_path, names)
     assert 12e6 < grown < 40e6, "58 bytes each, and the list"
     assert touched(tmp_path, np.array(names)) < 2e6
+
+
+def strings(count: int = 20_000) -> list[str]:
+    return [f"item-{number:09d}" for number in range(count)]
+
+
+def loader_of(names: object, number: int) -> DataLoader[object]:
+    loader: DataLoader[object] = DataLoader(Names(names), num_workers=2)  # type: ignore[arg-type]
+    loader.__dict__["_workshop_number"] = number
+    return loader
+
+
+def test_datasets_of_one_class_are_told_apart_and_each_is_counted_once(tmp_path: Path) -> None:
+    counts = AttributeCounts(EventFile(str(tmp_path)))
+    training, validation = loader_of(strings(), 4), loader_of(strings(10_000), 5)
+    for each in (training, validation, training, validation):
+        counts.on_loader_start(each)
+    [path] = tmp_path.glob("*.jsonl")
+    notes = [note for line in path.read_text().splitlines() if isinstance(note := wire.decode(line), AttributeObjects)]
+    assert [(each.loader, round(each.objects, -4)) for each in notes] == [(4, 20_000), (5, 10_000)]
+    assert {each.workers for each in notes} == {2}
+    assert [(number, name, len(value)) for number, name, value in counts.present()] == [
+        (4, "dataset.names", 20_000),
+        (5, "dataset.names", 10_000),
+    ]
+
+
+def test_a_dataset_that_the_script_has_dropped_is_not_kept(tmp_path: Path) -> None:
+    counts = AttributeCounts(EventFile(str(tmp_path)))
+    counts.on_loader_start(loader_of(strings(), 4))
+    gc.collect()
+    assert list(counts.present()) == []
+    counts.on_loader_start(DataLoader([1, 2], num_workers=2))  # type: ignore[arg-type]
+    assert counts.starting is not None, "a list cannot be known without being kept"
+
+
+def shares_in_a_fork(names: list[str], used: int) -> list[float]:
+    """The share of some addresses that is a forked process's own before and after it uses some of the strings."""
+    addresses = [id(each) for each in names[:: len(names) // 200]]
+    reads, writes = os.pipe()
+    if not (child := os.fork()):
+        before = unshared(addresses)
+        for each in random.Random(0).sample(range(len(names)), used):
+            names[each]
+        os.write(writes, f"{before} {unshared(addresses)}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    return [float(each) for each in os.read(reads, 100).split()]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="the kernel does not tell")
+def test_which_objects_a_fork_has_copied_is_seen_without_touching_them() -> None:
+    names = strings(300_000)
+    before, after = shares_in_a_fork(names, used=0)
+    assert max(before, after) < 0.03
+    before, after = shares_in_a_fork(names, used=300_000)
+    assert (before < 0.03, after) == (True, 1.0)
+    assert 0.0 < shares_in_a_fork(names, used=1000)[1] < 0.9

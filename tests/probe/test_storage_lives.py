@@ -111,6 +111,27 @@ def test_the_rows_add_up_to_what_the_allocator_says_with_what_operators_allocate
     assert scratch < 0.6 * peak.bytes
 
 
+def test_what_an_earlier_segment_has_allocated_is_freed_once() -> None:
+    """The allocator tells that it is freed, as it was asked when it was allocated."""
+    lives, allocator = StorageLives(lambda _: None), AllocatorEvents()
+    lives.step = 5
+    lives.begin()
+    allocator.begin()
+    held = torch.zeros(1_000_000)
+    allocator.end()
+    lives.end()
+    lives.begin()
+    allocator.begin()
+    begun = time.time_ns()
+    first = torch.zeros(500_000)
+    del held
+    second = torch.zeros(2_000_000)
+    lives.end()
+    (device,) = SegmentTable(lives, allocator.end(), begun, time.time_ns()).devices()
+    both = first.nbytes + second.nbytes
+    assert (device.peak_bytes, device.followed_bytes, device.allocator_bytes) == (both, both, both)
+
+
 def test_a_scope_of_an_earlier_profiler_is_not_left_under_a_later_one() -> None:
     """torch would write to memory that is freed."""
     allocator = AllocatorEvents()
@@ -137,6 +158,22 @@ def test_a_replay_without_some_tensors_has_a_lower_peak() -> None:
     assert table.peaks["cpu"].bytes == 6000
     assert table.saved_without("cpu", removed) == 2000
     assert kept.numel() + later.numel() == 1500
+
+
+def test_what_is_free_is_asked_of_the_device_that_has_the_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"mem_get_info": (7000, 9000), "memory_reserved": 500, "memory_allocated": 300}
+    for name, answer in asked.items():
+        answers = {"cuda:1": answer}
+        monkeypatch.setattr(torch.cuda, name, answers.__getitem__)
+    lives = follow()
+    begun = time.time_ns()
+    tensors = [torch.zeros(1000), torch.zeros(1000)]
+    lives.end()
+    life = lives.find(tensors[0])
+    assert life is not None
+    life.device = "cuda:1"
+    devices = {each.device: each for each in SegmentTable(lives, None, begun, time.time_ns()).devices()}
+    assert {device: each.free_bytes for device, each in devices.items()} == {"cuda:1": 7200, "cpu": 0}
 
 
 def test_the_inventory_finds_tensors_that_were_never_followed() -> None:

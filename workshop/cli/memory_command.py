@@ -83,5 +83,5 @@ def memory(
     elif not on_stdout:
         print_memory(name, found)
         print_memory_changes(changed)
-    if found.failure:
+    if found.failure or found.measured.crashed:
         raise typer.Exit(Outcome.BROKEN.exit_code)

@@ -1,10 +1,11 @@
 """The largest batch that fits: what each sample adds to the peak, and what is free."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from workshop.memory.memory_lines import devices_of, memory_of
+from workshop.memory.memory_lines import memory_of
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import MemorySegment, TensorKind
 
@@ -43,11 +44,9 @@ class LargestBatch:
 def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
     """Return the largest batch on the device that trains; None if the size of a batch is not known."""
     steps = [each for each in measured.record.training if each.samples and not each.is_last and each.step >= 2]
-    if not steps or not (devices := devices_of(measured.record)):
-        return None
-    device = devices[0]
+    device = _device_of_model(steps)
     having = [each for each in steps if any(of.device == device for of in each.devices)]
-    if not having:
+    if device is None or not having:
         return None
     usual = max(having, key=lambda each: each.samples)
     free = _free(measured, usual, device)
@@ -69,14 +68,22 @@ def largest_batch(measured: MeasuredMemory) -> LargestBatch | None:
     )
 
 
+def _device_of_model(steps: list[MemorySegment]) -> str | None:
+    """The device that has most of the parameters."""
+    sizes = Counter[str]()
+    for each in (row for step in steps for row in step.at_peak if row.kind == TensorKind.PARAMETERS):
+        sizes[each.device] += each.bytes
+    return max(sizes, key=lambda each: sizes[each], default=None)
+
+
 def _free(measured: MeasuredMemory, step: MemorySegment, device: str) -> float | None:
     """What is free at the peak; on a GPU, it was noted at the end of the step."""
     if device == "cpu":
         return float(min((each.free_bytes for each in measured.host.looks), default=0)) or None
-    if not step.free_bytes:
-        return None
     memory = memory_of(step, device)
-    return float(max(step.free_bytes - (memory.peak_bytes - memory.end_bytes), 0))
+    if not memory.free_bytes:
+        return None
+    return float(max(memory.free_bytes - (memory.peak_bytes - memory.end_bytes), 0))
 
 
 def _bytes_a_sample(steps: list[MemorySegment], usual: MemorySegment, device: str) -> tuple[float, float, str]:

@@ -10,7 +10,7 @@ from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.processes.script import Say, run_folder
 
-SETTLED = 8
+SETTLED = 4
 """After so many steps, libraries have loaded what they need."""
 
 

@@ -170,8 +170,10 @@ def settled_s(reports: Sequence[StepReport]) -> float:
     return begin_s + SETTLING * (end_s - begin_s)
 
 
-def process_growth(looks: Sequence[HostLook], reports: Sequence[StepReport], pid: int) -> ProcessGrowth | None:
-    """Return how a process has grown over the steps of some reports; None if it has not."""
+def process_growth(looks: Sequence[HostLook], reports: Sequence[StepReport]) -> ProcessGrowth | None:
+    """Return how the process that made the last of some reports has grown over its steps; None if it has not."""
+    pid = reports[-1].pid if reports else 0
+    reports = [each for each in reports if each.pid == pid]
     if len(reports) < MIN_STEPS:
         return None
     ended_s = np.array([each.ended_s for each in reports])

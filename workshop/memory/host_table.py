@@ -62,7 +62,8 @@ def host_table(measured: MeasuredMemory) -> HostTable | None:
     if most is None:
         return None
     processes = [
-        HostProcess(pid, _role(measured, pid), memory, _grown(measured, pid)) for pid, memory in most.processes.items()
+        HostProcess(pid, _role(measured, pid), memory, grown_bytes(measured, pid))
+        for pid, memory in most.processes.items()
     ]
     return HostTable(
         processes=tuple(
@@ -92,8 +93,11 @@ def _role(measured: MeasuredMemory, pid: int) -> str:
     return TRAINING if pid in measured.trainers else OTHER
 
 
-def _grown(measured: MeasuredMemory, pid: int) -> int:
-    """What workers grow by counts from the beginning; of others, what they import and build at first is no growth."""
+def grown_bytes(measured: MeasuredMemory, pid: int) -> int:
+    """Return how much more is private to a process in the end.
+
+    What workers grow by counts from the beginning; of others, what they import and build at first is no growth.
+    """
     is_worker = _role(measured, pid) == WORKER
     begin_s = 0.0 if is_worker else settled_s(measured.reports)
     looks = [each for each in measured.host.looks if each.time_s >= begin_s]

@@ -34,8 +34,7 @@ class MemoryDiagnosis:
     @cached_property
     def process_growth(self) -> ProcessGrowth | None:
         """How the training process grows."""
-        found = self.measured
-        return process_growth(found.host.looks, found.reports, found.trainers[0]) if found.trainers else None
+        return process_growth(self.measured.host.looks, self.measured.reports)
 
     @cached_property
     def host(self) -> HostTable | None:

@@ -35,11 +35,15 @@ class LineMemory:
 
 
 def peak_segment(record: MemoryRecord, device: str) -> MemorySegment | None:
-    """Return the recorded segment with the most on a device; the one that has failed, if one has."""
+    """Return the recorded segment with the most on a device; the one that has failed, if one has.
+
+    Where the allocator was not asked, what operators allocate inside is missing: the others come first.
+    """
     if record.failed and any(of.device == device for of in record.failed.devices):
         return record.failed
-    having = [(of.peak_bytes, each) for each in record.segments for of in each.devices if of.device == device]
-    return max(having, key=lambda each: each[0], default=(0, None))[1]
+    having = [(of, each) for each in record.segments for of in each.devices if of.device == device]
+    highest = max(having, key=lambda each: (each[0].allocator_bytes is not None, each[0].peak_bytes), default=None)
+    return highest[1] if highest else None
 
 
 def memory_of(segment: MemorySegment, device: str) -> TensorsOfDevice:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from workshop.probe import wire
@@ -26,9 +26,11 @@ class MemoryRecord:
 
     segments: list[MemorySegment] = field(default_factory=list)
     stacks: list[tuple[WireFrame, ...]] = field(default_factory=list)
+    numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Of the stacks that each process has noted, in its own order, the places among `stacks`."""
     graphs: list[OldGraph] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
-    touched: dict[str, TouchedAttribute] = field(default_factory=dict)
+    touched: list[TouchedAttribute] = field(default_factory=list)
     trials: dict[str, MemoryTrial] = field(default_factory=dict)
     workers: dict[int, list[WorkerAttributes]] = field(default_factory=lambda: defaultdict(list))
     """By the process of the worker."""
@@ -86,14 +88,13 @@ def read_memory(folder: Path, trainers: Collection[int]) -> MemoryRecord:
 def _enter(found: MemoryRecord, event: object) -> None:
     match event:
         case MemorySegment():
-            found.segments.append(event)
-            found.stacks += event.stacks
+            found.segments.append(_numbered(found, event))
         case OldGraph():
             found.graphs.append(event)
         case AttributeObjects():
             found.objects.append(event)
         case TouchedAttribute():
-            found.touched[event.attribute] = event
+            found.touched.append(event)
         case MemoryTrial():
             found.trials[event.name] = event
         case WorkerAttributes():
@@ -102,3 +103,19 @@ def _enter(found: MemoryRecord, event: object) -> None:
             found.iterated.append(event)
         case LoaderMade():
             found.made[event.loader] = event.stack
+
+
+def _numbered(found: MemoryRecord, segment: MemorySegment) -> MemorySegment:
+    """Enter the stacks of a segment, and let its rows name them by their places: each process counts from 0."""
+    own = found.numbers[segment.pid]
+    own += range(len(found.stacks), len(found.stacks) + len(segment.stacks))
+    found.stacks += segment.stacks
+
+    def place(stack: int) -> int:
+        return own[stack] if 0 <= stack < len(own) else -1
+
+    at_peak, at_end = (
+        tuple(replace(each, stack=place(each.stack)) for each in rows) for rows in (segment.at_peak, segment.at_end)
+    )
+    freed = tuple((cause, size, place(stack)) for cause, size, stack in segment.freed)
+    return replace(segment, at_peak=at_peak, at_end=at_end, freed=freed)

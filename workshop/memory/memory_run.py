@@ -1,5 +1,6 @@
 """Leads a script through the stages in which its memory is measured."""
 
+import re
 import signal
 from dataclasses import dataclass, field, replace
 
@@ -11,11 +12,19 @@ from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.probe.messages import StepReport
 from workshop.processes.other_load import LoadMeter, OtherLoad
-from workshop.processes.script import Say, run_folder
+from workshop.processes.script import Say, ScriptError, run_folder
 from workshop.processes.script_output import shorten
 
 EARLY = 0.25
 """After this share of the time, holders are looked for once: the script may end before the rest is over."""
+
+AS_IT_IS = "as it is"
+
+KILLED = {
+    "a worker of a DataLoader": r"DataLoader worker \(pid \d+\) is killed by signal: Killed",
+    "a rank": r"(?s)Root Cause .*?exitcode +: -9\b",
+}
+"""What is printed by torch, and by torchrun, if the system has killed a process of the script."""
 
 LAST_STEPS = 2
 LAST_S = 30.0
@@ -42,6 +51,8 @@ class MeasuredMemory:
     """What other programs used of the cores meanwhile."""
     killed: str = ""
     """How the script was ended by the system, such as "was killed by SIGKILL after 30 steps"; empty if not."""
+    crashed: bool = False
+    """Whether it has ended with an error, whatever the reason."""
 
 
 def measure_memory(
@@ -81,7 +92,7 @@ def _in_stages(run: StagedRun, seconds: float) -> list[StepReport]:
     for part_s in (EARLY * seconds, (1 - EARLY) * seconds):
         if not run.ended:
             run.script.say(f"watching its memory for {part_s:.0f} s")
-            stage = run.measure("as it is", part_s)
+            stage = run.measure(AS_IT_IS, part_s)
             reports += stage.reports if stage else []
         if not run.ended:
             run.script.say("looking for who holds what")
@@ -109,16 +120,17 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
     }
     lead = run.lead if run.lead in records else min(records)
     failed = next((rank for rank, each in records.items() if each.failed), None)
-    record = records[lead if failed is None else failed]
-    error = run.error
-    is_killed = error is not None and error.exit_code == -signal.SIGKILL
-    if error and not (is_killed or record.failed) and not reports:
+    if failed is not None and failed != lead:
+        lead, reports = failed, [each for each in run.others[failed] if each.stage == AS_IT_IS]
+    record, error = records[lead], run.error
+    killed = _killed(error) if error else ""
+    if error and not (killed or record.failed) and not reports:
         raise error
     if not reports and not record.segments:
         if run.interrupted:
             raise KeyboardInterrupt
         raise error or WorkshopError(f"{script} ended {too_early(run)}")
-    notes = [f"The script crashed: {error}.\n{shorten(error.output)}".strip()] if error and not is_killed else []
+    notes = [f"The script crashed: {error}.\n{shorten(error.output)}".strip()] if error and not killed else []
     if run.interrupted:
         notes.append("Stopped by Ctrl-C: this is what was seen until then.")
     if record.lost:
@@ -134,8 +146,18 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         ranks=records if len(records) > 1 else {},
         rank_pids=dict(trainers),
         notes=tuple(notes),
-        killed=str(error).removeprefix("it ") if is_killed else "",
+        killed=killed,
+        crashed=error is not None,
     )
+
+
+def _killed(error: ScriptError) -> str:
+    """How the system has ended the script, or one of its processes without which it could not go on; empty if not."""
+    how = str(error).removeprefix("it ")
+    if error.exit_code == -signal.SIGKILL:
+        return how
+    who = next((who for who, says in KILLED.items() if re.search(says, error.output)), "")
+    return f"{how}, as {who} was killed by SIGKILL" if who else ""
 
 
 def _first_pid(host: HostWatch) -> list[int]:

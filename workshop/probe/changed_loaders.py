@@ -1,6 +1,7 @@
 """Other settings for the DataLoaders of a training, tried in the midst of it."""
 
 import functools
+import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
 from time import monotonic  # the script may replace that of the module
@@ -112,6 +113,12 @@ def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
         pin_memory=bool(loader.pin_memory),
         start_method=context.get_start_method() if context is not None else "",
     )
+
+
+def start_method_of(loader: DataLoader[Any]) -> str:
+    """Return how a DataLoader starts workers: "fork", "spawn" or "forkserver"."""
+    usual = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    return settings_of(loader).start_method or usual
 
 
 def _changed(loader: DataLoader[Any], settings: LoaderSettings) -> DataLoader[Any]:

@@ -62,7 +62,7 @@ def _operations(graph: OldGraph) -> str:
 
 def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGraph | None) -> MemoryFinding:
     """All lines whose tensors a graph keeps are one finding, at the holder."""
-    host = process_growth(measured.host.looks, measured.reports, measured.trainers[0])
+    host = process_growth(measured.host.looks, measured.reports)
     of_tensors = sum(each.bytes_a_step for each in lines)
     in_python = host.bytes_a_step if host else 0.0
     rate = max(of_tensors, in_python) if all(each.device == "cpu" for each in lines) else of_tensors

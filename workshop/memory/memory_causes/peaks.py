@@ -72,6 +72,9 @@ def _replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> M
     segments = [each for each in measured.record.training if each.step >= MIN_STEP and not each.is_last]
     if name == "validation-graph":
         segments = [each for each in measured.record.segments if each.name == SegmentName.VALIDATION]
+    if name == "kept-into-next-step":
+        recorded = {each.step for each in measured.record.training}
+        segments = [each for each in segments if each.step - 1 in recorded]
     having = [each for each in segments if any(of.device == device for of in each.devices)]
     if not having:
         return None

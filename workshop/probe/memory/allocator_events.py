@@ -26,7 +26,7 @@ class AllocatorEvents:
     def end(self) -> list[tuple[int, int]] | None:
         """Return the time in ns, by the system's clock, and the bytes of each event; None if nothing was recorded.
 
-        What was allocated before is not told when it is freed.
+        What was allocated while nothing was recorded is not told when it is freed.
         """
         profiler, self._profiler = self._profiler, None
         if profiler is None:

@@ -26,11 +26,12 @@ def entries_of(value: Any, most: int) -> list[Any] | None:
         step = max(len(value) // most, 1)
         return list(value[::step][:most])
     if isinstance(value, dict):
-        return [*islice(reversed(value.values()), most)]
+        return [*islice(value.values(), 0, None, max(len(value) // most, 1))][:most]
     if isinstance(value, (set, frozenset)):
         return [*islice(value, most)]
     if getattr(getattr(value, "dtype", None), "hasobject", False):
-        return list(value.reshape(-1)[:most]) if hasattr(value, "reshape") else None
+        step = max(length_of(value) // most, 1)
+        return list(value.reshape(-1)[::step][:most]) if hasattr(value, "reshape") else None
     return None
 
 

@@ -36,9 +36,9 @@ from workshop.probe.step_meter import StepMeter, measure_batch
 MAX_OVERHEAD = 0.05
 """Recorded steps may take so much of the time more than others."""
 
-ALSO_RECORDED, THEN_PLAIN = 2, 3
-"""The first step is recorded and this one, and so many are not, to know how long they take. Of two in a row, the
-allocator could not be asked in the second one."""
+ALSO_RECORDED, THEN_PLAIN = (2, 3), 3
+"""The first step is recorded and these, and so many are not, to know how long they take. Of two in a row, the second
+one shows what is kept of the first; the allocator is not asked in it, as scopes of the first may still be open."""
 
 RECENT = 3
 """Graphs of so many steps may be there because a variable still has the result, or a step has several optimizers."""
@@ -83,7 +83,7 @@ class MemoryMeter(StepMeter):
         self.plain_s: list[float] = []
         self.next_s = self.begun_s = self.ended_s = monotonic()
         self.is_last_wanted = self.is_last = self.failed = self.validates_with_graph = False
-        self.tries_checkpoints = False
+        self.tries_checkpoints = self.has_forward = self.is_put_off = False
         self.batch_samples = self.batch_bytes = self.first_sequence = 0
         self.holders: TensorHolders | None = None
 
@@ -114,8 +114,8 @@ class MemoryMeter(StepMeter):
         self.trials = []  # those of the time are not raced here
         self.tries_checkpoints = message.stage == NAME
         if message.stage == "touch":
-            for name, value in self.objects.largest.items():
-                note_touched(name, value, self.events)
+            for loader, name, value in self.objects.present():
+                note_touched(loader, name, value, self.events)
 
     # What happens in the script
 
@@ -162,12 +162,18 @@ class MemoryMeter(StepMeter):
         is_teacher = module not in self.seen_training
         validates = not module.training and not is_teacher and self.steps_done > 0
         if self.segment is (SegmentName.TRAINING if validates else SegmentName.VALIDATION):
-            self._end_segment()  # what a validation takes is no part of a step, nor the other way round
+            if validates and not self.has_forward and not self.config.every_step:
+                self._put_off()  # it comes between two steps
+            else:
+                self._end_segment()  # what a validation takes is no part of a step, nor the other way round
+        self.has_forward = True
         if validates and self.segment is None and (self.validations < MAX_VALIDATIONS or self.config.every_step):
             self.validations += 1
             self.followed_calls = self.kept = 0
             self._begin_segment(SegmentName.VALIDATION)
-        elif self.config.every_step and self.segment is None:
+        elif self.segment is None and not validates and (self.config.every_step or self.is_put_off):
+            self.is_last, self.is_last_wanted = self.is_put_off and self.is_last_wanted, False
+            self.is_put_off = False
             self._begin_segment(SegmentName.TRAINING)
         if validates and self.segment and torch.is_grad_enabled():
             self.validates_with_graph = True
@@ -227,13 +233,14 @@ class MemoryMeter(StepMeter):
     def on_step_end(self, steps: int) -> None:
         """End the segment of a step, or begin one."""
         recorded, was_last = self.segment is not None, self.is_last
+        self.is_put_off = False
         self.failed = False  # whatever has failed, the script goes on
         self.steps_done += steps
         if recorded:
             self._end_segment()
         super().on_step_end(steps)
         now = monotonic()
-        if was_last or self.steps_done <= ALSO_RECORDED + 1:  # it is no part of what is spent again and again
+        if was_last or self.steps_done <= ALSO_RECORDED[-1] + 1:  # it is no part of what is spent again and again
             self.next_s = now
         elif recorded:
             excess_s = now - self.ended_s - (median(self.plain_s) if self.plain_s else 0.0)
@@ -242,18 +249,18 @@ class MemoryMeter(StepMeter):
             self.plain_s = [*self.plain_s[-30:], (now - self.ended_s) / steps]
         self.ended_s = now
         self.lives.step = self.steps_done
-        is_first = self.steps_done == ALSO_RECORDED
-        is_due = len(self.plain_s) >= THEN_PLAIN and now >= self.next_s
+        is_first = self.steps_done in ALSO_RECORDED
+        is_due = len(self.plain_s) >= THEN_PLAIN and now >= self.next_s and not recorded
         if self.lives.fault is None and (
-            self.config.every_step or (not recorded and (is_first or is_due or self.is_last_wanted))
+            self.config.every_step or is_first or is_due or (self.is_last_wanted and not recorded)
         ):
             self.is_last, self.is_last_wanted = self.is_last_wanted, False
-            self._begin_segment(SegmentName.TRAINING)
+            self._begin_segment(SegmentName.TRAINING, asks=not recorded)
 
     # Segments
 
-    def _begin_segment(self, name: SegmentName) -> None:
-        self.segment = name
+    def _begin_segment(self, name: SegmentName, asks: bool = True) -> None:
+        self.segment, self.has_forward = name, False
         self.begun_ns = time_ns()
         if name is not SegmentName.START:
             self._mark_training()
@@ -266,7 +273,7 @@ class MemoryMeter(StepMeter):
         self.unneeded.begin()
         self.lives.most_operations = MAX_START if name is SegmentName.START else math.inf
         self.lives.begin()
-        if name is not SegmentName.START and not self.config.every_step:
+        if asks and name is not SegmentName.START and not self.config.every_step:
             self.allocator.begin()
 
     def _end_segment(self, failure: str = "") -> None:
@@ -306,10 +313,17 @@ class MemoryMeter(StepMeter):
             freed=self._would_be_freed(name, table),
             batch_bytes=self.batch_bytes,
             samples=self.batch_samples,
-            free_bytes=_free_on_device(),
         )
         self.is_last = self.validates_with_graph = False
         self.lives.dead = []
+
+    def _put_off(self) -> None:
+        """Record a step that has not begun to compute from its first forward pass on."""
+        self.segment, self.is_put_off = None, True
+        self.allocator.end()
+        self.lives.end()
+        self.lives.dead = []
+        self.is_last_wanted, self.is_last = self.is_last, False
 
     def _mark_training(self) -> None:
         """Mark what belongs to the models and the optimizers."""
@@ -354,9 +368,9 @@ class MemoryMeter(StepMeter):
                 found.append((f"{cause} {device}", table.saved_without(device, lives), stack))
             if name is SegmentName.TRAINING:
                 found.append((f"gradients-kept {device}", table.saved_without(device, gradients), -1))
-            kept = table.select(device, self._is_of_last_step)
-            stack = max(kept, key=lambda each: each.size).stack if kept else -1
-            found.append((f"kept-into-next-step {device}", table.saved_without(device, kept), stack))
+                kept = table.select(device, self._is_of_last_step)
+                stack = max(kept, key=lambda each: each.size).stack if kept else -1
+                found.append((f"kept-into-next-step {device}", table.saved_without(device, kept), stack))
             if name is SegmentName.VALIDATION and self.validates_with_graph:
                 graph = table.select(device, self._is_of_graph)
                 stack = max(graph, key=lambda each: each.size).stack if graph else -1
@@ -368,8 +382,10 @@ class MemoryMeter(StepMeter):
         return life.kind is TensorKind.ACTIVATIONS and life.segment == self.lives.segment
 
     def _is_of_last_step(self, life: Life) -> bool:
+        """Whether the step before has made it, and this one has let it go: what stays longer is no part of this."""
         is_kept = life.kind in (TensorKind.ACTIVATIONS, TensorKind.OTHERS, TensorKind.BATCHES)
-        return is_kept and life.segment != self.lives.segment and 0 <= life.step == self.lives.step - 1
+        is_of_last = life.segment != self.lives.segment and 0 <= life.step == self.lives.step - 1
+        return is_kept and is_of_last and life.died_ns > 0
 
     # Allocations that fail
 
@@ -425,10 +441,3 @@ def _sequence_now() -> int:
     """The number that the next node of a graph gets."""
     with torch.enable_grad():
         return sequence_number((torch.zeros(1, requires_grad=True) * 1).grad_fn)
-
-
-def _free_on_device() -> int:
-    if not torch.cuda.is_initialized():
-        return 0
-    reserve = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-    return int(torch.cuda.mem_get_info()[0] + reserve)

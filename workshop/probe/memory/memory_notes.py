@@ -93,6 +93,8 @@ class TensorsOfDevice:
     """What these tensors are at that moment: the same, if none is missed."""
     curve: tuple[tuple[float, int], ...]
     """The bytes over time, in seconds from the beginning of the segment; the peak is one of the points."""
+    free_bytes: int = 0
+    """What is free in the end, with what the allocator has in reserve, on a CUDA device; 0 on others."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,6 @@ class MemorySegment(Event):
     """The size of the last batch."""
     samples: int = 0
     """The number of its samples."""
-    free_bytes: int = 0
-    """What is free on a CUDA device, with what the allocator has in reserve; 0 without one."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,13 @@ class AttributeObjects(Event):
     objects: int
     bytes: int
     """Their size, estimated from a sample of them."""
-    stack: tuple[WireFrame, ...] = ()
+    stack: tuple[WireFrame, ...]
+    """Where its DataLoader was made."""
+    loader: int
+    """The number of that DataLoader."""
+    workers: int
+    start_method: str
+    """How its workers are started: "fork", "spawn" or "forkserver"."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +171,10 @@ class WorkerAttributes(Event):
     """The process that the worker loads for."""
     attributes: tuple[tuple[str, str, int, int], ...]
     """Each with its type, its length and its size in bytes, estimated from its newest entries."""
+    loader: int = -1
+    """The number that `AttributeObjects` has for this dataset; -1 for none, as in a worker that was not forked."""
+    unshared: tuple[tuple[str, float], ...] = ()
+    """The attributes of many Python objects, each with the share of them that is in memory of the worker's own."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,8 @@ class TouchedAttribute(Event):
     """A forked process has gone through an attribute of the dataset once, as workers do in the end."""
 
     attribute: str
+    loader: int
+    """The number that `AttributeObjects` has for this dataset."""
     private_bytes: int
     """How much more memory that process shared with no other afterwards."""
     untouched_bytes: int

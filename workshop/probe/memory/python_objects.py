@@ -1,14 +1,18 @@
 """Counts the Python objects that a dataset holds: forked workers copy the memory of each that they touch."""
 
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from torch.utils.data import DataLoader
 
+from workshop.probe.changed_loaders import start_method_of
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.dataset_attributes import attributes_of, entries_of, length_of
 from workshop.probe.memory.memory_notes import AttributeObjects
-from workshop.probe.noted_settings import loader_site
+from workshop.probe.noted_settings import loader_number, loader_site
 from workshop.probe.observations import WireFrame
 
 SAMPLE = 200
@@ -45,26 +49,45 @@ def describe_container(value: Any) -> str:
     return f"{kind} of {type(entries[0]).__name__}" if entries else kind
 
 
+@dataclass(frozen=True)
+class CountedDataset:
+    """A dataset that workers load from, and its attributes that have many Python objects."""
+
+    dataset: ref[Any]
+    """Weak: the script decides how long it is there."""
+    loader: int
+    """The number of the first DataLoader that has started workers for it."""
+    addresses: dict[str, list[int]]
+    """Where some objects of each such attribute are in memory."""
+
+
 class AttributeCounts:
-    """Notes the attributes of datasets that have many Python objects, once for each dataset with workers."""
+    """Notes the attributes of datasets that have many Python objects, once for each dataset with workers.
+
+    Attributes:
+        starting: the dataset whose workers were started last; None before the first.
+    """
 
     def __init__(self, events: EventFile) -> None:
         self._events = events
-        self._seen: set[int] = set()
-        self.largest: dict[str, Any] = {}
-        """The attributes that were noted."""
+        self._counted: list[CountedDataset] = []
+        self.starting: CountedDataset | None = None
 
     def on_loader_start(self, loader: DataLoader[Any]) -> None:
         """Look at the dataset of a DataLoader that is about to start workers."""
-        if loader.num_workers == 0 or id(loader.dataset) in self._seen:
-            return
-        self._seen.add(id(loader.dataset))
+        if loader.num_workers and type(loader.dataset).__weakrefoffset__:
+            self._counted = [each for each in self._counted if each.dataset() is not None]
+            known = (each for each in self._counted if each.dataset() is loader.dataset)
+            self.starting = next(known, None) or self._count(loader)
+
+    def _count(self, loader: DataLoader[Any]) -> CountedDataset:
         site = loader_site(loader)
         stack: tuple[WireFrame, ...] = site if isinstance(site, tuple) else ()
+        found = CountedDataset(ref(loader.dataset), loader_number(loader), {})
         for name, value in attributes_of(loader.dataset):
             objects, size = count_objects(value)
             if objects >= MIN_OBJECTS:
-                self.largest[name] = value
+                found.addresses[name] = [id(each) for each in entries_of(value, SAMPLE) or ()]
                 self._events.write(
                     AttributeObjects,
                     attribute=name,
@@ -72,4 +95,16 @@ class AttributeCounts:
                     objects=objects,
                     bytes=size,
                     stack=stack,
+                    loader=found.loader,
+                    workers=loader.num_workers,
+                    start_method=start_method_of(loader),
                 )
+        self._counted.append(found)
+        return found
+
+    def present(self) -> Iterator[tuple[int, str, Any]]:
+        """Yield each attribute that was noted and is still there, with the number of its DataLoader and its name."""
+        for each in self._counted:
+            for name, value in attributes_of(each.dataset()):
+                if name in each.addresses:
+                    yield each.loader, name, value

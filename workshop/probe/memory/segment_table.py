@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import torch
+
 from workshop.probe.memory.memory_notes import TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.memory.storage_lives import Life, StorageLives
 
@@ -50,14 +52,18 @@ class SegmentTable:
     def _is_before(self, life: Life) -> bool:
         return life.segment != self._segment
 
+    def _is_told(self, life: Life) -> bool:
+        """Whether the allocator tells when it is freed: it was asked when this was allocated, in an earlier step."""
+        return self._is_before(life) and life.is_ours and life.step >= 0
+
     def _changes(self, lives: Iterable[Life], is_asked: bool) -> list[Change]:
-        """The changes of a sum; if the allocator `is_asked`, without what it has allocated in this segment."""
+        """The changes of a sum; if the allocator `is_asked`, without what it tells."""
         changes = []
         for each in lives:
             is_before = self._is_before(each)
             if is_before or not (is_asked and each.is_ours):
                 changes.append((self._begun_ns if is_before else each.born_ns, each.size))
-                if each.died_ns:
+                if each.died_ns and not (is_asked and self._is_told(each)):
                     changes.append((max(each.died_ns, self._begun_ns), -each.size))
         return changes
 
@@ -85,7 +91,8 @@ class SegmentTable:
                 most, at_ns = total, when
         if device != CPU or self._allocated is None:
             return most, None
-        return most, sum(size for when, size in self._allocated if when <= at_ns)
+        freed = (each for each in self._by_device[device] if self._is_told(each) and 0 < each.died_ns <= at_ns)
+        return most, sum(size for when, size in self._allocated if when <= at_ns) + sum(each.size for each in freed)
 
     def at_peak(self, device: str) -> list[Life]:
         """Return the storages that there were at the peak, those of the operator that was at work included."""
@@ -158,6 +165,7 @@ class SegmentTable:
                     allocator_bytes=said,
                     followed_bytes=followed,
                     curve=self._curve(peak),
+                    free_bytes=_free_on(device),
                 )
             )
         return found
@@ -190,6 +198,13 @@ class SegmentTable:
     def select(self, device: str, wanted: Callable[[Life], bool]) -> list[Life]:
         """Return the storages of a device that are wanted, of the whole segment."""
         return [each for each in self._by_device[device] if wanted(each)]
+
+
+def _free_on(device: str) -> int:
+    if not device.startswith("cuda"):
+        return 0
+    reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0] + reserve)
 
 
 def _left(lives: Sequence[Life]) -> list[Life]:

@@ -18,16 +18,17 @@ PATIENCE_S = 20.0
 """A forked process that takes longer is killed: the script waits for it."""
 
 
-def note_touched(name: str, value: Any, events: EventFile) -> None:
+def note_touched(loader: int, name: str, value: Any, events: EventFile) -> None:
     """Go through an attribute in a forked process, and note how much more memory is private to it then."""
     try:
         ensure_free(count_objects(value)[1], torch.device("cpu"))
         touched, untouched = _in_fork(value), _in_fork(None)
-        events.write(TouchedAttribute, attribute=name, private_bytes=touched, untouched_bytes=untouched)
+        events.write(TouchedAttribute, attribute=name, loader=loader, private_bytes=touched, untouched_bytes=untouched)
     except (OSError, ValueError, MemoryError) as error:
         events.write(
             TouchedAttribute,
             attribute=name,
+            loader=loader,
             private_bytes=0,
             untouched_bytes=0,
             error=f"{type(error).__name__}: {error}",

@@ -4,13 +4,13 @@ import multiprocessing
 import os
 import sys
 import threading
-from time import sleep  # the script may replace that of the module
 from typing import Any
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, dataset_of_worker
 from workshop.probe.memory.dataset_attributes import attributes_of, length_of
 from workshop.probe.memory.memory_notes import WorkerAttributes
+from workshop.probe.memory.process_memory import unshared
 
 EVERY_S = 0.5
 SAMPLE = 8
@@ -22,17 +22,20 @@ def watch_worker_attributes(events: EventFile, module: Any) -> None:
     work = getattr(module, WORKER_LOOP)
 
     def watched(*args: Any, **options: Any) -> None:
-        over = threading.Event()
+        over, watching = threading.Event(), None
         try:
             _leave_recording()
             dataset = dataset_of_worker(work, args, options)
-            threading.Thread(target=_watch, args=(events, dataset, over), daemon=True).start()
+            watching = threading.Thread(target=_watch, args=(events, dataset, over), daemon=True)
+            watching.start()
         except Exception as error:
             events.lose(error)
         try:
             work(*args, **options)
         finally:
             over.set()
+            if watching is not None:
+                watching.join(EVERY_S)
 
     # A spawned worker finds the function by its name, so that the one in its place needs the same.
     watched.__module__, watched.__qualname__, watched.__name__ = work.__module__, work.__qualname__, work.__name__
@@ -50,13 +53,24 @@ def _leave_recording() -> None:
 def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
     parent = multiprocessing.parent_process()
     trainer = parent.pid if parent and parent.pid else os.getppid()
+    loader, addresses = _counted(dataset)
     try:
-        while not over.is_set():
+        is_over, wait_s = False, 0.0
+        while not is_over:  # the last note is of the end: an epoch may be short
+            is_over, wait_s = over.wait(wait_s), EVERY_S
             lengths = tuple(_lengths(dataset))
-            events.write(WorkerAttributes, trainer=trainer, attributes=lengths)
-            sleep(EVERY_S)
+            shares = tuple((name, unshared(each)) for name, each in addresses.items())
+            events.write(WorkerAttributes, trainer=trainer, attributes=lengths, loader=loader, unshared=shares)
     except Exception as error:
         events.lose(error)
+
+
+def _counted(dataset: Any) -> tuple[int, dict[str, list[int]]]:
+    """The number of the dataset, and where some objects of its attributes are: as in the process that was forked."""
+    from workshop.probe import start
+
+    counted = start.memory.objects.starting if start.memory else None
+    return (counted.loader, counted.addresses) if counted and counted.dataset() is dataset else (-1, {})
 
 
 def _lengths(dataset: Any) -> list[tuple[str, str, int, int]]:

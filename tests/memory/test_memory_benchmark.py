@@ -1,0 +1,53 @@
+"""`benchmarks/memory.py` counts every script, also one that cannot be measured."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The benchmark as a module; it imports another one beside it."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    spec = importlib.util.spec_from_file_location("benchmark_of_memory", BENCHMARKS / "memory.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "error",
+    [subprocess.TimeoutExpired("workshop", 180), subprocess.CalledProcessError(5, "workshop", stderr="")],
+    ids=["hangs", "crashes"],
+)
+def test_a_script_that_cannot_be_measured_is_wrong(
+    error: Exception, benchmark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "healthy").mkdir()
+    for name in ("one.py", "two.py", "healthy/three.py"):
+        (tmp_path / name).touch()
+
+    def measured(script: Path, *_: str) -> Any:
+        if script.stem != "two":
+            raise error
+        line = {"line": 1, "holder": "", "bytes": 10}
+        peak = {"peak_bytes": 10, "followed_bytes": 10, "allocator_bytes": 10, "largest": line}
+        host = {"together_bytes": 10}
+        return {"findings": [], "peaks": [peak], "host": host, "overhead": None}
+
+    monkeypatch.setattr(benchmark, "measured", measured)
+    rows = list(benchmark.try_all(tmp_path, []))
+    assert [each.name for each in rows] == ["one", "two", "three"]
+    text = benchmark.sums([each for each in rows if each.planted], [each for each in rows if not each.planted])
+    assert text.count("of 2") == 3
+    assert text.endswith("twins 1 of 2, healthy scripts 0 of 1")
+    assert [type(error).__name__ in benchmark.row(each) for each in rows] == [True, False, True]

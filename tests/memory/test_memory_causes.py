@@ -1,0 +1,172 @@
+"""Each cause is found in a record that shows it, and not in one that does not."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_memory import MIB, STACK, TRAINER, look, made_memory, report, row, segment
+
+from workshop.memory.host_watch import HostLook
+from workshop.memory.memory_causes import memory_findings
+from workshop.memory.memory_findings import MemoryFinding
+from workshop.probe.memory.memory_notes import AttributeObjects, MemoryTrial, TouchedAttribute, WorkerAttributes
+from workshop.probe.messages import LoaderSettings
+from workshop.probe.observations import LoaderIterated
+
+
+def found(*looks: HostLook, **fields: Any) -> list[MemoryFinding]:
+    """What is found in a record with such fields."""
+    return memory_findings(made_memory(*looks, **fields))
+
+
+# Tensors
+
+
+def test_what_is_kept_until_the_epoch_is_over() -> None:
+    steps = []
+    for number, kept in enumerate([0, 1, 2, 3, 4, 0, 1, 2, 3, 4]):
+        size = kept * MIB
+        older = row("others", kept, older=(size, size, kept)) if kept else None
+        older = older and replace(older, holder="pairs[...]", holder_stack=STACK)
+        steps.append(segment(3 * number, *filter(None, [older]), recorded_steps=number + 1, epoch=number // 5))
+    [finding] = found(segments=steps)
+    assert (finding.cause, finding.holder, finding.gain_bytes) == ("epoch-kept", "pairs[...]", 4 * MIB)
+    assert "until the epoch is over" in finding.words
+
+
+def test_gradients_of_the_step_before() -> None:
+    step = segment(9, row("gradients", 20), freed=(("gradients-kept cpu", 20 * MIB, -1),))
+    [finding] = found(segments=[segment(2, peak=90), step])
+    assert (finding.cause, finding.gain_bytes, finding.line) == ("gradients-kept", 20 * MIB, 12)
+    assert finding.share == 0.2
+    validation = segment(9, name="validation", peak=95)
+    [finding] = found(segments=[step, validation])
+    assert finding.gain_bytes == 5 * MIB, "then the peak is in the validation"
+
+
+def test_what_is_kept_into_the_next_step_is_seen_in_the_second_of_two() -> None:
+    """Other steps have a higher peak, and the step before them was not recorded."""
+    freed = (("kept-into-next-step cpu", 30 * MIB, 0),)
+    [finding] = found(segments=[segment(2), segment(3, freed=freed), segment(9, peak=150), segment(20, freed=freed)])
+    assert (finding.cause, finding.gain_bytes, finding.line) == ("kept-into-next-step", 30 * MIB, 12)
+    assert found(segments=[segment(2), segment(9, peak=150)]) == []
+
+
+def test_tensors_of_double_precision() -> None:
+    parameters, batch = row("parameters", 10), row("batches", 40, "float64")
+    [finding] = found(segments=[segment(5, parameters, batch)])
+    assert (finding.cause, finding.gain_bytes) == ("float64", 20 * MIB)
+    assert "The model computes in float32" in finding.words
+    [finding] = found(segments=[segment(5, replace(parameters, dtype="float64"), batch)])
+    assert finding.gain_bytes == 25 * MIB
+    assert "The model and its data are float64" in finding.words
+    assert found(segments=[segment(5, parameters, row("batches", 40))]) == []
+
+
+def trial(**fields: Any) -> dict[str, MemoryTrial]:
+    usual = {"as_it_is_bytes": 80 * MIB, "changed_bytes": 30 * MIB, "as_it_is_s": 1.0, "changed_s": 1.3}
+    return {"checkpointing": MemoryTrial(0.0, 7, 1, "checkpointing", **usual | fields)}
+
+
+def test_checkpointing_that_was_tried() -> None:
+    [finding] = found(segments=[segment(5)], trials=trial(about="Net"))
+    assert (finding.cause, finding.gain_bytes, finding.share) == ("checkpointing", 50 * MIB, 0.5)
+    assert "1.30 times as long" in finding.words
+    for useless in (trial(error="MemoryError"), trial(applies=False), trial(changed_bytes=90 * MIB)):
+        assert found(segments=[segment(5)], trials=useless) == []
+
+
+# Workers
+
+
+def noted_in(worker: int, t: float, length: int = 0, unshared: float = 0.0, loader: int = 4) -> WorkerAttributes:
+    lengths = (("dataset.cache", "dict", length, length * MIB),)
+    return WorkerAttributes(t, worker, 1, TRAINER, lengths, loader, (("dataset.names", unshared),))
+
+
+def objects(loader: int = 4, line: int = 12, mib: int = 30, start_method: str = "fork") -> AttributeObjects:
+    stack = (("main", "train.py", line),)
+    about = ("dataset.names", "list of str", 500_000, mib * MIB, stack, loader, 2, start_method)
+    return AttributeObjects(0.0, TRAINER, 1, *about)
+
+
+def touched(loader: int = 4, mib: int = 30) -> TouchedAttribute:
+    return TouchedAttribute(0.0, TRAINER, 1, "dataset.names", loader, (mib + 2) * MIB, 2 * MIB)
+
+
+def shared(unshared: float, noted: list[AttributeObjects], tried: list[TouchedAttribute]) -> list[MemoryFinding]:
+    """What is found if workers have made so much of each attribute their own."""
+    workers = {8 + each: [noted_in(8 + each, 1.0, 0, unshared, loader)] for each, loader in enumerate((4, 5))}
+    both = look(1.0, p7=300, p8=50, p9=50)
+    return found(both, objects=noted, touched=tried, workers=workers)
+
+
+def test_objects_that_forked_workers_use() -> None:
+    [finding] = shared(0.4, [objects()], [touched()])
+    assert (finding.cause, finding.gain_bytes, finding.measured) == ("shared-objects", 60 * MIB, True)
+    assert "so far 40% of it" in finding.words
+
+
+def test_objects_that_workers_do_not_use_are_no_fault() -> None:
+    assert shared(0.01, [objects()], [touched()]) == []
+    assert shared(0.4, [objects()], []) == [], "nothing was tried"
+
+
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
+def test_workers_that_are_not_forked_get_a_copy_each(start_method: str) -> None:
+    [finding] = shared(0.0, [objects(start_method=start_method)], [])
+    assert (finding.gain_bytes, finding.measured) == (60 * MIB, False)
+    assert "gets a copy of its own" in finding.words
+    assert "count of references" not in finding.words
+
+
+def test_training_and_validation_have_datasets_of_one_class() -> None:
+    noted = [objects(4, line=12), objects(5, line=13, mib=10)]
+    findings = shared(0.5, noted, [touched(4), touched(5, mib=10)])
+    assert [each.gain_bytes for each in findings] == [60 * MIB, 20 * MIB]
+    assert ["line 12 makes" in each.words for each in findings] == [True, False]
+
+
+def test_a_dataset_that_is_made_anew_in_each_epoch_is_one_finding() -> None:
+    """Only the one that was there in the end was tried; workers of an earlier one were seen."""
+    noted = [objects(loader) for loader in (4, 5, 6)]
+    assert [each.gain_bytes for each in shared(0.5, noted, [touched(6)])] == [60 * MIB]
+
+
+def test_a_cache_in_each_worker() -> None:
+    workers = {each: [noted_in(each, 1.0, 0), noted_in(each, 9.0, 40)] for each in (8, 9)}
+    looks = (look(1.0, p7=300, p8=10, p9=10), look(9.0, p7=300, p8=60, p9=60))
+    [finding] = found(*looks, reports=(report(5.0), report(8.0)), workers=workers)
+    assert (finding.cause, finding.holder, finding.gain_bytes) == ("cache-per-worker", "dataset.cache", 80 * MIB)
+    assert finding.bytes_a_step == 4 * MIB
+    assert "grows in 2 workers" in finding.words
+    still = {each: [noted_in(each, 1.0, 40), noted_in(each, 9.0, 40)] for each in (8, 9)}
+    assert found(*looks, workers=still) == []
+
+
+def test_workers_of_other_epochs_do_not_count() -> None:
+    """Two at a time, in twenty epochs of ten steps."""
+    workers, looks = {}, []
+    for epoch in range(20):
+        pids = (100 + 2 * epoch, 101 + 2 * epoch)
+        for pid in pids:
+            workers[pid] = [noted_in(pid, epoch, 0), noted_in(pid, epoch + 0.9, 20)]
+        looks += [look(epoch + at, **{f"p{pid}": int(10 + 20 * at) for pid in pids}) for at in (0.0, 0.9)]
+    [finding] = found(*looks, reports=tuple(report(epoch + 0.5) for epoch in range(20)), workers=workers)
+    assert "grows in 2 workers" in finding.words
+    assert (finding.gain_bytes, finding.bytes_a_step) == (36 * MIB, pytest.approx(3.6 * MIB))
+
+
+def test_batches_that_are_loaded_too_far_ahead() -> None:
+    settings = LoaderSettings(2, prefetch_factor=8)
+    iterated = LoaderIterated(0.0, TRAINER, 1, 4, settings, True, ("", ""))
+    fields: dict[str, Any] = {
+        "segments": [segment(5, batch_bytes=5 * MIB)],
+        "workers": {8: [noted_in(8, 1.0)]},
+        "made": {4: (("main", str(Path(__file__)), 1),)},
+    }
+    [finding] = found(look(1.0, p7=300, p8=50), iterated=[iterated], **fields)
+    assert (finding.cause, finding.gain_bytes) == ("prefetched-too-far", 60 * MIB)
+    usual = replace(iterated, settings=LoaderSettings(2))
+    assert found(look(1.0, p7=300, p8=50), iterated=[usual], **fields) == []

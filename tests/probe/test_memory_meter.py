@@ -1,0 +1,100 @@
+"""Steps are recorded at the right time: two in a row, and the last one whole."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from workshop.probe import wire
+from workshop.probe.connection import Connection
+from workshop.probe.memory.memory_meter import MemoryMeter
+from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind
+from workshop.probe.settings import ProbeConfig
+
+UNIT = 4 << 20
+
+
+@pytest.fixture
+def meter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[MemoryMeter]:
+    """A meter that has begun."""
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    ends = socket.socketpair()
+    meter = MemoryMeter(ProbeConfig(str(tmp_path), "", memory=True))
+    meter.parent = Connection(ends[1])
+    put_back = meter.allocator.scopes.watch()
+    meter.hooks.install()
+    yield meter
+    meter.hooks.remove()
+    meter.allocator.end()
+    meter.lives.end()
+    put_back()
+    for end in ends:
+        end.close()
+
+
+class Training:
+    """Each step makes something large, and holds it until the next one has made the same."""
+
+    def __init__(self) -> None:
+        self.model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 1))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        self.held = torch.zeros(1)
+
+    def steps(self, number: int) -> None:
+        for _ in range(number):
+            inputs = torch.randn(64, 64)
+            self.held = inputs.repeat(1, UNIT // inputs.nbytes).exp()
+            self.optimizer.zero_grad()
+            self.model(inputs).square().mean().backward()
+            self.optimizer.step()
+
+    def validate(self) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            self.model(torch.randn(64, 64))
+        self.model.train()
+
+
+def noted(folder: Path) -> list[MemorySegment]:
+    events = [wire.decode(line) for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+    return [each for each in events if isinstance(each, MemorySegment)]
+
+
+def test_the_second_of_two_recorded_steps_shows_what_is_kept_of_the_first(meter: MemoryMeter, tmp_path: Path) -> None:
+    Training().steps(6)
+    steps = {each.step: each for each in noted(tmp_path) if each.name == SegmentName.TRAINING}
+    assert {0, 2, 3} <= steps.keys()
+    assert [each.step for each in steps.values() if each.devices[0].allocator_bytes is None] == [3]
+    assert steps[2].devices[0].allocator_bytes == pytest.approx(steps[2].devices[0].followed_bytes, rel=0.02)
+    assert steps[3].devices[0].peak_bytes > steps[2].devices[0].peak_bytes + 0.9 * UNIT
+    freed = {cause: size for cause, size, _ in steps[3].freed}
+    assert freed["kept-into-next-step cpu"] == pytest.approx(UNIT, rel=0.1)
+    assert "kept-into-next-step cpu" not in {cause for cause, _, _ in steps[2].freed}
+
+
+def test_what_is_never_let_go_is_not_kept_into_the_next_step_alone(meter: MemoryMeter, tmp_path: Path) -> None:
+    training, history = Training(), []
+    for _ in range(6):
+        training.steps(1)
+        history.append(training.held)
+    causes = {cause for each in noted(tmp_path) for cause, _, _ in each.freed}
+    assert "kept-into-next-step cpu" not in causes
+    assert len(history) == 6
+
+
+def test_a_step_with_a_validation_before_it_is_recorded_from_its_forward_pass_on(
+    meter: MemoryMeter, tmp_path: Path
+) -> None:
+    training = Training()
+    for number in range(8):
+        meter.is_last_wanted = number == 6
+        training.validate()
+        training.steps(1)
+    steps = [each for each in noted(tmp_path) if each.name == SegmentName.TRAINING]
+    assert {2, 3} <= {each.step for each in steps}
+    assert [each.step for each in steps if each.is_last] == [7]
+    assert all(TensorKind.ACTIVATIONS in {row.kind for row in each.at_peak} for each in steps)
