@@ -96,6 +96,7 @@ NAMED = {
         "sleep_removed": "all reads of a photo did not wait for the slow storage",
         "smaller_model": "the model is another one: 4,924,773 parameters, the original has 11,195,493",
         "some_pictures_left_black": "pictures that enter the model show nothing",
+        "statistics_reset": "something else has changed the model's buffers",
         "targets_exchanged": "with the target of another one",
         "transform_dropped": "AutoAugment was applied to 0 of",
         "transform_shared": "share one draw of a random transform",

@@ -265,14 +265,17 @@ def check_progress(original: Ledger, candidate: Ledger) -> Iterator[str]:
     idle = [share for row, share in still.items() if row < tensors and share > most(usual.get(row, 0.0))]
     if idle:
         yield f"{max(idle):.0%} of the optimizer steps moved nothing in {len(idle)} of the model's {tensors} tensors"
-    touched, usual = (_shares(ledger, "touched") for ledger in (candidate, original))
-    others = {row: share for row, share in touched.items() if share > (2 * usual[row] + FEW if row in usual else 0.0)}
-    if others:
-        what = "the model's parameters" if min(others) < tensors else "the optimizer's state"
-        yield (
-            f"between optimizer steps something else has changed {what}: {len(others)} of its tensors, after "
-            f"{max(others.values()):.0%} of the steps"
-        )
+    is_shared = candidate.model is not None and candidate.model.ranks > 1  # ranks exchange their buffers
+    for kind in ("touched", *([] if is_shared else ["touched_buffers"])):
+        touched, usual = (_shares(ledger, kind) for ledger in (candidate, original))
+        others = {row: of for row, of in touched.items() if of > (2 * usual[row] + FEW if row in usual else 0.0)}
+        if others:
+            of_model = "the model's parameters" if min(others) < tensors else "the optimizer's state"
+            what = of_model if kind == "touched" else "the model's buffers, such as running means"
+            yield (
+                f"between optimizer steps something else has changed {what}: {len(others)} of its tensors, after "
+                f"{max(others.values()):.0%} of the steps"
+            )
 
 
 def _shares(ledger: Ledger, what: str) -> dict[int, float]:

@@ -238,6 +238,8 @@ class StepTaken(Event):
     """The parameter tensors that the step did not move, by their number."""
     touched: frozenset[int] = frozenset()
     """The tensors that changed between the previous step and this one: the model's, then the optimizer's."""
+    touched_buffers: frozenset[int] = frozenset()
+    """The model's buffers that changed from the end of the previous step to the first input of this one."""
     groups: tuple[ParameterGroup, ...] = ()
     """The parameter groups of all optimizers in this step; empty if they are those of the previous step."""
     run_index: int = 0

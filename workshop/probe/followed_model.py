@@ -31,6 +31,7 @@ class FollowedModel:
         self.smallest = min(self.parameters, key=torch.numel)  # of the fewest values
         self.trained = {parameter for parameter in self.parameters if parameter.requires_grad}
         self.spots = Spots(self.parameters)
+        self.spots_of_buffers = Spots(list(self.module.buffers()))
         self.others = [each for each in self.others if self.is_foreign(each.parameters())]
 
     def is_foreign(self, parameters: Iterable[nn.Parameter]) -> bool:

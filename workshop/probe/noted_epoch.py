@@ -62,6 +62,8 @@ class NotedEpoch:
             entered.noted |= {"random_state": random_state, "random_seed": torch.initial_seed()}
             entered.item = item_of(batch) if batch.is_complex() else None
         entered.noted["is_output"] = batch.requires_grad or self._is_output(batch)
+        if not self.step.forwards and self.training.model:
+            self.step.buffers_before = self.training.model.spots_of_buffers.values()
         self.step.forwards.append(entered)
         self.enter_others(tensors[1:])
 
@@ -137,6 +139,7 @@ class NotedEpoch:
         self.last_stepped, self.stepped = self.stepped, set()
         self.step.retaken = self.retaken
         self.step.after = self.training.values()
+        self.step.buffers_after = self.training.model.spots_of_buffers.values()
         self.step.parameter = whole(self.training.model.smallest.detach()).clone()
         self.steps.append(self.step)
         self.step, self._outputs = NotedStep(), {}

@@ -3,7 +3,7 @@
 Signatures, inputs and targets stay on their device until the epoch is over; then the step is written as an event.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 
@@ -60,6 +60,8 @@ class NotedStep:
     parameter: torch.Tensor | None = None
     before: SpotValues | None = None
     after: SpotValues | None = None
+    buffers_before: SpotValues | None = None  # as the first input enters the model
+    buffers_after: SpotValues | None = None
     groups: tuple[ParameterGroup, ...] = ()  # of all optimizers
     retaken: int = 0  # the number of recorded steps that the loop has taken before
 
@@ -69,8 +71,7 @@ class StepWriter:
 
     def __init__(self, events: EventFile, run_index: int) -> None:
         self.events, self._run_index = events, run_index
-        self._last_values: SpotValues | None = None  # of the parameters, after the last step
-        self._last_groups: tuple[ParameterGroup, ...] = ()
+        self._last = NotedStep()
 
     def write(self, step: NotedStep, spots: Spots) -> None:
         """Write a step, unless it has not begun; what it has in common with the last one is left out."""
@@ -85,9 +86,10 @@ class StepWriter:
             without_gradients=step.without_gradients,
             parameter=some,
             still=frozenset(spots.still(step.before, step.after)),
-            touched=frozenset(moved(self._last_values, step.before)),
-            groups=() if step.groups == self._last_groups else step.groups,
+            touched=frozenset(moved(self._last.after, step.before)),
+            touched_buffers=frozenset(moved(self._last.buffers_after, step.buffers_before)),
+            groups=() if step.groups == self._last.groups else step.groups,
             run_index=self._run_index,
             retaken=step.retaken,
         )
-        self._last_values, self._last_groups = step.after, step.groups
+        self._last = replace(step, forwards=[], other_inputs=[])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from workshop.probe.sharding import has_parts, inner_optimizer, parts
@@ -22,14 +21,14 @@ VALUES = 4
 class Spots:
     """Looks at the same values of each tensor again and again."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+    def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         self.parameters = parameters
         self._addresses: list[int] = []  # of the tensors that are looked at
         self._views: list[list[Any]] = []  # of those tensors that can be joined
         self._places: list[int] = []  # of the rows in what is joined
         self._is_sharded = has_parts(parameters)
 
-    def values(self, optimizers: Sequence[Optimizer]) -> "SpotValues":
+    def values(self, optimizers: Sequence[Optimizer] = ()) -> "SpotValues":
         """Return values of each parameter, then of each tensor of the optimizers' state."""
         states = self._states(optimizers)
         of_states = [each for _, state in states for each in state.values() if isinstance(each, torch.Tensor)]
@@ -110,6 +109,8 @@ def _rows(before: SpotValues | None, after: SpotValues | None, changed: bool) ->
     if before is None or after is None:
         return ()
     rows = min(len(before.places), len(after.places))  # an optimizer has no state before its first step
+    if not rows:
+        return ()
     same = torch.isclose(before.rows()[:rows], after.rows()[:rows], rtol=0.0, atol=0.0, equal_nan=True)
     found = same.all(dim=1) != changed
     return tuple(found.nonzero().flatten().tolist())
