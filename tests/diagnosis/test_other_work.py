@@ -189,3 +189,19 @@ def test_growth_is_told_from_outliers_and_from_a_machine_that_becomes_busy() -> 
     assert _grows_on(growing), "three steps that took far longer"
     busy = [np.where(np.arange(58) < dice.integers(58), 0.02, 0.05) * dice.uniform(0.8, 1.2, 58) for _ in range(200)]
     assert sum(map(_grows_on, busy)) <= 6
+
+
+def test_a_validation_is_said_beside_a_line_that_takes_more(tmp_path: Path) -> None:
+    """Two lines of one validation are one finding: the condition around it decides both."""
+    script = tmp_path / "mine.py"
+    loop = "for step in steps:\n    draw()\n    if step % 10 == 0:\n        valid()\n        score()\n    update()\n"
+    script.write_text(loop)
+    lines = {2: (0.4, Phase.OTHER), 4: (0.2, Phase.VALIDATION), 5: (0.1, Phase.VALIDATION), 6: (0.3, Phase.OPTIMIZER)}
+    samples = [
+        Sample(number + 0.1 * line, weight_s, 1, Role.TRAINING, str(phase), (Frame("<module>", str(script), line),))
+        for number in range(40)
+        for line, (weight_s, phase) in lines.items()
+    ]
+    steps = made_steps({Phase.OTHER: 400, Phase.VALIDATION: 300, Phase.OPTIMIZER: 300}, 40)
+    both = other_work_findings(Measurement(steps, observations=Observations(samples)))
+    assert [(each.line, each.decided_in) for each in both] == [(2, None), (4, (str(script), 3))]

@@ -170,11 +170,9 @@ def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Findi
         elsewhere = sum(each.weight_s for each in here if not line.holds(each.path))
         line = replace(line, weight=line.weight + elsewhere, of_call=line.of_call + elsewhere)
         found.append(_finding_of(timeline, line, here))
-    decided = [each.decided_in for each in found if each.phase == Phase.VALIDATION]  # one for each validation
-    return [
-        each
-        for number, each in enumerate(found)
-        if each.phase != Phase.VALIDATION or each.decided_in is None or each.decided_in not in decided[:number]
+    decided = [each.decided_in if each.phase == Phase.VALIDATION else None for each in found]
+    return [  # one for each validation
+        each for number, each in enumerate(found) if not decided[number] or decided[number] not in decided[:number]
     ]
 
 
