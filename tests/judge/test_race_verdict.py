@@ -4,13 +4,18 @@ import math
 import random
 import re
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from workshop.cli.result_text import print_verdict
+from workshop.judge.bench import Bench
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, race_verdict
 from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.probe.phases import Phase
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
 OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
@@ -112,3 +117,23 @@ def test_a_machine_on_which_the_solution_is_not_fast_enough_shows_no_failure() -
     hardly = "this machine hardly shows it now: even the solution reaches 1.6x here, and the target is 1.5x"
     assert judged(slow, 1.6).reasons[0] == hardly
     assert judged(fast, 1.6).outcome is Outcome.DONE
+
+
+@pytest.mark.parametrize(("from_memory", "is_said"), [(20.0, True), (12.0, False), (3.4, False), (None, False)])
+def test_a_headroom_below_what_was_reached_is_never_printed(
+    from_memory: float | None, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a busy machine, the one epoch with batches from memory may take longer than those of the race."""
+    epoch = SimpleNamespace(phases=dict.fromkeys(Phase, 0.1), seconds=1.0)
+    bench: Any = SimpleNamespace(
+        phases=None,
+        steps=1,
+        contest=SimpleNamespace(original_name="old.py", candidate=Path("new.py")),
+        original_ledger=lambda: SimpleNamespace(items_in=lambda _: 12),
+        _headroom_rate=lambda *_: from_memory,
+    )
+    result = RaceResult(1.1, pairs_of(1.5, 1.5, 1.51))
+    speed = Bench._speed(bench, result, 12, [epoch], [epoch], None)  # type: ignore[list-item]
+    assert speed.rate_after == 12.0
+    print_verdict(Verdict("new.py", Outcome.DONE, (), speed))
+    assert ("headroom" in capsys.readouterr().out) == is_said
