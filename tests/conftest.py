@@ -44,7 +44,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def of_script(notes: Iterable[str]) -> list[str]:
     """Return the notes that are not about what other programs do meanwhile, such as another test."""
-    of_others = ("Busy machine: ", "other programs were at work")
+    of_others = ("Busy machine: ", "other programs were at work", "Steps have become shorter")
     return [note for note in notes if not any(words in note for words in of_others)]
 
 

@@ -74,3 +74,6 @@ def test_other_recorders_and_verdicts_say_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text(TRAINS.replace("4\n", "4000\n"))
     done = run("-m", "workshop", "compare", "--json", "endless.py", "endless.py")
     assert json.loads(done.stdout)["machine"]["busy"]
+    assert re.search(
+        r"Other programs use \d\.\d of \d+ cores?, above all python\S* [\w.]+ \(process \d+\): ", done.stderr
+    )

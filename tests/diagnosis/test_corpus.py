@@ -1,6 +1,7 @@
 """The corpus of slow scripts is complete; `benchmarks/diagnosis.py` tries them, and part 11 hands some of them out."""
 
 import difflib
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -22,6 +23,37 @@ def changed(slow: Path, fixed: Path) -> int:
     both = (path.read_text().splitlines() for path in (slow, fixed))
     lines = [line for line in difflib.unified_diff(*both, n=0, lineterm="") if line[:3] not in ("---", "+++")]
     return sum(line[0] in "+-" for line in lines)
+
+
+def test_the_readme_counts_what_there_is() -> None:
+    readme, unseen = (SLOW.parent / "README.md").read_text(), SLOW.parent / "unseen"
+    there_are = re.search(
+        r"There are (\d+): (\d+) in\s\[`slow/`\]\(slow\), (\d+) in \[`unseen/`\]\(unseen\), and the (\d+) of part 11",
+        readme,
+    )
+    assert there_are
+    counts = [len(PLANTED), len(tomllib.loads((unseen / "planted.toml").read_text())), len(CASES)]
+    assert list(map(int, there_are.groups())) == [sum(counts), *counts]
+    healthy = [*(SLOW / "healthy").glob("*.py"), *(unseen / "healthy").glob("*.py")]
+    assert f" {len(healthy)} more scripts are healthy: " in readme
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "reached", "close", "too_much"),
+    [
+        (2.0, 4.0, 3.0, True, False),
+        (2.0, 4.0, 5.1, True, False),
+        (2.0, 4.0, 5.3, False, False),
+        (2.0, 4.0, 1.6, True, False),
+        (2.0, 4.0, 1.5, False, True),
+    ],
+)
+def test_a_gain_is_right_if_the_twins_is_about_in_its_range(
+    low: float, high: float, reached: float, close: bool, too_much: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(SLOW.parent))
+    tried = importlib.import_module("diagnosis").Tried("a", "own-work", True, True, high, reached, [{"gain_low": low}])
+    assert (tried.close, tried.too_much) == (close, too_much)
 
 
 def test_each_script_has_its_fault_and_its_twin() -> None:

@@ -20,10 +20,13 @@ LOADER = Frame("fetch", "/env/site-packages/torch/utils/data/_utils/fetch.py", 5
 ITEM, ITEM_TOO = (Frame("__getitem__", "/me/train.py", line) for line in (7, 8))
 
 
-def steps(data_ms: float, computing_ms: float, batch_bytes: int = 0) -> MeasuredSteps:
-    """Ten steps that wait for data and compute."""
+def steps(
+    data_ms: float, computing_ms: float, batch_bytes: int = 0, scatters: tuple[float, ...] = (1.0, 1.0)
+) -> MeasuredSteps:
+    """Ten steps that wait for data and compute, in blocks, each of which takes this many times as long as they."""
     phases_ms = {Phase.DATA_WAIT: data_ms, Phase.FORWARD: computing_ms}
-    return made_steps(phases_ms, batches=10, batch_bytes=batch_bytes)
+    blocks_ms = tuple({str(phase): scatter * ms for phase, ms in phases_ms.items()} for scatter in scatters)
+    return made_steps(phases_ms, batches=10, batch_bytes=batch_bytes, blocks_ms=blocks_ms)
 
 
 def measured(
@@ -131,3 +134,14 @@ def test_the_other_lines_of_the_function_are_named(capsys: pytest.CaptureFixture
     shown = " ".join(capsys.readouterr().out.split())
     assert "44.0 ms a step, 44%. In the same function, line 8: 36%; together 80%." in shown
     assert f"a step of 100.0 ms would take {line.fixed} (estimated" in shown
+
+
+@pytest.mark.parametrize(
+    ("scatters", "causes"),
+    [((1.0, 1.0), {"few-workers"}), ((1.0,), {"slow-item"}), ((), {"slow-item"}), ((0.5, 1.5), {"slow-item"})],
+)
+def test_other_workers_are_said_to_help_only_if_their_steps_tell_it_from_noise(
+    scatters: tuple[float, ...], causes: set[str]
+) -> None:
+    found = diagnose(measured(steps(60, 40), steps(0, 40), {4: steps(20, 40, scatters=scatters)}))
+    assert gains(found).keys() == causes

@@ -1,5 +1,6 @@
 """What a training does beside loading and computing, in constructed samples; cli/test_measure.py runs such scripts."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from made_measurements import made_steps
 
 from workshop.diagnosis.causes.other_work import _grows_on, other_work_findings
+from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
@@ -189,3 +191,40 @@ def test_growth_is_told_from_outliers_and_from_a_machine_that_becomes_busy() -> 
     assert _grows_on(growing), "three steps that took far longer"
     busy = [np.where(np.arange(58) < dice.integers(58), 0.02, 0.05) * dice.uniform(0.8, 1.2, 58) for _ in range(200)]
     assert sum(map(_grows_on, busy)) <= 6
+
+
+def test_a_validation_is_said_beside_a_line_that_takes_more(tmp_path: Path) -> None:
+    """Two lines of one validation are one finding: the condition around it decides both."""
+    script = tmp_path / "mine.py"
+    loop = "for step in steps:\n    draw()\n    if step % 10 == 0:\n        valid()\n        score()\n    update()\n"
+    script.write_text(loop)
+    lines = {2: (0.4, Phase.OTHER), 4: (0.2, Phase.VALIDATION), 5: (0.1, Phase.VALIDATION), 6: (0.3, Phase.OPTIMIZER)}
+    samples = [
+        Sample(number + 0.1 * line, weight_s, 1, Role.TRAINING, str(phase), (Frame("<module>", str(script), line),))
+        for number in range(40)
+        for line, (weight_s, phase) in lines.items()
+    ]
+    steps = made_steps({Phase.OTHER: 400, Phase.VALIDATION: 300, Phase.OPTIMIZER: 300}, 40)
+    both = other_work_findings(Measurement(steps, observations=Observations(samples)))
+    assert [(each.line, each.decided_in) for each in both] == [(2, None), (4, (str(script), 3))]
+
+
+def shorter(durations_s: list[float], forwards: tuple[int, ...] = ()) -> tuple[str, ...]:
+    steps = made_steps({Phase.FORWARD: 10.0}, len(durations_s), durations_s=tuple(durations_s), forwards=forwards)
+    return diagnose(Measurement(steps)).measurement.notes
+
+
+def test_steps_that_become_shorter_are_noted() -> None:
+    dice = np.random.default_rng(0)
+    noise = dice.lognormal(sigma=0.05, size=(200, 40))
+    for warm_up in (np.linspace(0.03, 0.02, 40), 0.02 + 0.02 * np.exp(-np.arange(40) / 8)):
+        (note,) = shorter(list(warm_up * noise[0]))
+        assert re.match(
+            r"Steps have become shorter meanwhile, from \d\d\.\d to [12]\d\.\d ms, as where caches warm", note
+        )
+    assert sum(bool(shorter(list(0.02 * each))) for each in noise) == 0
+    some_longer = noise * np.where(dice.random(noise.shape) < 0.2, 3.0, 1.0)
+    assert sum(bool(shorter(list(0.02 * each))) for each in some_longer) <= 6
+    calls = tuple(range(50, 10, -1))
+    assert shorter([0.01 * each for each in calls], calls) == (), "there is less to do"
+    assert shorter([0.03, *[0.02] * 9]) == (), "too few to tell"

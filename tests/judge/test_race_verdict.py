@@ -5,16 +5,20 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from workshop.cli.result_text import print_verdict
 from workshop.judge.contest import of_two_scripts
+from workshop.judge.headroom import headroom_rate
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, race_verdict, verdict_on
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.messages import Recomputation
+from workshop.probe.phases import Phase
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
 OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
@@ -146,3 +150,20 @@ def test_steps_that_cannot_be_taken_again_are_told(again: Recomputation, says: s
     verdict = verdict_on(contest, RaceResult(1.5, pairs_of(2, 2, 2)), SPEED, (original, Ledger()), "", "")
     assert verdict.outcome is Outcome.UNDECIDED
     assert says in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(("seconds", "is_said"), [(0.5, True), (1.0, False), (3.0, False)])
+def test_a_headroom_below_what_was_reached_is_never_printed(
+    seconds: float, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a busy machine, the one epoch with batches from memory may take longer than those of the race."""
+    report = SimpleNamespace(phases=dict.fromkeys(Phase, 0.1), from_memory=1)
+    epoch = SimpleNamespace(report=report, seconds=seconds, seconds_in=lambda phases: 0.1)
+    scripts: Any = SimpleNamespace(
+        steps=1,
+        original=SimpleNamespace(epoch=lambda _: epoch),
+        original_ledger=lambda: SimpleNamespace(items_in=lambda _: 12),
+    )
+    rate = headroom_rate(scripts, [epoch], [epoch], 12.0)  # type: ignore[list-item]
+    print_verdict(Verdict("new.py", Outcome.DONE, (), replace(SPEED, rate_after=12.0, headroom_rate=rate)))
+    assert ("headroom" in capsys.readouterr().out) == is_said

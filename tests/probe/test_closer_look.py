@@ -24,7 +24,7 @@ from workshop.probe.trials import (
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.other_threads import other_threads, usable_cores
 from workshop.probe.trials.set_to_none import set_to_none
-from workshop.probe.trials.trial_race import NothingToTryError
+from workshop.probe.trials.trial_race import MIN_ROUNDS, NothingToTryError, race
 
 
 class TwoLines(nn.Module):
@@ -140,6 +140,16 @@ def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     assert (torch.get_num_threads(), torch.is_anomaly_enabled()) == (threads, False)
 
 
+def test_two_passes_take_turns_in_going_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And are compared in a few rounds, however long they take; the first one does not count."""
+    monkeypatch.setattr("workshop.probe.trials.trial_race.MAX_DURATION_S", 0.0)
+    order = list[str]()
+    raced = race(lambda: order.append("as it is"), lambda: order.append("changed"))
+    there, back = ["as it is", "changed"], ["changed", "as it is"]
+    assert order == [*there, *back, *there, *back, *there]
+    assert len(raced.rounds) == MIN_ROUNDS - 1
+
+
 @pytest.mark.parametrize("before", [1, 4])
 def test_the_number_of_threads_is_searched_for_and_put_back(
     before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,9 +173,8 @@ def test_the_number_of_threads_is_searched_for_and_put_back(
     assert trial.error == ""
     assert set(used) <= {1, 2, 4, 6}
     assert used[0] == before
-    best = used[-1]
+    (best,) = set(used[-2:]) - {before}
     assert trial.setting == f"{best} thread{'s' * (best > 1)}"
-    assert best != before
 
 
 def test_where_there_is_one_core_no_other_number_of_threads_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from workshop.processes import other_load
 from workshop.processes.other_load import BUSY_SHARE, LoadMeter, OtherLoad, Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the figures are not known")
@@ -24,7 +27,7 @@ def spin(seconds):
     while time.monotonic() < end: pass
 
 if __name__ == "__main__":
-    own = []
+    own, early = [], ""
     with LoadMeter() as meter:
         if sys.argv[1] == "forks":
             started = [multiprocessing.Process(target=spin, args=(2.5,)) for _ in range(2)]
@@ -37,9 +40,11 @@ if __name__ == "__main__":
             own = [int(subprocess.run(command, stdout=subprocess.PIPE, process_group=0).stdout)]
             time.sleep(2.5)
         else:
-            time.sleep(2)
+            time.sleep(1.2)
+            early = meter.so_far().warning
+            time.sleep(0.8)
         load = meter.end()
-    print(json.dumps({**load.as_dict(), "says": str(load), "own": own}))
+    print(json.dumps({**load.as_dict(), "says": str(load), "own": own, "early": early}))
 """
 
 
@@ -86,6 +91,7 @@ def test_a_busy_program_is_named(measured, busy_program: subprocess.Popen) -> No
     load = OtherLoad.of_dict({name: found[name] for name in ("usable_cores", "other_cores", "programs")})
     assert f"train_elsewhere.py (process {busy_program.pid}, " in load.advice
     assert str(load) == found["says"]
+    assert found["early"].startswith("Other programs use ")
 
 
 @pytest.mark.slow
@@ -111,4 +117,27 @@ def test_nothing_is_said_of_a_quiet_machine_or_of_one_that_tells_nothing() -> No
         "On a quiet machine these times are shorter."
     )
     assert busy.advice == "Close python train.py (process 123, 98 % of a core) and try again."
+    assert busy.warning == (
+        "Other programs use 1.1 of 2 cores, above all python train.py (process 123): this takes longer than on a quiet "
+        "machine, and may end undecided."
+    )
+    assert OtherLoad(2, 0.19).warning == OtherLoad(2).warning == ""
     assert OtherLoad.of_dict(busy.as_dict()) == busy
+
+
+@pytest.mark.parametrize(
+    ("used_s", "says"), [(30.0, "Busy machine: other programs used 1.5 of 1.5 cores meanwhile"), (1.0, "")]
+)
+def test_under_a_quota_it_is_seen_who_shares_it(used_s: float, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of a quiet container nothing is said: what runs beside it is not known."""
+    seconds, times = iter([0.0, used_s]), iter([0.0, 10.0])
+    monkeypatch.setattr(other_load, "usable_cores", lambda: 2)
+    monkeypatch.setattr(other_load, "core_quota", lambda: 1.5)
+    monkeypatch.setattr(other_load, "group_seconds", lambda: next(seconds))
+    monkeypatch.setattr(other_load, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    monkeypatch.setattr(LoadMeter, "_look", lambda _: 0.0)
+    monkeypatch.setattr(other_load, "again_and_again", lambda *_: nullcontext())
+    load = LoadMeter().end()
+    assert str(load).startswith(says)
+    assert load.busy == bool(says)
+    assert (load.other_cores is None) == (not says), "it is not said to be quiet"

@@ -6,8 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_measurements import made_steps
 from repositories import repository
 
+from workshop.cli.options import script_path
+from workshop.cli.reported import of_diagnosis, of_gate, of_line_change, of_memory, of_verdict, write_reports
+from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.measurement import Measurement
+from workshop.gate.gate import GateResult
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.memory.host_watch import HostWatch
+from workshop.memory.memory_diagnosis import MemoryDiagnosis
+from workshop.memory.memory_record import MemoryRecord
+from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.phases import Phase
+from workshop.processes.other_load import OtherLoad
+from workshop.profiles.line_change import LineChange
 from workshop.reports import FORMATS
 from workshop.reports.report import Level, Report, ReportedLine, in_repository
 
@@ -112,3 +126,42 @@ def test_paths_are_relative_to_the_repository(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     assert in_repository(str(tmp_path / "alone.py")) == "alone.py"
     assert in_repository("") == ""
+
+
+BUSY, NOTE = OtherLoad(2, 1.5), "The script crashed: it has ended."
+OTHER_WORK = Verdict("new.py", Outcome.OTHER_WORK, ("it drops a batch",))
+UNDECIDED = Verdict("train.py", Outcome.UNDECIDED, ("too noisy",), machine=BUSY)
+MEASURED = Measurement(made_steps({Phase.FORWARD: 10.0}), notes=(NOTE,), machine=BUSY)
+MEMORY = MeasuredMemory(MemoryRecord(), HostWatch(), [], None, [], notes=(str(BUSY), NOTE), machine=BUSY)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("report", "sentences"),
+    [
+        (of_verdict(UNDECIDED), [str(BUSY)]),
+        (of_gate(GateResult(UNDECIDED, "main", "1a2b3c", Path("/tree"), Path("train.py"), 0.05)), [str(BUSY)]),
+        (of_diagnosis("train.py", diagnose(MEASURED)), [str(BUSY), NOTE]),
+        (of_memory("train.py", MemoryDiagnosis(MEMORY)), [str(BUSY), NOTE]),
+        (of_line_change("b", LineChange([], (1, 1), None, 1.0, ({}, {Path("b"): BUSY}))), [f"b: {BUSY}"]),
+    ],
+    ids=["verdict", "gate", "diagnosis", "memory", "lines"],
+)
+def test_what_was_noted_besides_is_in_every_format(name: str, report: Report, sentences: list[str]) -> None:
+    """Above all that the machine was busy, which makes the figures uncertain."""
+    text = FORMATS[name](report)
+    assert [each for each in sentences if each not in text] == []
+
+
+def test_the_place_of_what_is_in_no_line_is_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = repository(tmp_path / "tree", **{"jobs/new": ""})
+    monkeypatch.chdir(tree)
+    for script in (
+        "jobs/new.py",
+        script_path("jobs.new", [], is_module=True),
+        script_path("torchrun", ["--nproc-per-node=2", "jobs/new.py"], is_module=False),
+    ):
+        assert not write_reports({"sarif": tmp_path / "a.sarif"}, lambda: of_verdict(OTHER_WORK), script)
+        [result] = json.loads((tmp_path / "a.sarif").read_text())["runs"][0]["results"]
+        place = result["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert place == {"uri": "jobs/new.py", "uriBaseId": "%SRCROOT%"}

@@ -91,7 +91,7 @@ def check(
 
         with progress_line() as show:
             tell = kept.append
-            verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording, tell))
+            verdicts.append(checks.check(each, own, data, config, device, show, asker, state, recording, tell, _warn))
         if not as_json:
             print_verdict(verdicts[-1])
         tell_check(state, kept[-1])
@@ -134,7 +134,7 @@ def watch(
             with progress_line() as show:
                 kept: list[KeptCheck] = []
                 verdict = checks.check(
-                    found, script, data, device=device, say=show, ask=asker, state=state, tell=kept.append
+                    found, script, data, device=device, say=show, ask=asker, state=state, tell=kept.append, warn=_warn
                 )
         except WorkshopError as error:  # a file that is being edited may be broken for a while
             say(str(error))
@@ -173,6 +173,11 @@ def selftest(
             print_above(f"{marks[result.passed]}  {result.tried}: {result.found}")
             show(f"{number} tried; trying the next")
     raise typer.Exit(int(failed))
+
+
+def _warn(text: str) -> None:
+    """Print what stays above the line of progress."""
+    print_above(text, sys.stderr)
 
 
 def _load_checks() -> None:

@@ -91,14 +91,14 @@ def compare(
         if allow is not None:
             raise typer.BadParameter("goes with --base", param_hint="--allow")
         verdict = _of_two(context, scripts, target or 1.1, steps, seconds)
-        if not write_reports(reports, lambda: of_verdict(verdict)):
+        if not write_reports(reports, lambda: of_verdict(verdict), scripts[1]):
             print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
     else:
         if target is not None:
             raise typer.BadParameter("goes with two scripts; with --base, say --allow", param_hint="--target")
         found = _of_base(context, base, scripts, share_of(allow or "5%"), steps, seconds)
         verdict = found.verdict
-        if not write_reports(reports, lambda: of_gate(found)):
+        if not write_reports(reports, lambda: of_gate(found), scripts[0]):
             print_json(**found.as_dict()) if as_json else _print_gate(found)
     raise typer.Exit(verdict.outcome.exit_code)
 

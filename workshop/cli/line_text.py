@@ -135,9 +135,8 @@ def print_change(change: LineChange, everything: bool) -> None:
         out.print(f"\n{filled(_more_hits_text(change.more_hits))}")
     if change.slowdown != 1:
         out.print(f"\n{filled(_slowdown_text(change.slowdown, change.was_quiet))}")
-    for path, load in [each for side in change.machines for each in side.items()]:
-        if load.busy:
-            out.print(f"\n{filled(f'{path}: {load}')}", markup=False)
+    for each_busy in busy_runs(change):
+        out.print(f"\n{filled(each_busy)}", markup=False)
     if min(change.runs) == 1:
         out.print("\nTwo runs of one script differ, too: folders with five runs each tell what is noise.")
 
@@ -150,6 +149,12 @@ def compared(change: LineChange) -> str:
     before, after = change.runs_s
     means = " on average" if max(change.runs) > 1 else ""
     return f"{counts[0]} before, {counts[1]} after: {seconds(before)} and {seconds(after)}{means}"
+
+
+def busy_runs(change: LineChange) -> list[str]:
+    """Say of each run on a busy machine that it was one."""
+    runs = [each for side in change.machines for each in side.items()]
+    return [f"{path}: {load}" for path, load in runs if load.busy]
 
 
 def _signed(value: float) -> str:

@@ -12,7 +12,7 @@ from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar
 from workshop.diagnosis.change import MeasuredChange
 from workshop.diagnosis.diagnosis import Diagnosis
-from workshop.diagnosis.findings import OF_WORKERS, OPTIONS, Finding
+from workshop.diagnosis.findings import MIN_GAIN, OF_WORKERS, OPTIONS, Finding
 from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
@@ -64,7 +64,11 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
 
 def _without_effect(tried: list[TriedChange]) -> str:
     """Say what need not be tried again, and what could not be tried; empty if there is nothing."""
-    little = [f"{each.name} ({each.gain:.2f}x)" for each in tried if not each.error and not each.has_effect]
+    little = [
+        f"{each.name} ({each.gain:.2f}x{', which may be noise' if each.gain >= MIN_GAIN and not each.sure else ''})"
+        for each in tried
+        if not each.error and not each.has_effect
+    ]
     failed = [f"{each.name} ({each.error})" for each in tried if each.error]
     says = [f"Tried without effect: {', '.join(little)}."] * bool(little)
     return " ".join([*says, *[f"Could not be tried: {', '.join(failed)}."] * bool(failed)])

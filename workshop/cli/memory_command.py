@@ -19,6 +19,7 @@ from workshop.cli.options import (
     TrainingScriptArgument,
     refuse_misplaced,
     script_name,
+    script_path,
 )
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken, of_memory, wanted, write_reports
@@ -72,12 +73,13 @@ def memory(
     except ScriptError as error:
         raise end_of_broken(script, error, as_json, reports) from None
     name, values = script_name(script, arguments or [], is_module), found.as_dict()
+    path_of_script = script_path(script, arguments or [], is_module)
     if html:
         write_file(html, page(name, values, found.sources()))
     if save:
         write_file(save, json.dumps(values))
     changed = memory_changes(before, values) if before else []
-    on_stdout = write_reports(reports, lambda: of_memory(name, found))
+    on_stdout = write_reports(reports, lambda: of_memory(name, found), path_of_script)
     if as_json:
         print_json(**values, changes=[asdict(each) for each in changed])
     elif not on_stdout:

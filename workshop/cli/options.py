@@ -111,5 +111,12 @@ def refuse_misplaced(context: typer.Context, script: str, arguments: Sequence[st
 
 def script_name(script: str, arguments: Sequence[str], is_module: bool) -> str:
     """Return the name of a script that is run; under torchrun, of the script that it starts."""
+    return script if is_module else Path(script_path(script, arguments, is_module)).name
+
+
+def script_path(script: str, arguments: Sequence[str], is_module: bool) -> str:
+    """Return the path of a script that is run; of a module, where it is if it is in the present folder."""
     started = [each for each in arguments if each.endswith(".py")]
-    return Path(started[0]).name if script == "torchrun" and started else script if is_module else Path(script).name
+    if script == "torchrun" and started:
+        return started[0]
+    return f"{script.replace('.', '/')}.py" if is_module else script

@@ -52,10 +52,10 @@ def wanted(formats: Sequence[str] | None, as_json: bool) -> dict[str, Path | Non
     return found
 
 
-def write_reports(formats: dict[str, Path | None], make: Callable[[], Report]) -> bool:
-    """Write a report in each format, and return whether one of them went to stdout."""
+def write_reports(formats: dict[str, Path | None], make: Callable[[], Report], script: str = "") -> bool:
+    """Write a report on a script in each format, and return whether one of them went to stdout."""
     if formats:
-        report = make()
+        report = replace(make(), file=in_repository(script) if Path(script).is_file() else "")
         for name, path in formats.items():
             text = FORMATS[name](report)
             write_file(path, text) if path else sys.stdout.write(text)
@@ -72,28 +72,31 @@ def end_of_broken(
     verdict = broken(script, error)
     if verdict.outcome is not Outcome.BROKEN:  # nothing was compared or decided
         verdict = replace(verdict, words="not measured")
-    if not write_reports(formats or {}, lambda: of_verdict(verdict)):
+    if not write_reports(formats or {}, lambda: of_verdict(verdict), script):
         print_json(**verdict.as_dict()) if as_json else print_verdict(verdict)
     return typer.Exit(verdict.outcome.exit_code)
 
 
 def of_diagnosis(name: str, found: "Diagnosis") -> Report:
     """Return what `measure` has found."""
+    from workshop.processes.other_load import about
+
+    steps, machine = found.measurement.steps, found.measurement.machine
+    rough = about(machine is not None and machine.busy)
     lines = tuple(
-        ReportedLine(in_repository(each.file), each.line, each.cause, _with_gain(each), round(each.gain, 3))
+        ReportedLine(in_repository(each.file), each.line, each.cause, _with_gain(each, rough), round(each.gain, 3))
         for each in found.findings
     )
-    steps = found.measurement.steps
     pace = f"{steps.count} steps of {steps.ms_a_step:.1f} ms"
     count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
     level = Level.WARNING if lines else Level.NOTE
-    return Report(name, count, level, "measured", (pace,), lines)
+    return Report(name, count, level, "measured", (pace, *found.measurement.notes), lines)
 
 
-def _with_gain(finding: "Finding") -> str:
+def _with_gain(finding: "Finding", rough: str) -> str:
     how = "measured" if finding.measured else "estimated"
     gain = f"{finding.gain_low:.2f}x to {finding.gain:.2f}x"
-    return f"{finding.share:.0%} of a step. Potential speedup: {gain} ({how}). {finding.words}"
+    return f"{finding.share:.0%} of a step. Potential speedup: {rough}{gain} ({how}). {finding.words}"
 
 
 def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
@@ -104,7 +107,7 @@ def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
     count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
     failed = (found.failure,) if found.failure else ()
     level = Level.ERROR if failed else Level.WARNING if lines else Level.NOTE
-    return Report(name, count, level, "measured", failed, lines)
+    return Report(name, count, level, "measured", (*failed, *found.measured.notes), lines)
 
 
 def _with_bytes(finding: "MemoryFinding") -> str:
@@ -117,6 +120,7 @@ def _with_bytes(finding: "MemoryFinding") -> str:
 
 def of_verdict(verdict: "Verdict") -> Report:
     """Return a verdict, which names no lines."""
+    from workshop.cli.result_text import sentences
     from workshop.judge.verdict import Outcome
 
     kinds = {
@@ -126,7 +130,7 @@ def of_verdict(verdict: "Verdict") -> Report:
         Outcome.UNDECIDED: (Level.WARNING, "undecided"),
         Outcome.BROKEN: (Level.ERROR, "crashed"),
     }
-    return Report(verdict.subject, verdict.headline, *kinds[verdict.outcome], verdict.reasons, ())
+    return Report(verdict.subject, verdict.headline, *kinds[verdict.outcome], sentences(verdict), ())
 
 
 def of_gate(found: "GateResult") -> Report:
@@ -152,7 +156,7 @@ def of_line_change(name: str, change: "LineChange") -> Report:
 
     The time of a line includes the functions that it calls; what they grew by is theirs.
     """
-    from workshop.cli.line_text import compared, seconds
+    from workshop.cli.line_text import busy_runs, compared, seconds
 
     grown = [
         (change.own_growth_s(function, row), function, row)
@@ -169,4 +173,5 @@ def of_line_change(name: str, change: "LineChange") -> Report:
         file = in_repository(str(function.after[0].file))
         lines.append(ReportedLine(file, row.after.first, "slower-line", words))
     count = f"{len(lines)} line{'s' * (len(lines) != 1)} slower"
-    return Report(name, count, Level.WARNING if lines else Level.NOTE, "lines", (compared(change),), tuple(lines))
+    sentences = (compared(change), *busy_runs(change))
+    return Report(name, count, Level.WARNING if lines else Level.NOTE, "lines", sentences, tuple(lines))

@@ -22,10 +22,8 @@ def print_verdict(verdict: Verdict) -> None:
     """Print the outcome, why, the figures, and what to look at next."""
     out = console()
     out.print(Text(f"\n{verdict.subject}: {verdict.headline}", _STYLES[verdict.outcome]))
-    for reason in verdict.reasons:
-        out.print(Text(f"- {reason}"))
-    if verdict.machine and verdict.machine.busy and (verdict.speed or verdict.outcome is Outcome.UNDECIDED):
-        out.print(Text(f"- {verdict.machine}"))
+    for each in sentences(verdict):
+        out.print(Text(f"- {each}"))
     if verdict.output:
         out.print(Text(f"\n{verdict.output}", "dim"))
     if verdict.speed:
@@ -37,6 +35,13 @@ def print_verdict(verdict: Verdict) -> None:
         out.print(Text(f"\nNext:\n\n{commands(*verdict.next.splitlines())}"))
     elif verdict.next:
         out.print(Text(f"\nNext: {verdict.next}"))
+
+
+def sentences(verdict: Verdict) -> tuple[str, ...]:
+    """Return why a verdict is as it is and, where it rests on times, that the machine was busy, if it was."""
+    rests_on_times = verdict.speed or verdict.outcome is Outcome.UNDECIDED
+    busy = verdict.machine and verdict.machine.busy and rests_on_times
+    return (*verdict.reasons, *[str(verdict.machine)] * bool(busy))
 
 
 def _shares(shares: dict[str, float]) -> Table:

@@ -44,6 +44,7 @@ def check(
     state: State | None = None,
     recording: Path | None = None,
     tell: Callable[[KeptCheck], None] | None = None,
+    warn: Say | None = None,
 ) -> Verdict:
     """Judge a script by a part of the workshop, and remember the result beside the script.
 
@@ -58,6 +59,7 @@ def check(
         state: where the result is remembered; None for beside the script.
         recording: a recording, or a folder of them, by which an answer is judged; None for the usual folders.
         tell: told of the check as it is kept.
+        warn: told at the beginning that it will take long, if the machine is busy; None for `say`.
 
     Raises:
         WorkshopError: there is no such script, config or data.
@@ -78,7 +80,7 @@ def check(
     circumstances = f"{machine(device)}, {sizes}"
     contest = contest_of(part, script, run, data, device)
     try:
-        verdict = _judge(part, contest, ask, say, recording, state, circumstances)
+        verdict = _judge(part, contest, ask, say, warn, recording, state, circumstances)
     except ScriptError as error:
         verdict = broken(part.name, error)
     progress.remember(state, part, verdict, source)
@@ -94,7 +96,14 @@ def check(
 
 
 def _judge(
-    part: Part, contest: Contest, ask: Ask | None, say: Say, recording: Path | None, state: State, circumstances: str
+    part: Part,
+    contest: Contest,
+    ask: Ask | None,
+    say: Say,
+    warn: Say | None,
+    recording: Path | None,
+    state: State,
+    circumstances: str,
 ) -> Verdict:
     """Judge the answer to a part's question, if it has one, and then the change that it asks for, if it does."""
     answered: tuple[str, ...] = ()
@@ -109,7 +118,7 @@ def _judge(
             return verdict
         right, *others = verdict.reasons  # others may say that the machine was busy
         answered = (f"your answer is right: {right}", *others)
-    with turn(say), Bench(contest, say) as bench:
+    with turn(say), Bench(contest, say, warn) as bench:
         try:
             verdict = _judge_change(part, bench, state, circumstances, answered)
         except ScriptError as error:

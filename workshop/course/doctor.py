@@ -143,7 +143,7 @@ def check_load(load: OtherLoad) -> CheckResult:
     if not load.busy:
         known = load.other_cores is not None
         return CheckResult("load", "ok", "no other program uses the cores" if known else "not known here")
-    found = f"other programs use {load.other_cores:.1f} of {load.usable_cores} cores"
+    found = f"other programs use {load.other_cores:.1f} of {load.usable_cores:g} cores"
     remedy = f"before you measure, close {load.most}" if load.most else "measure when the machine is quiet"
     return CheckResult("load", "warn", f"{found}: checks take longer, or end undecided", remedy)
 

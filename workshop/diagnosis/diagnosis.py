@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.diagnosis.causes import findings
+from workshop.diagnosis.causes.other_work import getting_shorter
 from workshop.diagnosis.comparable_stages import comparable
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
@@ -64,13 +65,13 @@ def diagnose(measurement: Measurement) -> Diagnosis:
         measurement = replace(measurement, notes=(str(measurement.machine), *measurement.notes))
     if not measurement.ranks:
         sure, notes = comparable(measurement)
-        noted = replace(measurement, notes=(*measurement.notes, *notes))
-        return Diagnosis(noted, findings(sure), line_table(measurement), sure.headroom)
+        with_notes = replace(measurement, notes=(*measurement.notes, *notes, *getting_shorter(measurement)))
+        return Diagnosis(with_notes, findings(sure), line_table(measurement), sure.headroom)
     waits = waits_ms(measurement.ranks)
     rank, waited_for = slow_rank(measurement.ranks, waits)
-    shown = replace(
-        measurement.ranks[rank], ranks=measurement.ranks, notes=measurement.notes, machine=measurement.machine
-    )
+    of_shown = measurement.ranks[rank]
+    noted = (*measurement.notes, *getting_shorter(of_shown))
+    shown = replace(of_shown, ranks=measurement.ranks, notes=noted, machine=measurement.machine)
     of_rank = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
     return Diagnosis(shown, in_order([*waited_for, *of_rank]), line_table(shown), rank=rank, waits_ms=waits)
 

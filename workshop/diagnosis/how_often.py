@@ -32,7 +32,8 @@ def decided_by(observations: Observations, path: Path, validates: bool) -> Frame
         made = observations.user_frames_of(each.stack)
         if each.function == "Trainer" and made:
             line = _keyword(made[-1].path, made[-1].line or 0, names)
-            return Frame(made[-1].name, made[-1].path, line or made[-1].line)
+            line = line or (made[-1].line if validates else None)  # without arguments, a trainer validates, too
+            return Frame(made[-1].name, made[-1].path, line) if line else None
     return None
 
 

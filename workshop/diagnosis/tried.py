@@ -1,17 +1,17 @@
 """What was tried on copies of the model and of the optimizer, and what each change would bring to a step."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from workshop import noise
 from workshop.diagnosis.findings import MIN_GAIN, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path
 from workshop.probe.observations import Trial
 from workshop.probe.phases import COMPUTING, Phase
-
-SURE = 0.75
-"""A change that was faster in a smaller share of the rounds of its race may be as slow."""
 
 SAME = 0.0
 ROUNDING = 0.05
@@ -74,6 +74,8 @@ class TriedChange:
     step_ms: float
     faster: float
     """The share of the rounds in which it was faster."""
+    sure: bool
+    """Whether it was faster by more than noise."""
     begin_s: float
     """What it costs to begin, such as to compile."""
     difference: float | None
@@ -114,7 +116,7 @@ class TriedChange:
         if self.name in ALL_OF_PHASES and self.undisturbed_ms and self.saved_ms:
             saved_ms = (self.as_it_is_s - self.changed_s) * self.times * 1e3
             gain = max(gain, gain_of(self.undisturbed_ms, self.undisturbed_ms - saved_ms))
-        return gain >= MIN_GAIN and self.faster >= SURE
+        return gain >= MIN_GAIN and self.sure
 
     @property
     def results(self) -> str:
@@ -160,14 +162,24 @@ def zeroing(observations: Observations) -> Path:
     return next((observations.user_frames_of(each.stack) for each in made), ())
 
 
+def is_faster(measurement: Measurement, trial: Trial) -> bool:
+    """Return whether a change was faster by more than noise, as one of all that were tried.
+
+    Compared are the rounds of its race: what slows down both passes of a round is not in their ratio.
+    """
+    compared = sum(each.applies and not each.error for each in _last(measurement))
+    ratios = np.log([[max(seconds, 1e-9) for seconds in each] for each in trial.rounds or [(1.0, 1.0)]])
+    logs = ratios[:, 0] - ratios[:, 1]
+    return bool(logs.mean() > noise.margin(logs, noise.ERROR_RATE / max(compared, 1)))
+
+
 def _last(measurement: Measurement) -> list[Trial]:
     return list({(each.name, each.about): each for each in measurement.observations.raced}.values())
 
 
 def _change(measurement: Measurement, trial: Trial) -> TriedChange:
     is_busy = measurement.machine is not None and measurement.machine.busy
-    no_telling = "the machine was busy" if is_busy and trial.name in ONLY_IDLE and not trial.error else ""
-    return TriedChange(
+    change = TriedChange(
         name=trial.name,
         about=trial.about,
         as_it_is_s=trial.as_it_is_s,
@@ -176,11 +188,16 @@ def _change(measurement: Measurement, trial: Trial) -> TriedChange:
         times=0.0 if trial.name in ONLY_RATIO else trial.times,
         phases_ms=measurement.table.share(*PHASES[trial.name]) * measurement.steps.ms_a_step,
         step_ms=measurement.steps.ms_a_step,
-        faster=trial.faster,
+        faster=sum(after < before for before, after in trial.rounds) / max(len(trial.rounds), 1),
+        sure=is_faster(measurement, trial),
         begin_s=trial.begin_s,
         difference=trial.difference,
         draws=trial.draws,
-        error=trial.error or no_telling,
+        error=trial.error,
         setting=trial.setting,
         undisturbed_ms=measurement.undisturbed_ms if is_busy else 0.0,
     )
+    is_noise = change.gain >= MIN_GAIN and not change.sure
+    if is_busy and not trial.error and (is_noise or trial.name in ONLY_IDLE):
+        return replace(change, error="the machine was busy")
+    return change

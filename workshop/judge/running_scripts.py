@@ -76,6 +76,8 @@ class RunningScripts(ExitStack):
         first = self.epoch(self.original)
         if not first.report.finished:
             raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
+        if warning := self.load.so_far().warning:
+            self.tell(warning)
         if self.plan:
             self.plan.original_s = first.seconds
             self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))

@@ -143,8 +143,8 @@ class Trial(Event):
     """Why nothing was tried; the seconds then mean nothing."""
     applies: bool = True
     """Whether there was something to try."""
-    faster: float = 1.0
-    """The share of the rounds in which the changed pass was the faster one."""
+    rounds: tuple[tuple[float, float], ...] = ()
+    """The seconds of both passes, unchanged and changed, in each round."""
     begin_s: float = 0.0
     """How much longer the first changed pass took than a later one."""
     difference: float | None = None

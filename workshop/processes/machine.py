@@ -42,6 +42,15 @@ def core_quota() -> float | None:
     return None if quota == "max" else int(quota) / int(period)
 
 
+def group_seconds() -> float | None:
+    """Return the CPU time of all processes under the same `core_quota` so far; None where that is not told."""
+    try:
+        words = Path("/sys/fs/cgroup/cpu.stat").read_text().split()
+        return int(words[words.index("usage_usec") + 1]) / 1e6
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def threads_each(processes: int) -> str:
     """Return the OMP_NUM_THREADS of each of several processes that share the cores, unless the environment has one."""
     return os.environ.get("OMP_NUM_THREADS", str(max(1, usable_cores() // processes)))

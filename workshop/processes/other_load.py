@@ -12,7 +12,7 @@ from typing import Any, Self
 import psutil
 
 from workshop.processes.again_and_again import again_and_again
-from workshop.processes.machine import core_quota, usable_cores
+from workshop.processes.machine import core_quota, group_seconds, usable_cores
 
 BUSY_SHARE = 0.1
 """A machine is busy if other programs use at least this share of the cores that this process may use."""
@@ -47,7 +47,8 @@ class Program:
 class OtherLoad:
     """What other programs used of the cores while something was measured."""
 
-    usable_cores: int
+    usable_cores: float
+    """The cores that the run may use, or as many cores' time as the quota of its container allows."""
     other_cores: float | None = None
     """How many of the usable cores they used on average; None where the system does not tell."""
     programs: tuple[Program, ...] = ()
@@ -69,12 +70,28 @@ class OtherLoad:
         """Return the sentence that every instrument says of a busy machine; an empty text for a quiet one."""
         if not self.busy:
             return ""
-        most = f", above all {self.programs[0].name} (process {self.programs[0].pid})" if self.programs else ""
-        cores = f"{self.usable_cores} cores" if self.usable_cores > 1 else "1 core"
         return (
-            f"Busy machine: other programs used {self.other_cores:.1f} of {cores} meanwhile{most}. "
+            f"Busy machine: other programs used {self._part} meanwhile{self._above_all}. "
             "On a quiet machine these times are shorter."
         )
+
+    @property
+    def warning(self) -> str:
+        """The sentence that is said on a busy machine before a race; an empty text for a quiet one."""
+        if not self.busy:
+            return ""
+        return (
+            f"Other programs use {self._part}{self._above_all}: this takes longer than on a quiet machine, and may end "
+            "undecided."
+        )
+
+    @property
+    def _part(self) -> str:
+        return f"{self.other_cores:.1f} of {self.usable_cores:g} core{'s' * (self.usable_cores != 1)}"
+
+    @property
+    def _above_all(self) -> str:
+        return f", above all {self.programs[0].name} (process {self.programs[0].pid})" if self.programs else ""
 
     @property
     def advice(self) -> str:
@@ -141,23 +158,26 @@ class LoadMeter:
         return self._result
 
     def so_far(self) -> OtherLoad:
-        """Return what others used until now, and go on watching, unless that has ended."""
-        if self._result is None:
-            self._looking.close()
-            found = self._measured()
-            self._looking.enter_context(again_and_again(self._look, LOOK_EVERY_S))
-        return self._result or found
+        """Return what others have used until now, and go on."""
+        if self._result:
+            return self._result
+        self._looking.close()
+        found = self._measured()
+        self._looking.enter_context(again_and_again(self._look, LOOK_EVERY_S))
+        return found
 
     def _measured(self) -> OtherLoad:
-        cores, unknown = usable_cores(), OtherLoad(usable_cores())
+        quota = _quota()
+        cores = usable_cores() if quota is None else quota
         tree_s, busy_s = self._look(), _busy_seconds()
-        passed_s, quota = time.monotonic() - self._begin_s, core_quota()
-        if busy_s is None or self._busy_s is None or passed_s < MIN_SECONDS or (quota is not None and quota < cores):
-            return unknown
+        passed_s = time.monotonic() - self._begin_s
+        if busy_s is None or self._busy_s is None or passed_s < MIN_SECONDS:
+            return OtherLoad(cores)
         seen_s = sum(self._own_s.values()) - sum(self._own_before_s.values())
         own_s = max(tree_s - self._tree_s, seen_s)  # the former lacks orphans, the latter what came and went unseen
         others = min(max((busy_s - self._busy_s - own_s) / passed_s, 0.0), float(cores))
-        return OtherLoad(cores, round(others, 2), self._programs(passed_s))
+        found = OtherLoad(cores, round(others, 2), self._programs(passed_s))
+        return found if found.busy or quota is None else OtherLoad(cores)  # nobody tells what runs beside the container
 
     def _programs(self, passed_s: float) -> tuple[Program, ...]:
         """Return the busiest of the other programs."""
@@ -210,11 +230,20 @@ class LoadMeter:
         return list(found)
 
 
+def _quota() -> float | None:
+    """Return how many cores' time a container may use, if that is less than it has cores."""
+    quota = core_quota()
+    return quota if quota is not None and quota < usable_cores() else None
+
+
 def _busy_seconds() -> float | None:
     """Return how long the usable cores have been busy since the machine started; None where that is not known.
 
-    On macOS neither the time of children nor what a virtual machine takes (steal) is told.
+    Where a quota allows less than these cores, it is what all programs have used that share the quota. On macOS neither
+    the time of children nor what a virtual machine takes (steal) is told.
     """
+    if _quota() is not None:
+        return group_seconds()
     try:
         of_cores = psutil.cpu_times(percpu=True)
         usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(of_cores))

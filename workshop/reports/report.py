@@ -43,6 +43,8 @@ class Report:
     sentences: tuple[str, ...]
     """The result in whole, the most important first."""
     lines: tuple[ReportedLine, ...]
+    file: str = ""
+    """The path of the script, as that of a line; empty if it is not known."""
 
 
 def in_repository(path: str) -> str:

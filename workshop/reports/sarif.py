@@ -40,7 +40,7 @@ def _result(found: ReportedLine, report: Report, rules: list[str]) -> dict[str, 
         "level": report.level.value,
         "message": {"text": found.words},
     }
-    file = found.file or report.subject  # GitHub takes nothing of a log in which a result has no place
+    file = found.file or report.file or report.subject  # GitHub takes nothing of a log in which a result has no place
     is_inside = not file.startswith("/")
     place = {"uri": quote(file if is_inside else f"file://{file}", safe="/:")}
     where: dict[str, Any] = {"artifactLocation": place | ({"uriBaseId": TOP} if is_inside else {})}

@@ -3,7 +3,7 @@
 from workshop.diagnosis.findings import Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.tried import TriedChange, tried_changes
+from workshop.diagnosis.tried import TriedChange, is_faster, tried_changes
 from workshop.diagnosis.user_lines import Path, hottest, trunk_of
 from workshop.probe.observations import BackwardPass
 from workshop.probe.phases import COMPUTING, Phase
@@ -133,7 +133,7 @@ def _settings(measurement: Measurement) -> list[Finding]:
     found = []
     for cause, words in _WORDS.items():
         trial = measurement.observations.trials.get(cause)
-        if not trial or trial.error or trial.changed_s >= trial.as_it_is_s:
+        if not trial or trial.error or trial.changed_s >= trial.as_it_is_s or not is_faster(measurement, trial):
             continue
         phases = COMPUTING[:2] if cause == "anomaly-mode" else COMPUTING
         share = measurement.table.share(*phases) * (1.0 - trial.changed_s / trial.as_it_is_s)

@@ -93,7 +93,7 @@ def _other_settings(loading: Loading) -> list[Finding]:
     if not tried:
         return []
     workers = _best(loading)
-    if _is_noise(loading.steps, tried[workers], len(tried)):
+    if not _is_real(loading.steps, tried[workers], len(tried)):
         return []
     best_ms, max_gain = tried[workers].ms_a_step, loading.max_gain(tried[workers])
     cause, words = _why(loading, workers)
@@ -118,10 +118,10 @@ def _other_settings(loading: Loading) -> list[Finding]:
     ]
 
 
-def _is_noise(before: MeasuredSteps, after: MeasuredSteps, tried: int) -> bool:
-    """Return whether this difference, out of `tried`, may be chance; False if a side has fewer than two blocks."""
+def _is_real(before: MeasuredSteps, after: MeasuredSteps, tried: int) -> bool:
+    """Return whether this difference, out of `tried`, is more than chance; a single block of steps cannot tell."""
     both = [[sum(block.values()) for block in each.blocks_ms] for each in (before, after)]
-    return min(map(len, both)) > 1 and bool(noise.change(*both).is_noise(tried))
+    return min(map(len, both)) > 1 and bool(noise.change(*both).is_real(tried))
 
 
 def _distorts(settings: Finding, loading: Loading) -> bool:

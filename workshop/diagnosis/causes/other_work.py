@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from workshop.diagnosis.findings import LITTLE, MAX_GAIN, Finding, finding, gain
 from workshop.diagnosis.how_often import decided_by
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.user_lines import HotLine, Path, hottest, trunk_of
-from workshop.noise import change
+from workshop.noise import Floats, change
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
@@ -112,7 +111,7 @@ class Timeline:
         return found
 
     @cached_property
-    def work(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def work(self) -> Floats:
         """How much there was to do in each step, 1 for most: steps that call a model more often may take longer.
 
         So does an episode of reinforcement learning that goes on for longer.
@@ -170,11 +169,9 @@ def _between_phases(timeline: Timeline, samples: list[StepSample]) -> list[Findi
         elsewhere = sum(each.weight_s for each in here if not line.holds(each.path))
         line = replace(line, weight=line.weight + elsewhere, of_call=line.of_call + elsewhere)
         found.append(_finding_of(timeline, line, here))
-    decided = [each.decided_in for each in found if each.phase == Phase.VALIDATION]  # one for each validation
-    return [
-        each
-        for number, each in enumerate(found)
-        if each.phase != Phase.VALIDATION or each.decided_in is None or each.decided_in not in decided[:number]
+    decided = [each.decided_in if each.phase == Phase.VALIDATION else None for each in found]
+    return [  # one for each validation
+        each for number, each in enumerate(found) if not decided[number] or decided[number] not in decided[:number]
     ]
 
 
@@ -288,8 +285,7 @@ def _growing(timeline: Timeline) -> list[Finding]:
     durations = np.array(timeline.steps.durations_s) / work
     if len(durations) < MIN_STEPS_TO_GROW:
         return []
-    quarters = [float(np.median(each)) for each in np.array_split(durations, 4)]
-    shortest = [float(each.min()) for each in np.array_split(durations, 4)]  # what a busy machine does not make longer
+    quarters, shortest = _quarters(durations)
     ratio = min(each[3] / max(each[0], 1e-9) for each in (quarters, shortest))
     grown_s = min(each[3] - each[0] for each in (quarters, shortest))  # little beside some steps that take far longer
     if ratio < GROWS or not _grows_on(durations) or grown_s < LITTLE * durations.mean():
@@ -322,17 +318,43 @@ def _growing(timeline: Timeline) -> list[Finding]:
     ]
 
 
-def _grows_on(durations: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+def getting_shorter(measurement: Measurement) -> list[str]:
+    """Say it if the steps have become shorter for the same work: what was measured is then not what is to come."""
+    timeline = Timeline(measurement)
+    durations = np.array(timeline.steps.durations_s) / timeline.work
+    if len(durations) < MIN_STEPS_TO_GROW or not _is_growth(_ranks(durations[::-1]), compared=1):
+        return []
+    quarters, shortest = _quarters(durations)
+    if min(each[0] / max(each[3], 1e-9) for each in (quarters, shortest)) < GROWS:
+        return []
+    change_ms = f"from {quarters[0] * 1e3:.1f} to {quarters[3] * 1e3:.1f} ms"
+    return [
+        f"Steps have become shorter meanwhile, {change_ms}, as where caches warm up or other programs end. With a "
+        "larger --seconds, the figures tell more of a long training."
+    ]
+
+
+def _quarters(durations: Floats) -> tuple[list[float], list[float]]:
+    """Return the median of each quarter of the steps, and the shortest, which a busy machine does not make longer."""
+    quarters = np.array_split(durations, 4)
+    return [float(np.median(each)) for each in quarters], [float(each.min()) for each in quarters]
+
+
+def _grows_on(durations: Floats) -> bool:
     """Return whether steps grow in both halves of a measurement, each by more than noise.
 
     A program that begins to use the cores makes all steps after that longer, which shows in one half at most. Ranks
     are compared, as a few steps may take far longer; the noise is what is left beside a steady growth.
     """
     halves = np.array_split(durations, 2)
-    return all(_is_growth(each.argsort().argsort().astype(np.float64), len(halves)) for each in halves)
+    return all(_is_growth(_ranks(each), len(halves)) for each in halves)
 
 
-def _is_growth(values: np.ndarray[Any, np.dtype[np.float64]], compared: int) -> bool:
+def _ranks(values: Floats) -> Floats:
+    return values.argsort().argsort().astype(np.float64)
+
+
+def _is_growth(values: Floats, compared: int) -> bool:
     """Return whether the second half of some values is larger than the first one, by more than noise."""
     place = np.arange(len(values))
     left = values - np.polyval(np.polyfit(place, values, 1), place)

@@ -14,9 +14,10 @@ import torch
 ROUNDS = 7
 MAX_ROUNDS = 40
 MIN_DURATION_S = 0.3
+MIN_ROUNDS = 5
 MAX_DURATION_S = 4.0
-"""A race has `ROUNDS` rounds, and short ones up to `MAX_ROUNDS` until `MIN_DURATION_S`; it never goes on for more than
-`MAX_DURATION_S`. The first round does not count."""
+"""A race has `ROUNDS` rounds, and short ones up to `MAX_ROUNDS` until `MIN_DURATION_S`; after `MAX_DURATION_S`, it has
+`MIN_ROUNDS`, as fewer hardly tell a difference from noise. The first round does not count."""
 
 Pass: TypeAlias = Callable[[], object]
 """One pass; what it returns, if that is a tensor, is compared with the other's."""
@@ -40,8 +41,8 @@ class Raced:
     changed_s: float
     usual_s: float
     """The median of the unchanged passes: with what else the machine does, as in the training."""
-    faster: float
-    """The share of the rounds in which the changed pass was the faster one."""
+    rounds: tuple[tuple[float, float], ...]
+    """The seconds of both passes, unchanged and changed, in each round."""
     begin_s: float
     """How much longer the first changed pass took than a later one: what it costs to begin, such as to compile."""
     difference: float | None
@@ -51,12 +52,12 @@ class Raced:
 
 
 def race(as_it_is: Pass, changed: Pass) -> Raced:
-    """Let two passes take turns."""
+    """Let two passes take turns, also in going first: what comes second may find warm caches, or a hot processor."""
     seconds: tuple[list[float], list[float]] = [], []
     first_s, results = list[float](), list[torch.Tensor | None]([None, None])
     begun, does_draw = monotonic(), False
     for round_ in range(MAX_ROUNDS):
-        for number, run in enumerate((as_it_is, changed)):
+        for number, run in list(enumerate((as_it_is, changed)))[:: -1 if round_ % 2 else 1]:
             begin = monotonic()
             if round_:
                 run()
@@ -67,15 +68,15 @@ def race(as_it_is: Pass, changed: Pass) -> Raced:
             spent_s = monotonic() - begin
             seconds[number].append(spent_s) if round_ else first_s.append(spent_s)
         spent_s = monotonic() - begun - sum(first_s)
-        if round_ and (spent_s > MAX_DURATION_S or (round_ + 1 >= ROUNDS and spent_s > MIN_DURATION_S)):
+        enough, longest = (ROUNDS, MIN_DURATION_S), (MIN_ROUNDS, MAX_DURATION_S)
+        if any(round_ + 1 >= rounds and spent_s > least_s for rounds, least_s in (enough, longest)):
             break
-    wins = [b < a for a, b in zip(*seconds, strict=True)]
     shortest = [min(each) for each in seconds]
     return Raced(
         as_it_is_s=shortest[0],
         changed_s=shortest[1],
         usual_s=statistics.median(seconds[0]),
-        faster=sum(wins) / len(wins),
+        rounds=tuple(zip(*seconds, strict=True)),
         begin_s=max(0.0, first_s[1] - max(shortest[1], first_s[0])),
         difference=None if does_draw else _difference(*results),
         draws=does_draw,
