@@ -4,8 +4,8 @@
     python benchmarks/room.py --kill 20                  the room is killed so often, and started again
     python benchmarks/room.py --database postgresql://USER@HOST/NAME
 
-It prints what was lost or kept twice, how long answers took, and how long a result took to the board. It fails if
-anything was lost or kept twice.
+It prints what was lost or kept twice, how long answers took, how long a result took to the board, and how long the
+board took to answer while thirty download a large file at once. It fails if anything was lost or kept twice.
 """
 
 import argparse
@@ -37,6 +37,7 @@ from workshop.participant.room_client import RoomClient, UnreachableError
 PARTICIPANTS, POSTS, PROCESSES = 200, 20, 30
 OUTCOMES = ("done", "not there yet", "not the same work", "undecided", "broken")
 PROBE_EVERY_S = 0.25
+DOWNLOADS, FILE, FILE_BYTES = 30, "large.tar.gz", 200_000_000
 
 
 class Room:
@@ -47,7 +48,7 @@ class Room:
         self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "workshop", "room", "--host", "127.0.0.1", "--port", self._port]
+        command = [sys.executable, "-m", "workshop", "room", "share", "--host", "127.0.0.1", "--port", self._port]
         path = {"PYTHONPATH": str(Path(__file__).parents[1])}
         self.process = subprocess.Popen(
             [*command, "--database", self._database],
@@ -160,6 +161,27 @@ def run(room: Room, kills: int) -> tuple[list[Acknowledged], list[float], float]
     return found, lags, took_s
 
 
+def board_while_downloading(room: Room) -> tuple[list[float], float]:
+    """Return how long the board took to answer while thirty downloaded, and the seconds all of it took."""
+    while FILE not in urllib.request.urlopen(f"{room.address}/files/SHA256SUMS", timeout=20).read().decode():
+        time.sleep(0.1)
+    began_s, answers = time.perf_counter(), []
+    with ProcessPoolExecutor(DOWNLOADS, multiprocessing.get_context("fork")) as pool:
+        downloads = [pool.submit(_download, f"{room.address}/files/{FILE}") for _ in range(DOWNLOADS)]
+        while not all(each.done() for each in downloads):
+            asked_s = time.perf_counter()
+            room.get("/api/board")
+            answers.append(time.perf_counter() - asked_s)
+            time.sleep(0.02)
+    assert [each.result() for each in downloads] == [FILE_BYTES] * DOWNLOADS
+    return answers, time.perf_counter() - began_s
+
+
+def _download(address: str) -> int:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return sum(len(piece) for piece in iter(lambda: answer.read(1 << 20), b""))
+
+
 def main() -> None:
     """Run it, and print what it found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -167,8 +189,13 @@ def main() -> None:
     parser.add_argument("--kill", type=int, default=0, help="how often the room is killed meanwhile")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        share = Path(folder, "share")
+        share.mkdir()
+        with (share / FILE).open("wb") as file:
+            file.truncate(FILE_BYTES)
         room = Room(Path(folder), options.database)
         found, lags, took_s = run(room, options.kill)
+        answers, downloaded_s = board_while_downloading(room)
         kept = Counter((each["participant"], each["id"]) for each in room.get("/api/results")["results"])
         room.end()
     acknowledged = [result for each in found for result in each.results]
@@ -183,6 +210,10 @@ def main() -> None:
     if lags:
         at_most = f"at most {max(lags):.3f} s ({len(lags)} times)"
         print(f"on the board after {statistics.median(lags):.3f} s, {at_most}; pages ask every second")
+    late = f"at the 99th percentile {sorted(answers)[int(0.99 * len(answers))]:.3f} s, at most {max(answers):.3f} s"
+    rate = DOWNLOADS * FILE_BYTES / 1e6 / downloaded_s
+    print(f"while {DOWNLOADS} downloaded, at {rate:.0f} MB/s in all, the board answered in ", end="")
+    print(f"{statistics.median(answers):.3f} s, {late} ({len(answers)} times)")
     sys.exit(lost + twice > 0 or len(acknowledged) != PARTICIPANTS * POSTS)
 
 

@@ -1,6 +1,7 @@
 """The room's pages in a real browser: they show what comes by itself, and whatever was sent is text."""
 
 import http.server
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,9 @@ from classroom.test_room import post, report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+A4_WIDTH = 688
+"""In the units of CSS, without the margins."""
 
 HOSTILE = ["<img src=x onerror=hit()>", "<script>hit()</script>", '"><svg onload=hit()>', "{{7*7}}${7*7}"]
 HOSTILE += ["javascript:hit()", "</td></table><h1>won", "&lt;b&gt;", "__proto__", "constructor", "=HYPERLINK(1)"]
@@ -63,6 +67,45 @@ def test_nothing_that_was_sent_becomes_markup(browser: "Browser", open_room: Ope
         assert page.url == f"{room.address}/instructor"  # the key is not in the history
 
 
+def test_the_board_fits_a_projector_a_phone_and_paper(browser: "Browser", open_room: OpenRoom) -> None:
+    room = open_room()
+    names = [
+        "محمد بن موسى الخوارزمي أبو عبد الله",
+        "W" * 40,
+        *(f"Participant with a name {number}" for number in range(28)),
+    ]
+    for name in names:
+        token = room.join(name)
+        for part in (f"part{number}" for number in range(3, 11)):
+            assert post(room, token, report(part=part))[0] == 201
+    with seen(browser, room.address) as page:
+        page.wait_for_selector("tbody tr:nth-child(30)")
+        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight"), "all are seen at once"
+        for width, media in ((1920, "screen"), (390, "screen"), (A4_WIDTH, "print")):
+            page.set_viewport_size({"width": width, "height": 1080})
+            page.emulate_media(media=media)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, media)
+            assert page.evaluate(IS_CLEAR), (width, media)
+            [beginning, cell] = page.evaluate(BEGINNING)
+            assert cell["left"] <= beginning["left"] < beginning["right"] <= cell["right"], (width, media)
+
+
+IS_CLEAR = """() => {
+  const [table, aside] = ["#people table", "aside"].map(each => document.querySelector(each).getBoundingClientRect());
+  return table.bottom <= aside.top || document.querySelector("#people").getBoundingClientRect().right <= aside.left
+    && (table.right <= aside.left || getComputedStyle(document.querySelector(".scrolled")).overflowX === "auto");
+}"""
+"""Whether the table of people does not run into what stands beside it."""
+
+BEGINNING = """() => {
+  const cell = document.querySelector("td.name"), range = document.createRange();
+  range.setStart(cell.querySelector("bdi").firstChild, 0);
+  range.setEnd(cell.querySelector("bdi").firstChild, 1);
+  return [range, cell].map(each => each.getBoundingClientRect().toJSON());
+}"""
+"""Where the first letter of the first name is, and its cell."""
+
+
 def test_the_instructor_hides_names_and_exports(browser: "Browser", open_room: OpenRoom) -> None:
     room = open_room()
     post(room, room.join("Ada"), report())
@@ -72,10 +115,31 @@ def test_the_instructor_hides_names_and_exports(browser: "Browser", open_room: O
         with page.expect_download() as downloading:
             page.click("#csv")
         assert "Ada" in downloading.value.path().read_text()
+        with page.expect_download() as downloading:
+            page.click("#json")
+        exported = json.loads(downloading.value.path().read_text())
+        assert (downloading.value.suggested_filename, exported["results"]) == ("room.json", room.results())
         page.wait_for_function("fetch('api/board').then(a => a.json()).then(b => b.people[0].name == 'Participant 1')")
         page.click("button >> text=Remove")
         page.wait_for_selector("button >> text=Readmit")
     assert room.board()["people"] == []
+
+
+def test_why_somebody_cannot_be_readmitted_stays_on_the_page(browser: "Browser", open_room: OpenRoom) -> None:
+    room = open_room()
+    assert room.ask("POST", "/api/leave", {}, room.join("Ada"))[0] == 200
+    [left] = room.ask("GET", "/api/results", secret=room.key)[1]["people"]
+    assert room.ask("POST", "/api/control", {"remove": left["id"]}, room.key)[0] == 200
+    room.join("Ada")
+    page = browser.new_page()
+    page.goto(f"{room.address}/instructor#{room.key}")
+    page.click("button >> text=Readmit")
+    page.wait_for_selector("#trouble >> text=there is a Ada in the room already")
+    with page.expect_response("**/api/results"):
+        pass
+    page.wait_for_timeout(200)
+    assert page.is_visible("#trouble")
+    page.close()
 
 
 def test_without_the_key_the_page_shows_nothing(browser: "Browser", room: RunningRoom) -> None:

@@ -1,16 +1,24 @@
 """What is malformed, oversized, replayed, forged or hostile is refused with 4xx, and the board goes on."""
 
+import asyncio
 import json
 import random
 import secrets
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from classroom.conftest import OpenRoom, RunningRoom
 from classroom.test_room import post, report
+
+from workshop.classroom import open_room as open_room_module
+from workshop.classroom.bounded_connection import ASK_WITHIN_S, MAX_FROM_ADDRESS
+from workshop.classroom.posts import JoinPost
+from workshop.classroom.store import Store
 
 WRONG_FIELDS = [
     {"id": "../../etc/passwd"},
@@ -140,6 +148,59 @@ def test_who_guesses_codes_is_slowed_down_and_disturbs_nobody(open_room: OpenRoo
     answers = [room.ask("POST", "/api/join", {"code": "WRONG1", "name": "x"})[0] for _ in range(100)]
     assert 429 in answers
     assert post(room, token, report())[0] == 201
+
+
+def test_who_takes_every_name_is_slowed_down_and_makes_room_by_being_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_room_module, "MAX_PARTICIPANTS", 3)
+    store = Store(str(tmp_path / "room.sqlite"))
+    room = open_room_module.OpenRoom(store, {"part1": "Title"}, "http://x")
+
+    def status(name: str, address: str = "10.0.0.1") -> int:
+        try:
+            asyncio.run(room.join(JoinPost(room.code, name), address))
+        except open_room_module.RefusedError as error:
+            return int(error.status)
+        return 201
+
+    assert [status(f"Name {number}") for number in range(4)] == [201, 201, 201, 403]
+    for person in room.people():
+        asyncio.run(room.control("remove", person["id"]))
+    assert status("Ada", "10.0.0.2") == 201
+    monkeypatch.setattr(open_room_module, "MAX_PARTICIPANTS", 1000)
+    answers = [status(f"More {number}") for number in range(open_room_module.JOINS_AT_ONCE)]
+    assert (answers.count(201), answers[-1]) == (open_room_module.JOINS_AT_ONCE - 3, 429)
+    assert status("Grace", "10.0.0.2") == 201
+    room.close()
+    store.close()
+
+
+def test_who_takes_all_connections_gets_so_many_and_nobody_else_waits(open_room: OpenRoom) -> None:
+    room = open_room()
+    host, _, port = room.address.removeprefix("http://").partition(":")
+    idle = [socket.create_connection((host, int(port))) for _ in range(MAX_FROM_ADDRESS)]
+    with pytest.raises(ConnectionResetError):
+        room.board()
+    other = socket.create_connection((host, int(port)), source_address=("127.0.0.2", 0))
+    other.sendall(b"GET /api/board HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert other.recv(100).startswith(b"HTTP/1.1 200")
+    for each in [*idle, other]:
+        each.close()
+    assert room.board()["people"] == []
+
+
+@pytest.mark.slow
+def test_who_asks_for_nothing_is_hung_up_on(open_room: OpenRoom) -> None:
+    room = open_room()
+    host, _, port = room.address.removeprefix("http://").partition(":")
+    for start in (b"", b"GET /api/bo"):
+        with socket.create_connection((host, int(port)), timeout=ASK_WITHIN_S + 10) as silent:
+            silent.sendall(start)
+            began = time.monotonic()
+            with suppress(ConnectionResetError):
+                assert silent.recv(100) == b""
+            assert time.monotonic() - began > ASK_WITHIN_S / 2
 
 
 @pytest.mark.slow

@@ -56,6 +56,22 @@ def test_a_name_is_taken_once(room: RunningRoom) -> None:
     assert (status, answer["error"]) == (409, "there is a ÉDITH in the room already: take another name")
 
 
+def test_who_has_left_or_was_removed_leaves_the_name_to_others(open_room: OpenRoom) -> None:
+    room = open_room()
+    assert room.ask("POST", "/api/leave", {}, room.join("Ada"))[0] == 200
+    post(room, room.join("ada"), report())
+    first, second = room.ask("GET", "/api/results", secret=room.key)[1]["people"]
+    assert (first["state"], second["state"]) == ("left", "here")
+    taken = (409, {"error": "there is a Ada in the room already: take another name"})
+    assert room.ask("POST", "/api/control", {"readmit": first["id"]}, room.key) == taken
+    assert room.ask("POST", "/api/control", {"remove": second["id"]}, room.key)[0] == 200
+    assert room.ask("POST", "/api/control", {"readmit": first["id"]}, room.key)[0] == 200
+    room.end(signal.SIGKILL)
+    again = open_room()
+    assert again.ask("POST", "/api/join", {"code": room.code, "name": "ADA"})[0] == 409
+    assert [each["name"] for each in again.board()["people"]] == ["Ada"]
+
+
 def test_the_code_may_be_typed_in_any_way(room: RunningRoom) -> None:
     code = f" {room.code[:3].lower()}-{room.code[3:]} "
     assert room.ask("POST", "/api/join", {"code": code, "name": "Typist"})[0] == 201

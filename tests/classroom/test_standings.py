@@ -38,8 +38,6 @@ def test_somebody_is_at_the_first_open_part_after_the_last_report() -> None:
 
 def test_stuck_is_who_makes_no_progress_and_not_who_gets_faster() -> None:
     made = standings("Ada")
-    assert not row(made, "Ada", STUCK_AFTER_S - 1)["stuck"]
-    assert row(made, "Ada", STUCK_AFTER_S)["stuck"]
     speed = {"outcome": "not there yet", "low": 1.0, "high": 9.0}
     add(made, "Ada", 600.0, ratio=1.5, **speed)
     add(made, "Ada", 700.0, ratio=1.5, **speed)
@@ -50,8 +48,20 @@ def test_stuck_is_who_makes_no_progress_and_not_who_gets_faster() -> None:
     assert row(made, "Ada", 1400.0)["stuck"]
 
 
+def test_nobody_is_stuck_in_a_part_that_they_have_not_begun() -> None:
+    made = standings("Ada")
+    assert not row(made, "Ada", 10 * STUCK_AFTER_S)["stuck"]
+    add(made, "Ada", 10 * STUCK_AFTER_S)
+    assert not row(made, "Ada", 20 * STUCK_AFTER_S)["stuck"], "a talk, between part 1 and part 2"
+    add(made, "Ada", 20 * STUCK_AFTER_S, "part2", kind="hint", outcome=None)
+    assert not row(made, "Ada", 21 * STUCK_AFTER_S - 1)["stuck"]
+    assert row(made, "Ada", 21 * STUCK_AFTER_S)["stuck"]
+    assert made.board(21 * STUCK_AFTER_S, hide_names=False)["parts"][1]["stuck"] == 1
+
+
 def test_who_has_left_or_finished_is_not_stuck() -> None:
     made = standings("Ada", "Grace")
+    add(made, "Ada", 0.0, outcome="broken")
     made.set_presence("Ada", Presence.LEFT)
     add(made, "Grace", 0.0, "part3")
     assert not any(each["stuck"] for each in made.board(1e6, hide_names=False)["people"])

@@ -52,6 +52,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_part_has_a_row_and_what_was_measured_a_bar(browser: Browser, drawn: Path) -> None:
     with visited(browser, drawn) as page:
         assert page.title() == f"A profiling workshop for PyTorch: 4 of {len(all_parts())} parts done"
+        assert "6 checks, 4 May 2030, 10:20. Drawn on" in page.inner_text("body"), "all of them in one minute"
         rows = page.locator(".part")
         assert rows.count() == len(all_parts()) + 1, "there are two scripts of part 11"
         against = page.locator(".part", has_text="click_rates").inner_text()
@@ -98,6 +99,8 @@ def test_it_fits_a_phone(width: int, browser: Browser, drawn: Path) -> None:
     with visited(browser, drawn) as page:
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        cut = "tables => tables.filter(table => table.scrollWidth > table.clientWidth).map(table => table.innerText)"
+        assert page.eval_on_selector_all(".scrolled", cut) == []
 
 
 def test_it_is_dark_on_a_dark_screen_and_white_on_paper(browser: Browser, drawn: Path) -> None:

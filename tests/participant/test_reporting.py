@@ -95,6 +95,28 @@ def test_a_check_and_a_hint_are_sent(open_here: Callable[..., RunningRoom], work
     assert "cores" in check["machine"]
 
 
+@pytest.mark.slow
+def test_check_is_sent_by_the_command(
+    open_here: Callable[..., RunningRoom],
+    workshop: Workshop,
+    project: Path,
+    write_config: Callable[..., Path],
+    data: Path,
+    tmp_path: Path,
+) -> None:
+    room = open_here()
+    join(workshop, room)
+    shutil.copy(project / "train.py", tmp_path)
+    options = ["--config", write_config(), "--data", data, "--device", "cpu"]
+    said = workshop("check", "part1", "none", *options, "--json")
+    assert "sent to the room" in said.stderr
+    [sent] = room.results()
+    verdict = json.loads(said.stdout)
+    assert (sent["kind"], sent["part"], sent["outcome"]) == ("check", verdict["subject"], verdict["outcome"])
+    assert room.board()["people"][0]["parts"]["part1"]["checks"] == 1
+    assert send_waiting(State(tmp_path)).sent == 0
+
+
 def test_hint_is_sent_by_the_command(open_here: Callable[..., RunningRoom], workshop: Workshop) -> None:
     room = open_here()
     join(workshop, room)

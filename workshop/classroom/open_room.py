@@ -19,6 +19,11 @@ from workshop.classroom.standings import Standings
 from workshop.classroom.store import Kept, Participant, Presence, ReceivedReport, Store
 
 MAX_PARTICIPANTS = 1000
+"""The most who take part at once; who has left or was removed does not count."""
+
+JOINS_AT_ONCE = 250
+"""So many join from one address at once, which a whole class may share; then twelve a minute."""
+
 MAX_LATE_S = 7 * 86_400.0
 """A report that is older counts as that old: nobody's clock moves the board by years."""
 
@@ -56,8 +61,8 @@ class OpenRoom:
         self._settings = store.settings()
         self._standings = Standings(parts)
         self._tokens: dict[str, str] = {}
-        self._names: set[str] = set()
         self._joining = asyncio.Lock()
+        self._joins = RateLimit(burst=JOINS_AT_ONCE, per_s=0.2)
         self._by_token = RateLimit(burst=60, per_s=2.0)
         self._failures = RateLimit(burst=60, per_s=1.0)
         """Of those who know neither code nor token, by address: a whole class may share one."""
@@ -108,11 +113,12 @@ class OpenRoom:
         """Note that something from an address has been refused."""
         self._failures.allows(address)
 
-    async def join(self, post: JoinPost) -> JoinAnswer:
+    async def join(self, post: JoinPost, address: str) -> JoinAnswer:
         """Let somebody in who knows the code.
 
         Raises:
-            RefusedError: a wrong code, a name that is taken or cannot be shown, or nobody may join any more.
+            RefusedError: a wrong code, a name that is taken or cannot be shown, nobody may join any more, or too many
+                have joined from this address.
         """
         code = post.code.strip().upper().replace("-", "")
         if not hmac.compare_digest(code.encode(), self.code.encode()):
@@ -122,10 +128,11 @@ class OpenRoom:
         except ValueError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, str(error)) from None
         async with self._joining:
-            if not self._settings["joining"] or len(self._tokens) >= MAX_PARTICIPANTS:
+            if not self._settings["joining"] or self._standings.count_here() >= MAX_PARTICIPANTS:
                 raise RefusedError(HTTPStatus.FORBIDDEN, "nobody may join this room any more: ask the instructor")
-            if name.casefold() in self._names:
-                raise RefusedError(HTTPStatus.CONFLICT, f"there is a {name} in the room already: take another name")
+            self._require_free(name)
+            if not self._joins.allows(address):
+                raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "too many join from this address; wait a minute")
             token = secrets.token_urlsafe(32)
             participant = Participant(secrets.token_hex(16), name, _hash(token), time.time())
             await self.in_store(lambda store: store.join(participant))
@@ -185,14 +192,17 @@ class OpenRoom:
         """Use one of the instructor's controls: `hide_names`, `joining`, `remove` or `readmit`.
 
         Raises:
-            RefusedError: there is no such control, or no such participant.
+            RefusedError: there is no such control, or no such participant; or another has taken the name of the one
+                who is readmitted.
         """
         if name in ("hide_names", "joining") and isinstance(value, bool):
             await self.in_store(lambda store: store.set(name, "1" if value else ""))
             self._settings[name] = "1" if value else ""
             self._standings.version += 1
-        elif name in ("remove", "readmit") and value in self._standings.people:
-            await self._set_presence(value, Presence.REMOVED if name == "remove" else Presence.HERE)
+        elif name == "remove" and value in self._standings.people:
+            await self._set_presence(value, Presence.REMOVED)
+        elif name == "readmit" and value in self._standings.people:
+            await self._readmit(value)
         else:
             raise RefusedError(HTTPStatus.BAD_REQUEST, "there is no such control")
 
@@ -229,13 +239,24 @@ class OpenRoom:
             for each in self._standings.people.values()
         ]
 
+    async def _readmit(self, participant: str) -> None:
+        async with self._joining:
+            person = self._standings.people[participant]
+            if person.state is not Presence.HERE:
+                self._require_free(person.name)
+                await self._set_presence(participant, Presence.HERE)
+
+    def _require_free(self, name: str) -> None:
+        """Raise a RefusedError if somebody who takes part is called so."""
+        if self._standings.is_taken(name):
+            raise RefusedError(HTTPStatus.CONFLICT, f"there is a {name} in the room already: take another name")
+
     async def _set_presence(self, participant: str, state: Presence) -> None:
         await self.in_store(lambda store: store.set_presence(participant, state))
         self._standings.set_presence(participant, state)
 
     def _admit(self, participant: Participant) -> None:
         self._tokens[participant.token_hash] = participant.id
-        self._names.add(participant.name.casefold())
         self._standings.join(participant)
 
 

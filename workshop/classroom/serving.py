@@ -1,13 +1,16 @@
 """Serves the room until it is ended, at the address that it was told."""
 
+import resource
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 
+from workshop.classroom.bounded_connection import BoundedConnection
 from workshop.classroom.open_room import OpenRoom
 from workshop.classroom.shared_files import SharedFiles
 from workshop.classroom.store import Store
@@ -16,6 +19,9 @@ from workshop.errors import WorkshopError
 
 MAX_CONNECTIONS = 2000
 """The most connections at once; a class has a few for each participant."""
+
+MAX_FILES = 3 * MAX_CONNECTIONS
+"""A connection is an open file, and so is what it downloads; the usual limit of 256 or 1024 is raised to this."""
 
 ALL_ADDRESSES = ("0.0.0.0", "::", "")
 
@@ -57,6 +63,7 @@ def serve(
     if share and not share.is_dir():
         raise WorkshopError(f"there is no folder {share}")
     _refuse_to_share_secrets(share, database, at)
+    _raise_limit_of_files()
     listening = _listen(at)
     port = listening.getsockname()[1]
     scheme = "https" if at.certificate else "http"
@@ -65,6 +72,7 @@ def serve(
     room = OpenRoom(store, parts, address.rstrip("/"))
     config = uvicorn.Config(
         web_app(room, SharedFiles(share, room.with_store)),
+        http=BoundedConnection,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -105,6 +113,14 @@ def _listen(at: ServedAt) -> socket.socket:
         reason = getattr(error, "strerror", None) or error
         raise WorkshopError(f"cannot listen on {at.host}:{at.port} ({reason}); choose others: --host, --port") from None
     return listening
+
+
+def _raise_limit_of_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < MAX_FILES:
+        wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _reached_at(host: str) -> str:

@@ -9,7 +9,7 @@ from workshop.classroom.posts import RoomReport
 from workshop.classroom.store import Participant, Presence, ReceivedReport
 
 STUCK_AFTER_S = 600.0
-"""Somebody without progress for so long is shown as stuck."""
+"""Somebody who has begun a part and made no progress for so long is shown as stuck."""
 
 MIN_GAIN = 1.05
 """A speedup that is this much above the best one so far is progress, too."""
@@ -104,11 +104,21 @@ class Standings:
         self.people[participant].state = state
         self.version += 1
 
+    def count_here(self) -> int:
+        """Return how many take part."""
+        return sum(person.state is Presence.HERE for person in self.people.values())
+
+    def is_taken(self, name: str) -> bool:
+        """Return whether somebody who takes part is called so; whoever has left or was removed needs no name."""
+        here = (person for person in self.people.values() if person.state is Presence.HERE)
+        return any(person.name.casefold() == name.casefold() for person in here)
+
     def add(self, received: ReceivedReport) -> None:
-        """Add a report that has been kept."""
+        """Add a report that has been kept; to begin a part is progress, too."""
         person, report = self.people[received.participant], received.report
+        begins = report.part not in person.parts
         standing = person.parts.setdefault(report.part, PartStanding())
-        if standing.add(report, received.happened_at):
+        if standing.add(report, received.happened_at) or begins:
             person.progress_at = max(person.progress_at, received.happened_at)
         if received.happened_at >= person.seen_at:
             person.seen_at, person.part = received.happened_at, report.part
@@ -142,14 +152,14 @@ class Standings:
 
     def _row(self, person: Person, now: float, hide_names: bool) -> dict[str, Any]:
         at = self.at(person)
-        waits_s = now - person.progress_at
+        is_late = now - person.progress_at >= STUCK_AFTER_S
         return {
             "number": person.number,
             "name": f"Participant {person.number}" if hide_names else person.name,
             "left": person.state is Presence.LEFT,
             "at": at,
             "progress_at": person.progress_at,
-            "stuck": bool(at) and person.state is Presence.HERE and waits_s >= STUCK_AFTER_S,
+            "stuck": at in person.parts and person.state is Presence.HERE and is_late,
             "hints": person.parts[at].hints if at in person.parts else 0,
             "parts": {
                 name: {"outcome": each.outcome, "done": each.done, "share": each.share, "checks": each.checks}

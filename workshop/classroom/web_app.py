@@ -105,7 +105,7 @@ def _for_participants(room: OpenRoom, shared: SharedFiles) -> list[Route]:
         return Response(room.board(commands), media_type="application/json", headers=headers)
 
     async def join(request: Request) -> Response:
-        return _json(await room.join(await _body(request, JoinPost)), HTTPStatus.CREATED)
+        return _json(await room.join(await _body(request, JoinPost), _address(request)), HTTPStatus.CREATED)
 
     async def report(request: Request) -> Response:
         participant = room.who(_secret(request))
@@ -208,7 +208,7 @@ def _counted(room: OpenRoom, answer: Answer) -> Answer:
     """Return an answer that is refused to those of whom too much has been refused lately."""
 
     async def count(request: Request) -> Response:
-        address = request.client.host if request.client else ""
+        address = _address(request)
         try:
             if not room.knows(_secret(request)):  # the mistakes of others at its address do not count for it
                 room.require_patience(address)
@@ -219,6 +219,10 @@ def _counted(room: OpenRoom, answer: Answer) -> Answer:
             raise
 
     return count
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _secret(request: Request) -> str:

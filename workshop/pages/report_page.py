@@ -59,9 +59,11 @@ def _summary(found: Values, now: datetime) -> str:
         return f"No check was kept here yet. {drawn}"
     count = "1 check" if len(checks) == 1 else f"{len(checks)} checks"
     first, last = (_date(each["at"]) for each in (checks[0], checks[-1]))
+    if first == last:
+        return f"{count}, {first}. {drawn}"
     if first.partition(",")[0] == last.partition(",")[0]:
         last = last.partition(", ")[2]
-    return f"{count}, {first} to {last}. {drawn}" if len(checks) > 1 else f"{count}, {first}. {drawn}"
+    return f"{count}, {first} to {last}. {drawn}"
 
 
 def _parts(parts: Sequence[Values]) -> str:

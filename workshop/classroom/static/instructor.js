@@ -4,6 +4,7 @@ import { OUTCOMES, element, fill, row, showTrouble } from "./room.js";
 const EVERY_MS = 3000;
 const KEY = "the room's key";
 let exported = {};
+let controlRefusal = "";
 
 if (location.hash.length > 1) {
   sessionStorage.setItem(KEY, decodeURIComponent(location.hash.slice(1)));
@@ -25,7 +26,7 @@ async function look() {
     }
     document.getElementById("ask").hidden = known;
     document.getElementById("shown").hidden = !known;
-    showTrouble(known || !sessionStorage.getItem(KEY) ? "" : (await answer.json()).error);
+    showTrouble(known ? controlRefusal : !sessionStorage.getItem(KEY) ? "" : (await answer.json()).error);
   } catch {
     showTrouble("The room does not answer; this page goes on asking.");
   }
@@ -63,7 +64,7 @@ function personRow(person, results) {
 
 async function control(change) {
   const answer = await ask("control", { method: "POST", body: JSON.stringify(change) });
-  if (!answer.ok) showTrouble((await answer.json()).error);
+  controlRefusal = answer.ok ? "" : (await answer.json()).error;
   await look();
 }
 
