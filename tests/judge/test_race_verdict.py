@@ -13,8 +13,9 @@ from workshop.judge.contest import of_two_scripts
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, race_verdict, verdict_on
-from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.judge.verdict import Outcome, Speed, Verdict, broken
 from workshop.probe.messages import Recomputation
+from workshop.processes.script import ScriptError
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
 OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
@@ -146,3 +147,18 @@ def test_steps_that_cannot_be_taken_again_are_told(again: Recomputation, says: s
     verdict = verdict_on(contest, RaceResult(1.5, pairs_of(2, 2, 2)), SPEED, (original, Ledger()), "", "")
     assert verdict.outcome is Outcome.UNDECIDED
     assert says in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code", "headline", "outcome"),
+    [
+        ("old.py", 1, "the original crashed", Outcome.BROKEN),
+        ("old.py", None, "the original was stopped", Outcome.BROKEN),
+        ("old.py", 0, "the original does not train", Outcome.BROKEN),
+        ("new.py", 1, "crashed", Outcome.BROKEN),
+        ("new.py", 0, "not the same work", Outcome.OTHER_WORK),
+    ],
+)
+def test_it_is_said_which_script_broke(script: str, exit_code: int | None, headline: str, outcome: Outcome) -> None:
+    verdict = broken("new.py", ScriptError("it ended", exit_code, "", script), "old.py")
+    assert (verdict.headline, verdict.outcome) == (headline, outcome)
