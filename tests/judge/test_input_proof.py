@@ -21,7 +21,7 @@ UNLIKE = "are less like the original's than 95% of its own: something else has m
 LESS_VARIED = "are more like the original's than 95% of its own: they vary less"
 OTHER_INPUTS = "the inputs are not distributed as the original's"
 OTHER_TARGETS = "the targets are not distributed as the original's"
-ONE_ANOTHER = "of the inputs are most like another input of this script"
+ONE_ANOTHER = "of what is most like an input of this script has entered it, too"
 DRAWN_OTHERWISE = "it is distributed otherwise, or the same comes again for other items"
 UNRELATED = "inputs do not come with targets such as the original's"
 
@@ -127,6 +127,15 @@ def test_items_that_are_always_the_same_are_known_from_the_dataset() -> None:
 def test_most_shows_without_the_dataset_too(script: str) -> None:
     original = replace(ledger(original_of(script)), drawn=[])
     assert len(list(check_inputs(original, ledger(script)))) == 1
+
+
+def test_items_that_are_equally_near_say_nothing() -> None:
+    """Both samples have all of a few items, several times."""
+    items = np.tile(np.arange(20), 10)
+    distances = np.abs(items[:, None] - items).astype(float)
+    strata = Strata.of_all(160, np.arange(200) // 5)
+    assert strata.chance_of_repetitions(distances) > TOO_RARE
+    assert strata.share_of_own(distances) == pytest.approx(0.2, abs=0.1)
 
 
 def _samples(dice: np.random.Generator, items: int = 60) -> tuple[np.ndarray, Strata]:

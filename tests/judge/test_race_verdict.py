@@ -16,9 +16,10 @@ from workshop.judge.headroom import headroom_rate
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
 from workshop.judge.race_verdict import ROOM, race_verdict, verdict_on
-from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.judge.verdict import Outcome, Speed, Verdict, broken
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
+from workshop.processes.script import ScriptError
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
 OUTCOMES = {True: Outcome.DONE, False: Outcome.NOT_YET, None: Outcome.UNDECIDED}
@@ -167,3 +168,18 @@ def test_a_headroom_below_what_was_reached_is_never_printed(
     rate = headroom_rate(scripts, [epoch], [epoch], 12.0)  # type: ignore[list-item]
     print_verdict(Verdict("new.py", Outcome.DONE, (), replace(SPEED, rate_after=12.0, headroom_rate=rate)))
     assert ("headroom" in capsys.readouterr().out) == is_said
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_code", "headline", "outcome"),
+    [
+        ("old.py", 1, "the original crashed", Outcome.BROKEN),
+        ("old.py", None, "the original was stopped", Outcome.BROKEN),
+        ("old.py", 0, "the original does not train", Outcome.BROKEN),
+        ("new.py", 1, "crashed", Outcome.BROKEN),
+        ("new.py", 0, "not the same work", Outcome.OTHER_WORK),
+    ],
+)
+def test_it_is_said_which_script_broke(script: str, exit_code: int | None, headline: str, outcome: Outcome) -> None:
+    verdict = broken("new.py", ScriptError("it ended", exit_code, "", script), "old.py")
+    assert (verdict.headline, verdict.outcome) == (headline, outcome)

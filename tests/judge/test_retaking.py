@@ -136,9 +136,129 @@ while True:
 """An averaged copy of the model says what it should come to."""
 
 
+CRITIC_OFTEN = """
+generator = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6))
+critic = nn.Sequential(nn.Linear(6, 8), nn.Softplus(), nn.Linear(8, 1))
+of_generator, of_critic = torch.optim.RMSprop(generator.parameters()), torch.optim.RMSprop(critic.parameters())
+number = 0
+while True:
+    for real in torch.utils.data.DataLoader(torch.randn(60, 6), 4, shuffle=True):
+        fake = generator(torch.randn(len(real), 4)).detach()
+        loss = critic(fake).mean() - critic(real).mean()
+        share = torch.rand(len(real), 1)
+        between = (share * real + (1 - share) * fake).requires_grad_()
+        [slope] = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
+        of_critic.zero_grad()
+        (loss + 10 * ((slope.norm(dim=1) - 1) ** 2).mean()).backward()
+        of_critic.step()
+        number += 1
+        if number % 3 == 0:
+            of_generator.zero_grad()
+            (-critic(generator(torch.randn(len(real), 4))).mean()).backward()
+            of_generator.step()
+"""
+"""The critic steps three times, each with a batch of its own, before the generator does."""
+
+TWO_LOADERS = """
+net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+known = [(torch.randn(6), number % 3) for number in range(20)]
+unknown = [(torch.randn(6), torch.randn(6)) for _ in range(40)]
+while True:
+    loaders = torch.utils.data.DataLoader(unknown, 4, shuffle=True), torch.utils.data.DataLoader(known, 2, shuffle=True)
+    for (weak, strong), (x, y) in zip(*loaders):
+        of_known, of_weak, of_strong = net(torch.cat([x, weak, strong])).split([len(x), len(weak), len(strong)])
+        loss = nn.functional.cross_entropy(of_known, y)
+        loss = loss + nn.functional.cross_entropy(of_strong, of_weak.detach().argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+"""What one DataLoader hands out is never handed out by the other, and enters the model joined with it."""
+
+SPARSE = """
+words, scale = nn.EmbeddingBag(50, 8, sparse=True), nn.Linear(8, 1)
+net = nn.Sequential(words, scale)
+optimizers = torch.optim.SparseAdam(words.parameters()), torch.optim.Adam(scale.parameters())
+while True:
+    for _ in range(12):
+        loss = net(torch.randint(50, (4, 5))).square().mean()
+        for each in optimizers:
+            each.zero_grad()
+        loss.backward()
+        for each in optimizers:
+            each.step()
+"""
+"""The gradient of an embedding is a sparse tensor, and must be."""
+
+GRAPHS = """
+from dataclasses import dataclass
+
+@dataclass
+class Graphs:
+    x: torch.Tensor
+    owner: torch.Tensor
+    y: torch.Tensor
+
+def collate(numbers):
+    sizes = torch.tensor([3 + number % 5 for number in numbers])
+    return Graphs(torch.randn(int(sizes.sum()), 4), torch.arange(len(sizes)).repeat_interleave(sizes), sizes.float())
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.nodes = nn.Linear(4, 8)
+        self.out = nn.Linear(8, 1)
+
+    def forward(self, graphs):
+        nodes = self.nodes(graphs.x).relu()
+        return self.out(torch.zeros(len(graphs.y), 8).index_add(0, graphs.owner, nodes)).squeeze(1)
+
+net = Net()
+optimizer = torch.optim.Adamax(net.parameters())
+while True:
+    for graphs in torch.utils.data.DataLoader(range(40), 4, shuffle=True, collate_fn=collate):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(net(graphs), graphs.y).backward()
+        optimizer.step()
+"""
+"""A batch is a dataclass, which enters the model as it is."""
+
+ASKED = """
+teacher, net = nn.Linear(8, 4), nn.Linear(8, 4)
+optimizer = torch.optim.AdamW(net.parameters())
+while True:
+    for x in torch.utils.data.DataLoader(torch.randn(40, 8), 4, shuffle=True):
+        wanted = teacher(x).detach()
+        optimizer.zero_grad()
+        nn.functional.mse_loss(net(x), wanted).backward()
+        optimizer.step()
+"""
+"""The first model that is called with gradients is never stepped."""
+
+SHARDED = """
+from torch import distributed
+from torch.distributed.optim import ZeroRedundancyOptimizer
+distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+net = nn.parallel.DistributedDataParallel(nn.Linear(8, 4))
+optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.AdamW, lr=1e-3)
+while True:
+    for x in torch.utils.data.DataLoader(torch.randn(40, 8), 4, shuffle=True):
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+"""
+
+
 @pytest.mark.parametrize(
     "script",
     [
+        pytest.param(CRITIC_OFTEN, id="critic-often"),
+        pytest.param(TWO_LOADERS, id="two-loaders"),
+        pytest.param(SPARSE, marks=pytest.mark.slow, id="sparse"),
+        pytest.param(GRAPHS, marks=pytest.mark.slow, id="graphs"),
+        pytest.param(ASKED, marks=pytest.mark.slow, id="asked"),
+        pytest.param(SHARDED, marks=pytest.mark.slow, id="sharded"),
         pytest.param(CRITIC_FIRST, marks=pytest.mark.slow, id="critic-first"),
         pytest.param(WITHOUT_LOADER, id="without-loader"),
         pytest.param(PADDED, marks=pytest.mark.slow, id="padded"),

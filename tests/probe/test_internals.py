@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -12,6 +13,10 @@ from workshop.probe.internals import (
     WORKER_MODULE,
     Internal,
     is_transformed,
+    names_of,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
     worker_argument,
 )
 
@@ -24,6 +29,25 @@ def test_it_is_there(internal: Internal) -> None:
             assert f"self.{name}" in inspect.getsource(found) or name in vars(found()), internal.lost
             return
         found = getattr(found, name)
+
+
+@dataclass(frozen=True)
+class Pair:
+    one: object
+    other: object = field(default=None, init=False)
+
+
+def test_what_is_in_a_dataclass_is_found_as_in_a_list() -> None:
+    """Without telling torch of the class, which the script may want to do."""
+    tree = [Pair([1, Pair(2)]), Pair]
+    assert tree_leaves(tree) == [1, 2, None, None, Pair]
+    leaves, places = tree_flatten(tree)
+    assert leaves == tree_leaves(tree)
+    assert names_of(places) == ["[0].one[0]", "[0].one[1].one", "[0].one[1].other", "[0].other", "[1]"]
+    doubled = tree_map(lambda leaf: 2 * leaf if isinstance(leaf, int) else leaf, tree)
+    assert doubled == [Pair([2, Pair(4)]), Pair]
+    assert tree == [Pair([1, Pair(2)]), Pair]
+    assert torch.utils._pytree.tree_leaves(tree) == tree
 
 
 def test_the_arguments_of_a_worker() -> None:

@@ -94,3 +94,24 @@ def test_what_the_loop_changes_is_not_what_is_loaded() -> None:
     assert LoadedBatch(loader, [inputs, targets], changed).places is None
     reshaped = entered(inputs.reshape(4, 3, 1), targets)
     assert LoadedBatch(loader, [inputs, targets], [reshaped, *changed]).places == (0, 1)
+
+
+def test_targets_are_drawn_as_the_loss_gets_them() -> None:
+    """Those of all words one after the other."""
+    inputs, targets = torch.rand(4, 3), torch.arange(12).reshape(4, 3)
+    loaded = LoadedBatch(DataLoader([1, 2]), [inputs, targets], [entered(inputs, targets.flatten())])  # type: ignore[arg-type]
+    assert loaded.as_entered([inputs[:2], targets[:2]]).targets == tuple(range(6))
+
+
+def test_rows_that_are_no_items_are_not_taken_for_them(tmp_path: Path) -> None:
+    """As of graphs, of which each has several nodes."""
+
+    def collate(numbers: list[int]) -> list[torch.Tensor]:
+        return [torch.ones(2 * len(numbers), 3), torch.tensor(numbers).repeat_interleave(2)]
+
+    loader = DataLoader([*range(4)], 2, collate_fn=collate)  # type: ignore[arg-type]
+    inputs, targets = next(iter(loader))
+    done = draw_items(
+        LoadedBatch(loader, [inputs, targets], [entered(inputs, targets)]), DrawItems(), EventFile(str(tmp_path))
+    )
+    assert (done.count, done.error) == (0, "what enters the model is not divided into items")

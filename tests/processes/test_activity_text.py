@@ -22,6 +22,10 @@ from workshop.processes.activity_text import counted_activities, describe_activi
             [ProcessActivity(7, "a.py"), ProcessActivity(8, "b.py", batches=1, forwards=5, backwards=4)],
             "process 8 (b.py): 1 batch of a DataLoader, 5 forward passes, 4 backward passes, no step of",
         ),
+        (
+            [ProcessActivity(7, "a.py", forwards=5, transformed=5, optimizer_steps=5)],
+            "5 steps of a torch optimizer; 5 of the forward passes inside of torch.func (grad, vmap), where no model",
+        ),
         ([ProcessActivity(n, "a.py", optimizer_steps=n) for n in range(1, 6)], "; 2 other processes did likewise"),
         (
             [ProcessActivity(7, "a.py", fault="KeyError: 'x'")],

@@ -122,7 +122,7 @@ def _of_two(context: typer.Context, scripts: list[str], target: float, steps: in
         with progress_line() as show, Bench(contest, show, lambda text: print_above(text, sys.stderr)) as bench:
             return replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:
-        return broken(new.name, error)
+        return broken(new.name, error, old.name)
 
 
 def _of_base(

@@ -103,12 +103,9 @@ def contest_of(
 
 def _of_broken(subject: str, error: ScriptError, base: str) -> Verdict:
     """Return the verdict on a script that broke; of the base it is said that there is nothing to compare with."""
-    verdict = broken(subject, error)
-    if error.script != base or verdict.outcome is Outcome.UNDECIDED:
-        return verdict
-    words = "the base crashed" if error.exit_code else "the base does not train"
+    verdict = broken(subject, error, base, "the base")
     advice = "Take a base that runs on this machine, with these arguments."
-    return replace(verdict, outcome=Outcome.BROKEN, words=words, next=advice)
+    return replace(verdict, next=advice) if verdict.words else verdict
 
 
 def _with_lines(

@@ -56,7 +56,7 @@ def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
     ours, theirs = (items_of(ledger, steps) for ledger in (original, candidate))
     for place in sorted(ours.keys() & theirs.keys()):
         drawn = drawn_items(original) if place == 0 else None
-        known = known_items(original, ours[place]) if place == 0 else None
+        known = known_items(original, ours[place])
         if found := _first_difference(ours[place], theirs[place], drawn and drawn[0], known):
             yield found
             return

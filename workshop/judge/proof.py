@@ -58,7 +58,11 @@ def differences(original: Ledger, candidate: Ledger, wasted_time_s: float | None
     if any(result.apart > SAME_ON_RANKS for result in candidate.recomputed):
         return ["at a sampled step, the ranks have different parameters: they do not train one model"]
     if not candidate.forwards:
-        return [UnseenWork("no training was seen: no model with parameters was called and stepped by an optimizer")]
+        says = "no training was seen: no model with parameters was called and stepped by an optimizer"
+        inside = (
+            "a model that is called inside of torch.func, as by grad or vmap, cannot be seen; with backward() it can"
+        )
+        return [UnseenWork(f"{says}; {inside}")]
     of_model = [*check_model(original, candidate)]
     if any(isinstance(each, UnseenWork) for each in of_model):
         return of_model  # what is seen of it is the work of another model

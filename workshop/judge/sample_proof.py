@@ -142,12 +142,9 @@ def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -
         return 1.0, ""
     strata = samples.together
     whole = _whole(samples)
-    chance = strata.chance_of_repetitions(whole)
-    nearest = np.argmin(np.where(strata.same, whole, np.inf), axis=1)
-    share = float(np.mean(nearest[strata.first :] >= strata.first))
-    return chance, (
-        f"{share:.0%} of the inputs are most like another input of this script, where by chance it is "
-        f"{samples.sizes[1] / len(whole):.0%}: much the same ones come again"
+    return strata.chance_of_repetitions(whole), (
+        f"{strata.share_of_own(whole):.0%} of what is most like an input of this script has entered it, too, where by "
+        f"chance it is {samples.sizes[1] / len(whole):.0%}: much the same inputs come again"
     )
 
 

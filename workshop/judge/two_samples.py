@@ -82,17 +82,28 @@ class Strata:
 
     def chance_of_repetitions(self, distances: Array) -> float:
         """Return the chance that so many items of the second sample have their nearest neighbours in it, too."""
-        far = np.where(self.same, distances, np.inf)
-        nearest = np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-        is_near = np.zeros(far.shape, np.float32)
-        np.put_along_axis(is_near, nearest, 1, axis=1)
-        is_near[~self.same] = 0
+        is_near = self._nearest(distances)
 
         def share(first: Array) -> Array:
             second = 1 - first
             return (second * (is_near @ second)).sum(0) / np.maximum(second.sum(0), 1) ** 2
 
         return self._largest(share)
+
+    def share_of_own(self, distances: Array) -> float:
+        """Return the share of the nearest neighbours of the second sample's items that are in it, too."""
+        of_second = self._nearest(distances)[self.first :]
+        return float(of_second[:, self.first :].sum() / max(of_second.sum(), 1))
+
+    def _nearest(self, distances: Array) -> Array:
+        """Return which items are the nearest neighbours of each; of those that are as near, any, by chance."""
+        chance = np.random.default_rng(0).random(distances.shape) * 1e-9 * distances.max(initial=0.0)
+        far = np.where(self.same, distances + chance, np.inf)
+        nearest = np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+        is_near = np.zeros(far.shape, np.float32)
+        np.put_along_axis(is_near, nearest, 1, axis=1)
+        is_near[~self.same] = 0
+        return is_near
 
     def chance_of_near_pairs(self, distances: Array) -> float:
         """Return the chance that so many of the nearest pairs of items are both of the second sample."""

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.processes.other_load import OtherLoad
@@ -145,14 +145,21 @@ class Verdict:
         return {"schema_version": SCHEMA_VERSION, **asdict(self), **outcome, **machine}
 
 
-def broken(subject: str, error: ScriptError) -> Verdict:
-    """Return the verdict on a script that did not finish an epoch."""
+def broken(subject: str, error: ScriptError, original: str = "", called: str = "the original") -> Verdict:
+    """Return the verdict on a script that did not finish an epoch.
+
+    It may be the one named `original`, and `called` so: then there is nothing to compare with.
+    """
     if isinstance(error, UnseenError):
         return Verdict(subject, Outcome.UNDECIDED, (f"what {error.script} does cannot be seen: {error}",))
     outcome, says = Outcome.BROKEN, f"{error.script} {'crashed' if error.exit_code else 'was stopped'}"
     if error.exit_code == 0:
         outcome, says = Outcome.OTHER_WORK, "the script does not train"
-    return Verdict(subject, outcome, (f"{says}: {error}",), output=shorten(error.output))
+    verdict = Verdict(subject, outcome, (f"{says}: {error}",), output=shorten(error.output))
+    if error.script != original or original == subject:  # two scripts of one name cannot be told apart
+        return verdict
+    how = {None: "was stopped", 0: "does not train"}.get(error.exit_code, "crashed")
+    return replace(verdict, outcome=Outcome.BROKEN, words=f"{called} {how}")
 
 
 class UnseenWork(str):

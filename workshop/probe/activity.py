@@ -12,6 +12,7 @@ from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 from workshop.probe import wire
+from workshop.probe.internals import is_transformed
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.observations import ProcessActivity
@@ -41,6 +42,8 @@ class ActivityListener(Listener):
     def after_forward(self, module: Any, output: Any) -> None:
         """Count a forward pass."""
         self._count("forwards")
+        if is_transformed():
+            self._count("transformed")
 
     def after_backward(self) -> None:
         """Count a backward pass."""

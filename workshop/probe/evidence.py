@@ -28,6 +28,7 @@ from workshop.probe.messages import ProbeFault
 from workshop.probe.model_hooks import ModuleHook, is_trained
 from workshop.probe.noted_epoch import NotedEpoch
 from workshop.probe.noted_step import StepWriter
+from workshop.probe.optimizers import is_only_asked
 from workshop.probe.process_end import at_process_end
 from workshop.probe.recorded_step import StepRecorder, tensors_in_call
 from workshop.probe.settings import ProbeConfig
@@ -78,7 +79,7 @@ class EvidenceRecorder(Listener):
         """Remember the batch, and the random states as it comes."""
         self.training.in_validation = not self.training.trains()
         if not self.talk.retaking and not self.training.in_validation:
-            self.epoch.load(batch, self.hooks.clock.is_training_thread())
+            self.epoch.load(batch, self.hooks.clock.is_training_thread(), self.hooks.loading.source)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
@@ -94,7 +95,7 @@ class EvidenceRecorder(Listener):
         if is_transformed():
             return
         training = self.training
-        if training.model is None and is_trained(module):
+        if training.model is None and is_trained(module) and (self.unseen_steps or not is_only_asked(module)):
             self.talk.begin()
             self.follow(module)
         if training.model is None:
@@ -111,6 +112,7 @@ class EvidenceRecorder(Listener):
             tensors = tensors_in_call(module, inputs, options)
             self.epoch.enter_others(tensors[:1])
             self.epoch.record_inputs(number, tensors)
+            self.epoch.look_for_batch(tensors)
 
     def follow(self, module: nn.Module) -> None:
         """Keep evidence of a model."""

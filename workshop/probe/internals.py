@@ -1,5 +1,7 @@
 """What the workshop uses of torch and Python that is private to them; nothing here loads torch by itself."""
 
+import copy
+import dataclasses
 import inspect
 import sys
 from collections.abc import Callable
@@ -52,6 +54,8 @@ INTERNALS = (
     Internal("torch._C", "TensorBase.grad", "gradients that nobody uses are not found"),
     Internal("torch._inductor.utils", "fresh_inductor_cache", "torch.compile is not tried"),
     Internal("torch.utils._pytree", "tree_map", "batches are not copied"),
+    Internal("torch.utils._pytree", "register_pytree_node", "what is in dataclasses is not seen"),
+    Internal("torch.utils._pytree", "GetAttrKey", "what is in dataclasses is not seen"),
     Internal("torch.utils._pytree", "tree_leaves", "batches are not counted"),
     Internal("torch.utils._pytree", "tree_flatten", "a step is not taken again with its batch"),
     Internal("torch.utils._pytree", "tree_map_with_path", "a step is not taken again with its batch"),
@@ -145,24 +149,74 @@ def is_traced(tensor: Any) -> bool:
 
 
 def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
-    """Return a copy of what may be a list, a dict, or such of such, with something made of each thing in it."""
+    """Return a copy of what may be a list, a dict, or such of such, with something made of each thing in it.
+
+    Dataclasses are such, too.
+    """
     from torch.utils import _pytree
 
-    return _pytree.tree_map(change, tree)
+    return _pytree.tree_map(change, _opened(tree))
 
 
 def tree_leaves(tree: Any) -> list[Any]:
     """Return each thing in what may be a list, a dict, or such of such."""
     from torch.utils import _pytree
 
-    return _pytree.tree_leaves(tree)
+    return _pytree.tree_leaves(_opened(tree))
 
 
 def tree_flatten(tree: Any) -> tuple[list[Any], Any]:
     """Return each thing in what may be a list, a dict, or such of such, and where in it they are."""
     from torch.utils import _pytree
 
-    return _pytree.tree_flatten(tree)
+    return _pytree.tree_flatten(_opened(tree))
+
+
+class _Fields:
+    """In place of a dataclass, which torch would take for one thing: its fields are found."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+
+def _opened(tree: Any) -> Any:
+    """Return a tree in which torch finds what is in dataclasses, and from which it makes them anew."""
+    from torch.utils import _pytree
+
+    _tell_of_fields()
+    return _pytree.tree_map(lambda leaf: _Fields(leaf) if _is_data(leaf) else leaf, tree)
+
+
+def _is_data(leaf: Any) -> bool:
+    is_made = dataclasses.is_dataclass(leaf) and not isinstance(leaf, type | dict)
+    return is_made and any(hasattr(leaf, field.name) for field in dataclasses.fields(leaf))
+
+
+@cache
+def _tell_of_fields() -> None:
+    """Tell torch of `_Fields` alone: of a class of the script, only the script may."""
+    from torch.utils import _pytree
+
+    def fields(of: _Fields) -> dict[str, Any]:
+        names = (field.name for field in dataclasses.fields(of.owner))
+        return {name: _opened(getattr(of.owner, name)) for name in names if hasattr(of.owner, name)}
+
+    def with_names(of: _Fields) -> Any:
+        found = fields(of)
+        return [(_pytree.GetAttrKey(name), value) for name, value in found.items()], (of.owner, list(found))
+
+    def flatten(of: _Fields) -> Any:
+        found = fields(of)
+        return list(found.values()), (of.owner, list(found))
+
+    def put_back(values: Any, context: Any) -> Any:
+        owner, names = context
+        made = copy.copy(owner)
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
+    _pytree.register_pytree_node(_Fields, flatten, put_back, flatten_with_keys_fn=with_names)
 
 
 def names_of(places: Any) -> list[str]:
@@ -178,7 +232,7 @@ def tree_map_with_names(change: Callable[[str, Any], Any], tree: Any) -> Any:
     """Return a copy as `tree_map` does, with something made of each thing and of a text that says where it is."""
     from torch.utils import _pytree
 
-    return _pytree.tree_map_with_path(lambda path, leaf: change(_pytree.keystr(path), leaf), tree)
+    return _pytree.tree_map_with_path(lambda path, leaf: change(_pytree.keystr(path), leaf), _opened(tree))
 
 
 def profiler_settings() -> Any:

@@ -47,7 +47,8 @@ class LoadedBatch:
             inputs = [place for place, leaf in enumerate(leaves) if _is_input(leaf, forward)]
             targets = [place for place, leaf in enumerate(leaves) if _is_target(leaf, noted.targets, forward)]
             if inputs and targets:
-                self.places = inputs[0], targets[0]
+                assert noted.targets is not None
+                self.places, self._of_target = (inputs[0], targets[0]), noted.targets.shape[1:]
                 return
 
     def as_entered(self, batch: Any) -> ForwardPass:
@@ -59,6 +60,8 @@ class LoadedBatch:
             inputs = inputs.reshape(len(inputs), *self._shape)
         entered = NotedPass.of(inputs.to(self._dtype))
         entered.noted |= {"device": "cpu", "autocast": False}
+        if math.prod(targets.shape[1:]) % max(math.prod(self._of_target), 1) == 0:
+            targets = targets.reshape(-1, *self._of_target)  # a loss may take those of all words one after the other
         entered.targets = targets
         return entered.fetch()
 
@@ -83,6 +86,8 @@ def draw_items(loaded: LoadedBatch, message: DrawItems, events: EventFile) -> Dr
         for number in range(message.times):
             for numbers, batch in _loaded(loader, again if number else batches):
                 drawn = loaded.as_entered(batch)
+                if drawn.shape[0] != len(numbers):  # as of graphs, whose nodes enter the model one after the other
+                    return DrawnItems(count, "what enters the model is not divided into items")
                 is_all = len(batches) * len(numbers) <= message.items
                 events.write(ItemsDrawn, numbers=numbers, time=number, drawn=drawn, of=sum(map(len, batches)))
                 count += len(numbers)

@@ -31,6 +31,7 @@ class LoaderHooks:
         of_validation: whether the last batch was loaded to validate.
         in_evaluation: whether it was, with gradients switched on.
         asked: the number of the DataLoader that was asked for a batch last; -1 for another iterator.
+        source: stands for its dataset: a script may make a DataLoader for each epoch.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class LoaderHooks:
         self.batches = BatchStore()
         self.loaders = ChangedLoaders()
         self.of_validation = self.in_evaluation = False
-        self.asked = -1
+        self.asked, self.source = -1, 0
         self._trains = set[object]()
 
     def go_on_in_fork(self) -> None:
@@ -71,7 +72,7 @@ class LoaderHooks:
     def _ask(self, source: Any) -> None:
         """Note which DataLoader is asked for a batch, given it or its iterator."""
         loader = source if isinstance(source, DataLoader) else loader_of(source)
-        self.asked = loader_number(loader) if loader is not None else -1
+        self.asked, self.source = (loader_number(loader), id(loader.dataset)) if loader is not None else (-1, 0)
         if self.in_evaluation and self.is_of_training(self.asked):
             self._clock.validate(False)
 

@@ -46,12 +46,13 @@ class NotedEpoch:
         """Whether the step that is under way, or over but for other models, is the one that the judge asks for."""
         return self.recorder.wants(len(self.steps) - self.is_over)
 
-    def load(self, batch: Any, in_training_thread: bool) -> None:
-        """Note a batch that was handed out, and the random states as it comes."""
+    def load(self, batch: Any, in_training_thread: bool, source: int) -> None:
+        """Note a batch that was handed out, what stands for its dataset, and the random states as it comes."""
         self.length.batch_taken()
-        self.batches.load(batch, in_training_thread)
+        self.batches.load(batch, in_training_thread, source)
         if in_training_thread and self.recorder.wants(len(self.steps)):
             self.recorder.note_beginning()
+            self.batches.kept.append(batch)
 
     def enter(self, tensors: list[torch.Tensor]) -> None:
         """Note what enters the model."""

@@ -30,6 +30,8 @@ class ProcessActivity:
     """Those that DataLoaders have handed out."""
     forwards: int = 0
     """Calls of models, and of other modules that the script itself calls."""
+    transformed: int = 0
+    """Those of them inside of torch.func."""
     backwards: int = 0
     optimizer_steps: int = 0
     """Those of optimizers of torch."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from torch import nn
 from torch.optim.optimizer import Optimizer
 
+from workshop.probe.sharding import is_sharded
+
 
 def parameters_of(optimizer: Optimizer) -> list[nn.Parameter]:
     """Return the parameters of all groups of an optimizer."""
@@ -22,6 +24,17 @@ def owner_of(parameters: Iterable[nn.Parameter]) -> Optimizer | None:
     wanted = set(parameters)
     owners = [each for each in all_optimizers() if wanted.issubset(parameters_of(each))]
     return owners[0] if len(owners) == 1 else None
+
+
+def is_only_asked(model: nn.Module) -> bool:
+    """Return whether a model seems to be called only for what it says, as a teacher: all optimizers step others.
+
+    The parameters of a model that is sharded are others while it is called, and show nothing.
+    """
+    parameters, optimizers = set(model.parameters()), all_optimizers()
+    if any(is_sharded(each) for each in model.modules()):
+        return False
+    return bool(optimizers) and parameters.isdisjoint(each for one in optimizers for each in parameters_of(one))
 
 
 def _is_optimizer(thing: object) -> bool:

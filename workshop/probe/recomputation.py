@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from workshop.probe.messages import Recomputation
 from workshop.probe.retaken_step import StepToTake, Taken
@@ -20,6 +21,7 @@ MIN_NOISE = 2**-24
 """The smallest noise of a gradient, relative to its length: half a unit in the last place."""
 
 Gradients = list[torch.Tensor]
+"""Those of a parameter in all steps of its optimizer, one after the other, without a shape."""
 
 Attempts = Generator[StepToTake, Taken, Recomputation]
 """Yields each attempt, gets what came of it, and returns the result."""
@@ -85,7 +87,7 @@ def _take(
     for record in way.records:
         taken.append((yield StepToTake(record, rounding)))
     shares = [_filled(each.gradients, state) for each in taken]
-    total = [sum(map(torch.mul, of_shares, way.weights)) for of_shares in zip(*shares, strict=True)]
+    total = [sum(map(torch.mul, _as_long(*each), way.weights)) for each in zip(*shares, strict=True)]
     return taken, total if len(shares) > 1 else shares[0]
 
 
@@ -162,14 +164,25 @@ def _loss(losses: Sequence[torch.Tensor]) -> float:
     return float(sum(each.mean() for each in losses))
 
 
-def _filled(gradients: Mapping[int, torch.Tensor], state: TrainingState) -> Gradients:
-    """The gradient of each parameter that an optimizer steps, zeros where there is none."""
+def _filled(gradients: Mapping[int, Sequence[torch.Tensor | None]], state: TrainingState) -> Gradients:
+    """The gradients of each parameter that an optimizer steps, zeros where there are none."""
+
+    def flat(parameter: nn.Parameter, gradient: torch.Tensor | None) -> torch.Tensor:
+        zeros = torch.zeros(parameter.shape, dtype=parameter.dtype, device=parameter.device)
+        return (zeros if gradient is None else gradient.to_dense()).flatten()  # those of an embedding may be sparse
+
     stepped = [(number, each) for number, each in enumerate(state.parameters) if each in state.owners]
-    return [gradients[number] if number in gradients else torch.zeros_like(each) for number, each in stepped]
+    return [torch.cat([flat(each, one) for one in gradients.get(number) or [None]]) for number, each in stepped]
+
+
+def _as_long(*gradients: torch.Tensor) -> Gradients:
+    """Gradients of the same parameter, zeros where an optimizer has stepped more often in one case than in another."""
+    longest = max(map(len, gradients))
+    return [nn.functional.pad(each, (0, longest - len(each))) for each in gradients]
 
 
 def _distances(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> list[float]:
-    return [float((one - other).norm()) for one, other in zip(some, others, strict=True)]
+    return [float(torch.sub(*_as_long(*both)).norm()) for both in zip(some, others, strict=True)]
 
 
 def _share_state(records: Sequence[dict[str, Any]]) -> None:

@@ -96,7 +96,7 @@ class StepRecorder:
     def after_optimizer(self, optimizer: Optimizer, state: TrainingState) -> None:
         """Copy the gradients that an optimizer has stepped with; a closure computes them in the step itself."""
         if "before" in self.record:
-            self.record["gradients"] |= gradients_of(optimizer, state)
+            note_gradients(self.record["gradients"], optimizer, state)
 
     @_timed
     def after_step(self, state: TrainingState, batches: BatchUse) -> None:
@@ -126,6 +126,20 @@ def gradients_of(optimizer: Optimizer, state: TrainingState) -> dict[int, torch.
         for number, parameter in enumerate(state.parameters)
         if parameter.grad is not None and state.owners.get(parameter) is optimizer
     }
+
+
+def note_gradients(
+    noted: dict[int, list[torch.Tensor | None]], optimizer: Optimizer, state: TrainingState, again: bool = False
+) -> None:
+    """Add copies of the gradients of an optimizer's parameters to those of its earlier steps in the same training step.
+
+    The critic of a GAN may step several times before the generator does. `again` replaces those that were added last.
+    """
+    found = gradients_of(optimizer, state)
+    for number, parameter in enumerate(state.parameters):
+        if state.owners.get(parameter) is optimizer:
+            of_parameter = noted.setdefault(number, [])
+            of_parameter[len(of_parameter) - again :] = [found.get(number)]
 
 
 def tensors_in_call(model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> list[torch.Tensor]:

@@ -15,7 +15,8 @@ from torch.optim.optimizer import Optimizer
 
 from workshop.probe.batch_use import BatchUse, is_same
 from workshop.probe.internals import tree_map, tree_map_with_names
-from workshop.probe.recorded_step import gradients_of, map_tensors, tensors_in_call
+from workshop.probe.recorded_step import map_tensors, note_gradients, tensors_in_call
+from workshop.probe.sharding import shared_like
 from workshop.probe.training_state import (
     TrainingState,
     clones,
@@ -40,8 +41,8 @@ class StepToTake:
 class Taken:
     """What came of an attempt."""
 
-    gradients: dict[int, torch.Tensor] = field(default_factory=dict)
-    """By the number of the parameter, as the optimizers found them."""
+    gradients: dict[int, list[torch.Tensor | None]] = field(default_factory=dict)
+    """By the number of the parameter, as its optimizer found them at each of its steps."""
     losses: list[torch.Tensor] = field(default_factory=list)
     after: list[dict[str, torch.Tensor]] = field(default_factory=list)
     """Some values of each parameter and of the optimizers' state for it, after a step with the recorded gradients."""
@@ -62,33 +63,36 @@ class RetakenStep:
     def __init__(self, attempt: StepToTake, state: TrainingState, batches: BatchUse) -> None:
         self.record, self.rounding, self.state = attempt.record, attempt.rounding, state
         self.taken = Taken()
-        self._last_batch, self._is_plain, self._varies = batches.last, batches.is_plain, batches.varies
+        self._own_batches, self._is_plain, self._varies = batches, batches.is_plain, batches.varies
+        self._batches = list(map(dict, self.record["batches"]))  # that are still to be handed out
         self._random = random_states()
         self._random_at_first: dict[str, Any] = {}  # as the first model is called
         self._own: dict[str, Any] = {}
         self._own_state: list[Any] = []
         self._own_settings: dict[int, dict[str, Any]] = {}
-        self._handed = self._missing = self._losses = self._replaced = 0
+        self._handed = self._missing = self._losses = self._replaced = self._losses_before = 0
         self._entered: dict[int, int] = {}
         self._goes_on = False
         self._times: float | None = None  # so many times as many items as this script's own batch has the recorded one
         self._dice: dict[torch.device, torch.Generator] = {}
         set_random_states(self.record["random"])
 
-    def batch(self, has_begun: bool) -> Any:
+    def batch(self, has_begun: bool, source: int = 0) -> Any:
         """Return the batch that a DataLoader hands out; `has_begun` tells whether it has handed out any this epoch.
 
-        A loop that loads ahead gets its last batch once more, so that none of its own is missing in the end. It returns
-        None where the DataLoader should go on by itself.
+        The `source` stands for the dataset, of which the next recorded batch is handed out that is like the last one. A
+        loop that loads ahead gets the last one itself, so that none of its own is missing in the end. It returns None
+        where the DataLoader should go on by itself.
         """
-        batches = self.record["batches"]
-        number, self._handed = self._handed, self._handed + 1
+        own = self._own_batches.last_of.get(source, self._own_batches.last)
+        self._handed += 1
         if not self._is_plain:
-            return tree_map(_clone, self._last_batch) if has_begun else None
+            return tree_map(_clone, own) if has_begun else None
         if not self._entered:
             set_random_states(self.record["random"])
             self._begin(goes_on=False)
-        recorded = dict(batches[number]) if number < len(batches) else {}
+        recorded = next((each for each in self._batches if self._is_like(own, each)), next(iter(self._batches), {}))
+        self._batches = [each for each in self._batches if each is not recorded]
 
         def put(name: str, leaf: Any) -> Any:
             theirs = recorded.get(name)
@@ -99,7 +103,19 @@ class RetakenStep:
             self._missing += 1
             return leaf.clone()
 
-        return tree_map_with_names(put, self._last_batch)
+        return tree_map_with_names(put, own)
+
+    def _is_like(self, own: Any, recorded: dict[str, Any]) -> bool:
+        """Return whether all tensors of a batch are alike in a recorded one."""
+        found: list[bool] = []
+
+        def look(name: str, leaf: Any) -> None:
+            if isinstance(leaf, torch.Tensor):
+                theirs = recorded.get(name)
+                found.append(isinstance(theirs, torch.Tensor) and self._alike(leaf, theirs))
+
+        tree_map_with_names(look, own)
+        return all(found)
 
     def enter(
         self, which: int, model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]
@@ -152,18 +168,20 @@ class RetakenStep:
         self._begin()
         self._own_settings |= settings_of(optimizer, self.state.parameters)
         load_settings(optimizer, self.state.parameters, self.record["settings"])
+        self._losses_before = len(self.taken.losses)
         if not self.taken.losses:  # the gradients come in a closure
             return
-        self.taken.gradients |= gradients_of(optimizer, self.state)
+        note_gradients(self.taken.gradients, optimizer, self.state)
         for number, parameter in enumerate(self.state.parameters):
             if self.state.owners.get(parameter) is optimizer:
-                recorded = self.record["gradients"].get(number)
-                parameter.grad = None if recorded is None else recorded.clone()
+                recorded = self.record["gradients"].get(number, [])[len(self.taken.gradients[number]) - 1 :][:1]
+                given = next(iter(recorded), None)
+                parameter.grad = None if given is None else shared_like(parameter, given.clone())
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """Note the gradients that came in a closure, and give the optimizer its own settings back."""
-        for number, gradient in gradients_of(optimizer, self.state).items():
-            self.taken.gradients.setdefault(number, gradient)
+        if not self._losses_before or len(self.taken.losses) > self._losses_before:
+            note_gradients(self.taken.gradients, optimizer, self.state, again=bool(self._losses_before))
         load_settings(optimizer, self.state.parameters, self._own_settings)
 
     def end(self) -> Taken:

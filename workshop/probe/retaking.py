@@ -50,7 +50,7 @@ class Retaking:
     def batch(self, iterator: Any) -> Any:
         """Return the batch that a DataLoader hands out; None for its own."""
         is_of_training = self._training.trains() and self._hooks.clock.is_training_thread()
-        return self.step.batch(batches_yielded(iterator) > 0) if is_of_training else None
+        return self.step.batch(batches_yielded(iterator) > 0, self._hooks.loading.source) if is_of_training else None
 
     def inputs(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return what a model is called with, as a tuple and a dictionary; None for what it has."""

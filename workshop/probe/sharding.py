@@ -25,6 +25,13 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, _kind("tensor", "DTensor")) else tensor
 
 
+def shared_like(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Share out values, all of which each rank has, as those of a tensor are; as they are if that is not shared out."""
+    if not isinstance(tensor, kind := _kind("tensor", "DTensor")) or isinstance(values, kind):
+        return values
+    return sys.modules["torch.distributed.tensor"].distribute_tensor(values, tensor.device_mesh, tensor.placements)
+
+
 def has_parts(tensors: Iterable[torch.Tensor]) -> bool:
     """Return whether there is such a tensor among these."""
     return any(isinstance(each, _kind("tensor", "DTensor")) for each in tensors)
@@ -39,6 +46,11 @@ def is_flat(model: nn.Module) -> bool:
     """Return whether `FullyShardedDataParallel` has made one flat parameter of those in some module."""
     flat = _kind("fsdp", "FullyShardedDataParallel")
     return any(isinstance(module, flat) for module in model.modules())
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Return whether the parameters of a module are shared out to ranks, by either way that torch has."""
+    return isinstance(module, (_kind("fsdp", "FSDPModule"), _kind("fsdp", "FullyShardedDataParallel")))
 
 
 def _kind(module: str, name: str) -> Any:

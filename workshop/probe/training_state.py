@@ -11,7 +11,7 @@ from torch.optim.optimizer import Optimizer
 
 from workshop.probe.internals import tree_map
 from workshop.probe.optimizers import parameters_of
-from workshop.probe.sharding import inner_optimizer, whole
+from workshop.probe.sharding import inner_optimizer, shared_like, whole
 
 HOW_COMPUTED = ("params", "foreach", "fused", "capturable", "differentiable")
 """The settings of a parameter group that say how a step is computed, not what; they stay as they are."""
@@ -58,34 +58,35 @@ class TrainingState:
         with torch.no_grad():
             for ours, theirs in pairs:
                 for one, other in zip(ours, theirs, strict=True):
-                    one.copy_(other)
+                    one.copy_(shared_like(one, other))
 
     def load_state(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Give the optimizers the state for each parameter that `copy` returned."""
         for parameter, state in zip(self.parameters, states, strict=True):
-            if owner := self.owners.get(parameter):
-                usual = owner.state.get(parameter, {})
-                owner.state[parameter] = {
-                    name: _like(value, usual.get(name), parameter) for name, value in state.items()
-                }
+            if (known := self._states(parameter)) is not None:
+                usual = known.get(parameter, {})
+                known[parameter] = {name: _like(value, usual.get(name), parameter) for name, value in state.items()}
 
     def own_state(self) -> list[Any]:
         """Return the optimizers' state for each parameter itself, not a copy; None where there is none."""
-        owners = map(self.owners.get, self.parameters)
-        return [each and each.state.get(parameter) for each, parameter in zip(owners, self.parameters, strict=True)]
+        return [(self._states(parameter) or {}).get(parameter) for parameter in self.parameters]
 
     def put_back(self, own: Sequence[Any]) -> None:
         """Give the optimizers the state that `own_state` returned."""
         for parameter, state in zip(self.parameters, own, strict=True):
-            if owner := self.owners.get(parameter):
-                owner.state.pop(parameter, None)
+            if (known := self._states(parameter)) is not None:
+                known.pop(parameter, None)
                 if state is not None:
-                    owner.state[parameter] = state
+                    known[parameter] = state
 
     def state_of(self, parameter: nn.Parameter) -> dict[str, Any]:
         """Return the state that an optimizer has for a parameter; empty if there is none."""
+        return (self._states(parameter) or {}).get(parameter, {})
+
+    def _states(self, parameter: nn.Parameter) -> dict[Any, Any] | None:
+        """Return what the optimizer of a parameter has of all of its parameters; None if it has no optimizer."""
         owner = self.owners.get(parameter)
-        return inner_optimizer(owner).state.get(parameter, {}) if owner else {}
+        return inner_optimizer(owner).state if owner else None
 
     def some_values(self) -> list[dict[str, torch.Tensor]]:
         """Return some values of each parameter, and of each tensor in the optimizers' state for it."""
@@ -171,6 +172,6 @@ def _like(value: Any, usual: Any, parameter: nn.Parameter) -> Any:
     """A copy of a value of an optimizer's state, which optimizers change in place, on the device where it belongs."""
     if not isinstance(value, torch.Tensor):
         return value
-    if isinstance(usual, torch.Tensor):
-        return value.to(usual.device, copy=True)
-    return value.to(parameter.device if value.shape == parameter.shape else value.device, copy=True)
+    if not isinstance(usual, torch.Tensor):
+        usual = parameter if value.shape == parameter.shape else value
+    return shared_like(usual, value.to(usual.device, copy=True))

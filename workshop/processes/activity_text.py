@@ -46,7 +46,8 @@ def _describe(seen: ProcessActivity) -> str:
         _count(seen.backwards, "backward pass", "backward passes"),
         _count(seen.optimizer_steps, "step of a torch optimizer", "steps of a torch optimizer"),
     ]
-    return f"process {seen.pid} ({seen.script}): {', '.join(counts)}"
+    where = f"; {seen.transformed} of the forward passes inside of torch.func (grad, vmap), where no model can be seen"
+    return f"process {seen.pid} ({seen.script}): {', '.join(counts)}{where if seen.transformed else ''}"
 
 
 def _count(number: int, one: str, several: str) -> str:
