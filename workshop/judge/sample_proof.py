@@ -181,10 +181,9 @@ def _counts(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tu
     if not samples.are_enough or not samples.values.size:
         return 1.0, ""
     strata = samples.together
-    return min(strata.chance_of_counts(each) for each in counts_of(samples.values)), (
-        "the inputs are not made of such values as the original's: other values, or pairs of neighbours, are frequent, "
-        "or another number of those in an input are the same"
-    )
+    chances = map(strata.chance_of_counts, counts_of(samples.values))
+    chance, what = min(zip(chances, ("values", "pairs of neighbours", "numbers of equal values"), strict=True))
+    return chance, f"the inputs are not made of such values as the original's: other {what} are frequent"
 
 
 def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:

@@ -24,7 +24,7 @@ NEAR_PAIRS = (2, 8, 32)
 """Among so many items, the nearest pair is looked at; among twice as many, the two nearest ones. Each is tried."""
 
 LEVELS = 64
-"""Values are counted in so many ranges, with about as many in each; pairs of neighbours in so many squares of ranges."""
+"""Values are counted in this many ranges, with about as many in each, and pairs of neighbours in as many squares."""
 
 TOO_RARE = 1e-6
 """Samples that differ so much by chance are not of the same source."""
