@@ -158,6 +158,18 @@ def test_samples_of_one_source_are_seldom_told_apart() -> None:
     assert min(chances) > 1e-5
 
 
+def test_of_equally_near_items_those_of_neither_sample_are_taken() -> None:
+    dice = np.random.default_rng(5)
+    chances = []
+    for _ in range(60):
+        values = dice.integers(3, size=(240, 3))
+        distances = np.abs(values[:, None] - values).sum(2).astype(np.float64)
+        strata = Strata(120, values[:, 0] * 0, np.arange(240))
+        chances += [strata.chance_of_repetitions(distances), strata.chance_of_near_pairs(distances)]
+    assert min(chances) > 1e-4
+    assert np.mean(np.array(chances) < 0.1) < 0.25
+
+
 def test_samples_of_two_sources_are_told_apart() -> None:
     dice = np.random.default_rng(2)
     distances, strata = _samples(dice)

@@ -65,6 +65,11 @@ class Strata:
         yield self._items_exchanged
         yield self._batches_exchanged
 
+    @property
+    def _mixed(self) -> Array:
+        """An order of all items by chance, so that of equally near ones those of neither sample are taken first."""
+        return np.random.default_rng(1).permutation(len(self.number))
+
     @cached_property
     def _items_exchanged(self) -> Array:
         return _permuted(np.arange(len(self.number)) < self.first, self.number)
@@ -94,7 +99,8 @@ class Strata:
     def chance_of_repetitions(self, distances: Array) -> float:
         """Return the chance that so many items of the second sample have their nearest neighbours in it, too."""
         far = np.where(self.same, distances, np.inf)
-        nearest = np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+        mixed = self._mixed
+        nearest = mixed[np.argpartition(far[:, mixed], NEIGHBOURS, axis=1)[:, :NEIGHBOURS]]
         is_near = np.zeros(far.shape, np.float32)
         np.put_along_axis(is_near, nearest, 1, axis=1)
         is_near[~self.same] = 0
@@ -107,11 +113,14 @@ class Strata:
 
     def chance_of_near_pairs(self, distances: Array) -> float:
         """Return the chance that so many of the nearest pairs of items are both of the second sample."""
-        far = np.where(np.triu(self.same, k=1), distances, np.inf).ravel()
+        mixed = self._mixed
+        far = np.where(self.same, distances, np.inf)[mixed][:, mixed]
+        far[np.tril_indices(len(far))] = np.inf
+        far = far.ravel()
         counts = [len(distances) // each for each in NEAR_PAIRS]
         nearest = np.argpartition(far, counts[0])[: counts[0]]
         nearest = nearest[np.isfinite(far[nearest])]
-        one, other = np.unravel_index(nearest[np.argsort(far[nearest])], distances.shape)
+        one, other = mixed[np.array(np.unravel_index(nearest[np.argsort(far[nearest])], distances.shape))]
         return min(self._chance_of_pairs(one[:count], other[:count]) for count in counts)
 
     def _chance_of_pairs(self, one: Array, other: Array) -> float:
