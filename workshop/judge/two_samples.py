@@ -114,9 +114,8 @@ class Strata:
     def chance_of_near_pairs(self, distances: Array) -> float:
         """Return the chance that so many of the nearest pairs of items are both of the second sample."""
         mixed = self._mixed
-        far = np.where(self.same, distances, np.inf)[mixed][:, mixed]
-        far[np.tril_indices(len(far))] = np.inf
-        far = far.ravel()
+        same, apart = (each[mixed][:, mixed] for each in (self.same, distances))
+        far = np.where(np.triu(same, k=1), apart, np.inf).ravel()
         counts = [len(distances) // each for each in NEAR_PAIRS]
         nearest = np.argpartition(far, counts[0])[: counts[0]]
         nearest = nearest[np.isfinite(far[nearest])]
