@@ -12,7 +12,7 @@ from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import items_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
-from workshop.judge.two_samples import TOO_RARE, Strata, chance_of_batches
+from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_batches, counts_of
 
 NOT_OF_ANY = "inputs are not what the original makes of any item"
 OF_ANOTHER = "inputs come with the target of another item"
@@ -25,12 +25,17 @@ ONE_ANOTHER = "of what is most like an input of this script has entered it, too"
 DRAWN_OTHERWISE = "it is distributed otherwise, or the same comes again for other items"
 UNRELATED = "inputs do not come with targets such as the original's"
 
+OTHER_VALUES = "the inputs are not made of such values as the original's"
+BATCH_ALIKE = "the values of the items of a batch are alike"
+
 NAMED = {
+    "crops_at_few_places": ONE_ANOTHER,
+    "crops_noise_of_worker": "in the steps between neighbouring values, ",
     "long_few_rows": AGAIN,
     "long_half_noise": NOT_OF_ANY,
     "long_kinds_of_others": OF_ANOTHER,
     "long_values_exchanged": NOT_OF_ANY,
-    "meters_noise_in_pairs": DRAWN_OTHERWISE,
+    "meters_noise_in_pairs": ONE_ANOTHER,
     "meters_noise_of_worker": DRAWN_OTHERWISE,
     "meters_noise_uniform": DRAWN_OTHERWISE,
     "meters_one_noise_a_batch": "the items of a batch get the same random draws",
@@ -38,6 +43,10 @@ NAMED = {
     "noise_kept": OTHER_TARGETS,
     "noise_little": LESS_VARIED,
     "noise_of_others": UNRELATED,
+    "pairs_of_any": f"in an input beside the model's first, {OTHER_INPUTS}",
+    "pairs_with_rare_ones": "in an input beside the model's first, ",
+    "points_turned_by_quarters": OTHER_VALUES,
+    "points_turned_together": BATCH_ALIKE,
     "waves_of_one_kind_together": "the items of a batch are alike in target",
     "rivals_of_few": AGAIN,
     "rivals_without_noise": "in an input beside the model's first, ",
@@ -158,6 +167,18 @@ def test_samples_of_one_source_are_seldom_told_apart() -> None:
     assert min(chances) > 1e-5
 
 
+def test_of_equally_near_items_those_of_neither_sample_are_taken() -> None:
+    dice = np.random.default_rng(5)
+    chances = []
+    for _ in range(60):
+        values = dice.integers(3, size=(240, 3))
+        distances = np.abs(values[:, None] - values).sum(2).astype(np.float64)
+        strata = Strata(120, values[:, 0] * 0, np.arange(240))
+        chances += [strata.chance_of_repetitions(distances), strata.chance_of_near_pairs(distances)]
+    assert min(chances) > 1e-4
+    assert np.mean(np.array(chances) < 0.1) < 0.25
+
+
 def test_samples_of_two_sources_are_told_apart() -> None:
     dice = np.random.default_rng(2)
     distances, strata = _samples(dice)
@@ -168,6 +189,43 @@ def test_samples_of_two_sources_are_told_apart() -> None:
     assert strata.chance_of_repetitions(far) < TOO_RARE < strata.chance_of_repetitions(distances)
     figures = np.concatenate([dice.standard_normal(60), 2 + dice.standard_normal(60)])
     assert Strata(60, np.zeros(120), np.arange(120) // 2).chance_of_figures(figures) < TOO_RARE
+
+
+def test_counts_of_one_source_are_seldom_told_apart() -> None:
+    """Items are of some classes, some are empty, and those of a batch may have something in common."""
+    dice = np.random.default_rng(3)
+    batches = np.arange(240) // 8
+
+    def chances(in_common: float) -> list[float]:
+        kinds = dice.integers(4, size=240)
+        middle = kinds / 3 + in_common * dice.standard_normal(30)[batches]
+        values = dice.standard_t(3, size=(240, 12)) + middle[:, None]
+        values[dice.random(240) < 0.1] = 0
+        return [Strata(120, kinds, batches).chance_of_counts(each) for each in counts_of(values.round(1))]
+
+    alone, together = (np.concatenate([chances(in_common) for _ in range(60)]) for in_common in (0, 1))
+    assert 0.05 < np.mean(alone < 0.1) < 0.16
+    assert np.mean(together < RARE) < 0.03
+    assert min(*alone, *together) > 1e-4
+
+
+def test_counts_of_two_sources_are_told_apart() -> None:
+    """Some values are more frequent, some go together, or come twice in an item."""
+    dice = np.random.default_rng(4)
+    strata = Strata.of_all(200, np.arange(400) // 8)
+
+    def chances(others: np.ndarray) -> list[bool]:
+        values = np.concatenate([dice.integers(1000, size=(200, 12)), others])
+        return [strata.chance_of_counts(each) < TOO_RARE for each in counts_of(values)]
+
+    assert chances(dice.integers(1000, size=(200, 12))) == [False, False, False]
+    assert chances(dice.integers(40, size=(200, 12)) * 25) == [True, False, True]
+    assert chances(np.sort(dice.integers(1000, size=(200, 12)))) == [False, True, False]
+    assert chances(dice.integers(1000, size=(200, 6)).repeat(2, axis=1)[:, dice.permutation(12)]) == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_batches_of_two_classes_are_mixed_or_not() -> None:

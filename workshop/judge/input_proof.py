@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workshop.judge.inputs import SAME_INPUT, Items, drawn_items, figures_of, items_of, other_items_of
+from workshop.judge.inputs import MAX_CLASSES, SAME_INPUT, Items, drawn_items, figures_of, items_of, other_items_of
 from workshop.judge.ledger import Ledger, epochs
 from workshop.judge.sample_proof import MIN_EPOCHS, MIN_ITEMS, check_samples
 from workshop.judge.two_samples import (
@@ -18,6 +18,7 @@ from workshop.judge.two_samples import (
     Array,
     chance_of_alike_batches,
     chance_of_batches,
+    counts_of,
     distances_between,
     standardised,
 )
@@ -64,10 +65,14 @@ def check_inputs(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def _check_other_inputs(original: Ledger, ours: dict[int, Items], theirs: dict[int, Items]) -> Iterator[str]:
-    """Check the inputs beside the model's first that come to the original as they were loaded."""
+    """Check the inputs beside the model's first that come to the original as they were loaded, or are whole numbers."""
     passes = zip(*(step.other_inputs for step in original.steps), strict=False)
-    loaded = [place for place, found in enumerate(passes) if all(each.inputs and each.is_loaded for each in found)]
-    for place in (place for place in loaded if place in ours):
+    looked_at = [
+        place
+        for place, found in enumerate(passes)
+        if all(each.inputs and (each.is_loaded or each.dtype.startswith(("int", "uint"))) for each in found)
+    ]
+    for place in (place for place in looked_at if place in ours):
         if len(theirs) != len(ours) or theirs[place].largest_batch != ours[place].largest_batch:
             yield UnseenWork("what enters its models is not divided among calls and arguments as in the original")
             return
@@ -211,21 +216,31 @@ def _check_mixture(usual: Items, now: Items) -> Iterator[str]:
         if chance < TOO_RARE and own > RARE:
             yield f"the items of a batch are alike in {what}, and the original mixes them: shuffle all of them"
             return
-    if _chance_of_values(now) < TOO_RARE and _chance_of_values(usual) > RARE:
-        yield (
-            "the values of the items of a batch are alike, and the original mixes them: shuffle all of them, and draw "
-            "for each item what is drawn for it in the original"
-        )
+    for chance_of in (_chance_of_values, _chance_of_counts):
+        ours, theirs = (each.noted[each.noted.spread_over_batches(MAX_COMPARED)] for each in (usual, now))
+        if min(len(ours), len(theirs)) >= MIN_ITEMS and chance_of(theirs) < TOO_RARE and chance_of(ours) > RARE:
+            yield (
+                "the values of the items of a batch are alike, and the original mixes them: shuffle all of them, and "
+                "draw for each item what is drawn for it in the original"
+            )
+            return
 
 
 def _chance_of_values(items: Items) -> float:
     """Return the chance that the items of a batch have such similar values."""
-    noted = items.noted
-    some = noted[noted.spread_over_batches(MAX_COMPARED)]
-    if len(some) < MIN_ITEMS:
+    values = standardised(items.features, len(items))
+    return chance_of_alike_batches(distances_between(values, values), items.batches, items.epochs)
+
+
+def _chance_of_counts(items: Items) -> float:
+    """Return the chance that those of a batch, of one class if there are classes, are made of values so much alike."""
+    if not items.values.size:
         return 1.0
-    values = standardised(some.features, len(some))
-    return chance_of_alike_batches(distances_between(values, values), some.batches, some.epochs)
+    made = np.sqrt(np.concatenate(counts_of(items.values), axis=1, dtype=np.float32))
+    known = {target: number for number, target in enumerate(dict.fromkeys(items.targets))}
+    kinds = np.array([known[target] if len(known) <= MAX_CLASSES else 0 for target in items.targets])
+    apart = np.where(kinds[:, None] == kinds, distances_between(made, made), 0)
+    return chance_of_alike_batches(apart, items.batches, items.epochs * (MAX_CLASSES + 1) + kinds)
 
 
 def _sizes(items: Items) -> Array:

@@ -35,6 +35,8 @@ class Items:
     sketches: Array
     features: Array
     """Figures that describe an item; NaN where they are not noted."""
+    values: Array
+    """The values of an item that are noted; NaN where they are not, and no column where items have different shapes."""
     targets: tuple[Any, ...]
     """The target of each item, or several; None if unknown."""
     epochs: Array
@@ -49,15 +51,15 @@ class Items:
         chosen = np.arange(len(self))[which]
         targets = tuple(self.targets[index] for index in chosen)
         others = (each[chosen] for each in (self.epochs, self.batches))
-        return Items(self.sketches[chosen], self.features[chosen], targets, *others)
+        return Items(self.sketches[chosen], self.features[chosen], self.values[chosen], targets, *others)
 
     def with_more(self, others: "Items") -> "Items":
         """Return these and others."""
-        sketches, features, epochs = (
+        sketches, features, values, epochs = (
             np.concatenate([getattr(each, name) for each in (self, others)])
-            for name in ("sketches", "features", "epochs")
+            for name in ("sketches", "features", "values", "epochs")
         )
-        return Items(sketches, features, (*self.targets, *others.targets), epochs, batches_of(self, others))
+        return Items(sketches, features, values, (*self.targets, *others.targets), epochs, batches_of(self, others))
 
     @cached_property
     def noted(self) -> "Items":
@@ -166,6 +168,7 @@ def _joined(passes: Sequence[tuple[int, ForwardPass]]) -> Items:
     return Items(
         np.concatenate([sketches_of(forward) for _, forward in passes]),
         np.concatenate(features),
+        np.concatenate([noted_values(forward)[:, : None if is_steady else 0] for _, forward in passes]),
         tuple(target for _, forward in passes for target in targets_of(forward)),
         np.repeat([number for number, _ in passes], [forward.shape[0] for _, forward in passes]),
         np.repeat(np.arange(len(passes)), [forward.shape[0] for _, forward in passes]),
@@ -189,6 +192,16 @@ def targets_of(forward: ForwardPass) -> list[Any]:
     return [None] * items
 
 
+def noted_values(forward: ForwardPass) -> Array:
+    """Return the values that are noted of each item, NaN where they are not; no column for pictures."""
+    inputs = forward.inputs
+    assert inputs
+    found = np.full((forward.shape[0], inputs.width * bool(inputs.rows)), np.nan, np.float32)
+    if inputs.rows:
+        found[list(inputs.rows)] = np.frombuffer(inputs.values, np.float32).reshape(len(inputs.rows), inputs.width)
+    return found
+
+
 def features_of(forward: ForwardPass) -> Array:
     """Return figures that describe each item: its values, those of a picture's signature, or which tokens it has."""
     inputs, items = forward.inputs, forward.shape[0]
@@ -197,7 +210,7 @@ def features_of(forward: ForwardPass) -> Array:
     if not inputs.width or not inputs.rows:
         pictures = values_of(forward.pictures)
         return pictures if len(pictures) == items else sketches
-    values = np.frombuffer(inputs.values, np.float32).reshape(len(inputs.rows), inputs.width)
+    values = noted_values(forward)[list(inputs.rows)]
     if forward.dtype.startswith(("int", "uint")):
         values = _words(values)
     elif np.prod(forward.shape[1:]) > inputs.width:

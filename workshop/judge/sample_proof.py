@@ -13,13 +13,27 @@ import numpy as np
 
 from workshop.judge.drawn_anew import check_noise, check_noise_of_batches
 from workshop.judge.inputs import MAX_CLASSES, Items, batches_of, figures_of
-from workshop.judge.two_samples import RARE, TOO_RARE, Array, Strata, distances_between, standardised
+from workshop.judge.two_samples import (
+    RARE,
+    TOO_RARE,
+    Array,
+    Strata,
+    counts_of,
+    distances_between,
+    standardised,
+)
 
 MIN_EPOCHS = 3
 """So many epochs of the original are needed, to compare them with each other; and two of the candidate."""
 
 MAX_ITEMS = 400
 """The number of items of each script that are compared as samples, chosen by chance."""
+
+MAX_COUNTED = 1500
+"""The number of items of each script of which it is counted what they are made of, and which ones come again."""
+
+MIN_VALUES = 16
+"""Of inputs with fewer values, it is not looked at how neighbours differ."""
 
 MIN_ITEMS = 24
 """With fewer items, no samples are compared."""
@@ -46,7 +60,8 @@ def _first_difference(usual: Items, now: Items, drawn: Items | None, grouping: "
     shared = min(len(numbers), len(np.unique(now.epochs)))
     if len(numbers) < MIN_EPOCHS or shared < 2:
         return None
-    parts = [usual[np.isin(usual.epochs, numbers[rest::3])] for rest in range(3)]
+    order = np.minimum(np.arange(len(numbers)) % 6, 5 - np.arange(len(numbers)) % 6)  # what grows is as large in each
+    parts = [usual[np.isin(usual.epochs, numbers[order == rest])] for rest in range(3)]
     usual, now = (items[np.isin(items.epochs, np.unique(items.epochs)[:shared])] for items in (usual, now))
     reference, rest = (usual[np.isin(usual.epochs, numbers[:shared][first::2])] for first in (0, 1))
     if grouping.names_items and drawn is not None:
@@ -88,12 +103,12 @@ class _Samples:
     The first one is the standard. The targets are figures, too, where inputs of all targets are compared.
     """
 
-    def __init__(self, grouping: Grouping, *samples: Items) -> None:
+    def __init__(self, grouping: Grouping, *samples: Items, most: int = MAX_ITEMS) -> None:
         known = {target: number for number, target in enumerate(dict.fromkeys(samples[0].targets))}
         if grouping.names_items:
-            chosen = {target for target, _ in Counter(samples[0].targets).most_common(MAX_ITEMS // 4)}
+            chosen = {target for target, _ in Counter(samples[0].targets).most_common(most // 4)}
             samples = tuple(each[[target in chosen for target in each.targets]] for each in samples)
-        some = [each.noted.some(MAX_ITEMS) for each in samples]
+        some = [each.noted.some(most) for each in samples]
         self.sizes = [len(each) for each in some]
         self.are_enough = min(self.sizes) >= MIN_ITEMS and len({each.features.shape[1] for each in some}) == 1
         if not self.are_enough:
@@ -105,6 +120,8 @@ class _Samples:
         self.strata = [
             np.array([known.get(target, -1) if grouping.by_target else 0 for target in each.targets]) for each in some
         ]
+        width = {each.values.shape[1] for each in some}
+        self.values = np.concatenate([each.values[:, : None if len(width) == 1 else 0] for each in some[:2]])
         figures = None if grouping.by_target else figures_of(*some)
         self.targets: list[Array] | None = None
         if figures:
@@ -137,15 +154,34 @@ def _distribution(reference: Items, rest: Items, now: Items, grouping: Grouping)
 
 
 def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    samples = _Samples(grouping, reference.with_more(rest), now)
+    """Whether much the same inputs come again, or steps between two neighbouring values, as noise shows in these."""
+    samples = _Samples(grouping, reference.with_more(rest), now, most=MAX_COUNTED)
     if not samples.are_enough:
         return 1.0, ""
     strata = samples.together
-    whole = _whole(samples)
-    return strata.chance_of_repetitions(whole), (
-        f"{strata.share_of_own(whole):.0%} of what is most like an input of this script has entered it, too, where by "
-        f"chance it is {samples.sizes[1] / len(whole):.0%}: much the same inputs come again"
+    looks = {"": _whole(samples)}
+    if samples.values.shape[1] >= MIN_VALUES:
+        before, after = (samples.values[:, first : samples.values.shape[1] // 2 * 2 : 2] for first in (0, 1))
+        steps = standardised(after - before, strata.first)
+        looks["in the steps between neighbouring values, "] = distances_between(steps, steps)
+    chance, where = min(
+        (min(strata.chance_of_repetitions(apart), strata.chance_of_near_pairs(apart)), where)
+        for where, apart in looks.items()
     )
+    return chance, (
+        f"{where}{strata.share_of_own(looks[where]):.0%} of what is most like an input of this script has entered it, "
+        f"too, where by chance it is {samples.sizes[1] / len(strata.same):.0%}: much the same inputs come again"
+    )
+
+
+def _counts(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
+    samples = _Samples(grouping, reference.with_more(rest), now, most=MAX_COUNTED)
+    if not samples.are_enough or not samples.values.size:
+        return 1.0, ""
+    strata = samples.together
+    chances = map(strata.chance_of_counts, counts_of(samples.values))
+    chance, what = min(zip(chances, ("values", "pairs of neighbours", "numbers of equal values"), strict=True))
+    return chance, f"the inputs are not made of such values as the original's: other {what} are frequent"
 
 
 def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
@@ -212,7 +248,7 @@ def _histogram(reference: Items, rest: Items, now: Items, grouping: Grouping) ->
     )
 
 
-TESTS = (_histogram, _likeness, _relation, _distribution, _repetition)
+TESTS = (_histogram, _likeness, _relation, _distribution, _repetition, _counts)
 
 
 def _whole(samples: _Samples) -> Array:

@@ -6,6 +6,7 @@ Items of one stratum, such as those of a class, are compared with each other onl
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,11 @@ PERMUTATIONS = 500
 NEIGHBOURS = 3
 """The number of nearest items that are looked at."""
 
-NEAR_PAIRS = 8
-"""Among so many items, the nearest pair is looked at; among twice as many, the two nearest ones, and so on."""
+NEAR_PAIRS = (2, 8, 32)
+"""Among so many items, the nearest pair is looked at; among twice as many, the two nearest ones. Each is tried."""
+
+LEVELS = 64
+"""Values are counted in this many ranges, with about as many in each, and pairs of neighbours in as many squares."""
 
 TOO_RARE = 1e-6
 """Samples that differ so much by chance are not of the same source."""
@@ -58,10 +62,22 @@ class Strata:
 
         First, items change places with those of their stratum; then whole batches, whose items may have much in common.
         """
-        is_first = np.arange(len(self.number)) < self.first
-        yield _permuted(is_first, self.number)
+        yield self._items_exchanged
+        yield self._batches_exchanged
+
+    @property
+    def _mixed(self) -> Array:
+        """An order of all items by chance, so that of equally near ones those of neither sample are taken first."""
+        return np.random.default_rng(1).permutation(len(self.number))
+
+    @cached_property
+    def _items_exchanged(self) -> Array:
+        return _permuted(np.arange(len(self.number)) < self.first, self.number)
+
+    @cached_property
+    def _batches_exchanged(self) -> Array:
         _, one_of_each, batch = np.unique(self.batches, return_index=True, return_inverse=True)
-        yield _permuted(is_first[one_of_each], np.zeros(len(one_of_each)))[batch]
+        return _permuted(one_of_each < self.first, np.zeros(len(one_of_each)))[batch]
 
     def chance_of_distances(self, distances: Array) -> float:
         """Return the chance that samples of one source are as far from each other, by their energy distance."""
@@ -97,9 +113,8 @@ class Strata:
 
     def _nearest(self, distances: Array) -> Array:
         """Return which items are the nearest neighbours of each; of those that are as near, any, by chance."""
-        chance = np.random.default_rng(0).random(distances.shape) * 1e-9 * distances.max(initial=0.0)
-        far = np.where(self.same, distances + chance, np.inf)
-        nearest = np.argpartition(far, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+        far = np.where(self.same, distances, np.inf)
+        nearest = self._mixed[np.argpartition(far[:, self._mixed], NEIGHBOURS, axis=1)[:, :NEIGHBOURS]]
         is_near = np.zeros(far.shape, np.float32)
         np.put_along_axis(is_near, nearest, 1, axis=1)
         is_near[~self.same] = 0
@@ -107,10 +122,33 @@ class Strata:
 
     def chance_of_near_pairs(self, distances: Array) -> float:
         """Return the chance that so many of the nearest pairs of items are both of the second sample."""
-        far = np.where(np.triu(self.same, k=1), distances, np.inf)
-        nearest = np.argpartition(far, len(far) // NEAR_PAIRS, axis=None)[: len(far) // NEAR_PAIRS]
-        one, other = np.unravel_index(nearest, far.shape)
+        mixed = self._mixed
+        same, apart = (each[mixed][:, mixed] for each in (self.same, distances))
+        far = np.where(np.triu(same, k=1), apart, np.inf).ravel()
+        counts = [len(distances) // each for each in NEAR_PAIRS]
+        nearest = np.argpartition(far, counts[0])[: counts[0]]
+        nearest = nearest[np.isfinite(far[nearest])]
+        one, other = mixed[np.array(np.unravel_index(nearest[np.argsort(far[nearest])], distances.shape))]
+        return min(self._chance_of_pairs(one[:count], other[:count]) for count in counts)
+
+    def _chance_of_pairs(self, one: Array, other: Array) -> float:
+        """Return the chance that so many of these pairs of items are both of the second sample."""
         return self._largest(lambda first: ((1 - first[one]) * (1 - first[other])).sum(axis=0))
+
+    def chance_of_counts(self, counts: Array) -> float:
+        """Return the chance that samples of one source differ so in what is counted of each item, a column for each.
+
+        The statistic is Pearson's chi-square of the first sample's sums, where each stratum's are expected to be shared
+        as its items are.
+        """
+        sums = counts.sum(axis=0)
+        counts, sums = counts[:, sums > 0].astype(np.float32), sums[sums > 0]
+        numbers, size = np.unique(self.number, return_inverse=True, return_counts=True)[1:]
+        of_stratum = (numbers[:, None] == np.arange(len(size))).astype(np.float32)
+        expected = of_stratum.T @ counts / size[:, None]
+        return self._largest(
+            lambda first: (((first.T @ counts - (first.T @ of_stratum) @ expected) ** 2) / sums).sum(axis=1)
+        )
 
     def chance_of_figures(self, figures: Array) -> float:
         """Return the chance that samples of one source differ so in a figure of each item, by its rank."""
@@ -161,13 +199,38 @@ def chance_of_batches(figures: Array, batches: Array, epochs: Array) -> float:
 def chance_of_alike_batches(distances: Array, batches: Array, epochs: Array) -> float:
     """Return the chance that the items of a batch are so near to each other, if those of an epoch are mixed by chance.
 
-    The statistic is the mean distance of two items of a batch.
+    The statistic is the mean distance of two items of a batch. A part of an epoch may stand in place of one.
     """
     one, other = np.nonzero(np.triu(batches[:, None] == batches, k=1))
     if not len(one):
         return 1.0
     places = _permuted(np.arange(len(batches)), epochs).astype(np.int64)
     return _tail(-distances.astype(np.float32)[places[one], places[other]].mean(axis=0))
+
+
+def counts_of(values: Array) -> tuple[Array, ...]:
+    """Return what can be counted of each row, a column for each kind.
+
+    These are values of some size, pairs of neighbours of some sizes, and whether the row has so many different values.
+    """
+    few = int(np.sqrt(LEVELS))
+    fine, coarse = (_levels(values, levels) for levels in (LEVELS, few))
+    some = values.shape[1] // 2 * 2
+    neighbours = coarse[:, :some:2] * few + coarse[:, 1:some:2]
+    different = 1 + (np.diff(np.sort(values, axis=1), axis=1) != 0).sum(axis=1, keepdims=True)
+    return _counted(fine, LEVELS), _counted(neighbours, LEVELS), _counted(different, values.shape[1] + 1)
+
+
+def _levels(values: Array, levels: int) -> Array:
+    """Return the number of the range that each value is in."""
+    found: Array = np.searchsorted(np.quantile(values, np.arange(1, levels) / levels), values, side="right")
+    return found
+
+
+def _counted(numbers: Array, kinds: int) -> Array:
+    """Return how often each row has each number."""
+    cells = numbers + np.arange(len(numbers))[:, None] * kinds
+    return np.bincount(cells.ravel(), minlength=len(numbers) * kinds).reshape(-1, kinds)
 
 
 def standardised(figures: Array, first: int) -> Array:
