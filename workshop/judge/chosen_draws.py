@@ -3,9 +3,9 @@
 A script may set the random generator back until it gives a draw that it likes, such as a quick one. Each draw is then
 one of torchvision's, but they are not distributed as they should be: the numbers that the generator gives out next are
 not uniform. Whatever a transform makes of them, it takes their remainders (a choice of one in so many) or their lower
-24 bits (a real number), so these are tested. The bounds hold for any number of draws: of the distribution function by
-Dvoretzky, Kiefer and Wolfowitz, with Massart's constant (Annals of Probability 18, 1990); of remainders by Agrawal
-(IEEE Transactions on Information Theory 66, 2020).
+24 bits (a real number), so these are tested. The bounds hold for any number of draws: of the distribution function of
+real numbers by Dvoretzky, Kiefer and Wolfowitz, with Massart's constant (Annals of Probability 18, 1990); of shares, of
+remainders and of ranges, by Agrawal (IEEE Transactions on Information Theory 66, 2020).
 """
 
 from collections import defaultdict
@@ -22,6 +22,9 @@ CHOICES = range(2, 33)
 
 BITS = 24
 """The number of random bits that torch makes a real number of, in single precision."""
+
+RANGES = 8
+"""A real number falls into one of so many ranges of the same length."""
 
 
 def check_draws_come_by_chance(original: Ledger, candidate: Ledger) -> Iterator[str]:
@@ -47,21 +50,25 @@ def _numbers(ledger: Ledger) -> dict[str, NDArray[np.uint32]]:
 
 def chance_of_numbers(numbers: NDArray[np.uint32]) -> float:
     """Return a bound on the chance that rows of independent, uniform numbers of 32 bits are so far from uniform."""
-    chances = [_chance_of_bits(each % 2**BITS / 2**BITS) for each in numbers.T]
-    chances += [_chance_of_remainders(each % choices, choices) for each in numbers.T for choices in CHOICES]
-    return min(1.0, min(chances, default=1.0) * len(chances))
+    low = numbers.T % 2**BITS
+    families = (
+        [_chance_of_reals(each / 2**BITS) for each in low],
+        [_chance_of_shares(each * RANGES >> BITS, RANGES) for each in low],
+        [_chance_of_shares(each % choices, choices) for each in numbers.T for choices in CHOICES],
+    )
+    return min(1.0, *(min(each) * len(each) * len(families) for each in families))
 
 
-def _chance_of_bits(values: NDArray[np.float64]) -> float:
+def _chance_of_reals(values: NDArray[np.float64]) -> float:
     steps = np.arange(len(values) + 1) / len(values)
     values = np.sort(values)
     off = max(np.max(values - steps[:-1]), np.max(steps[1:] - values))
     return float(2 * np.exp(-2 * len(values) * off**2))
 
 
-def _chance_of_remainders(remainders: NDArray[np.uint32], choices: int) -> float:
-    shares = np.bincount(remainders, minlength=choices) / len(remainders)
+def _chance_of_shares(chosen: NDArray[np.uint32], choices: int) -> float:
+    shares = np.bincount(chosen, minlength=choices) / len(chosen)
     shares = shares[shares > 0]
-    times = len(remainders) * float(np.sum(shares * np.log(shares * choices)))  # the relative entropy
+    times = len(chosen) * float(np.sum(shares * np.log(shares * choices)))  # the relative entropy
     free = choices - 1
     return float(np.exp(free * (1 + np.log(times / free)) - times)) if times > free else 1.0
