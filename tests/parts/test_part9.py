@@ -117,7 +117,7 @@ ROOT_OF_1 = cmath.exp(2j * cmath.pi / 3)
             r"\d\d% of the products of a site's links are not drawn",
         ),
         (lambda: KEPT @ qr()[0, 0, 0, 0, 0, 0], r"\d\d% of the products of a site's links are not drawn"),
-        (half_of_the_squares_closed, r"of the squares in the plane 01, U0 U1 U2\^H U3\^H is not uniform"),
+        (half_of_the_squares_closed, "of the products around squares are not drawn"),
         (lambda: qr()[:1] @ qr()[:, :1, :1, :1, :1, :1], "of the products of a site's links are not drawn"),
     ],
     ids="real two_by_two nan exponential centre half turned squares related".split(),
