@@ -49,7 +49,7 @@ class Strata:
         """Return two samples whose items are all compared with each other."""
         return cls(first, np.zeros(len(batches), np.int64), batches)
 
-    @property
+    @cached_property
     def same(self) -> Array:
         """Which pairs of different items are in one stratum."""
         same = self.number[:, None] == self.number
@@ -65,7 +65,7 @@ class Strata:
         yield self._items_exchanged
         yield self._batches_exchanged
 
-    @property
+    @cached_property
     def _mixed(self) -> Array:
         """An order of all items by chance, so that of equally near ones those of neither sample are taken first."""
         return np.random.default_rng(1).permutation(len(self.number))

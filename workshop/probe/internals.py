@@ -183,6 +183,8 @@ def _opened(tree: Any) -> Any:
     """Return a tree in which torch finds what is in dataclasses, and from which it makes them anew."""
     from torch.utils import _pytree
 
+    if not any(map(_is_data, _pytree.tree_leaves(tree))):
+        return tree  # as nearly always: nothing is made anew
     _tell_of_fields()
     return _pytree.tree_map(lambda leaf: _Fields(leaf) if _is_data(leaf) else leaf, tree)
 
