@@ -77,6 +77,8 @@ class StagedRun:
     Attributes:
         seen: the number of steps so far, in all runs.
         batches: the number of batches so far, by the fields of `BatchCounts`.
+        in_epoch: the number of steps since an epoch of the training's DataLoader began.
+        epoch_steps: the number of steps of the epoch before; 0 in the first one.
         last: the last report of the present run.
         lead: the rank that the figures describe: the first to report.
         others: the reports of the other ranks.
@@ -104,6 +106,7 @@ class StagedRun:
         self.reports = self.script.reports()
         self.last: StepReport | None = None
         self.heard_s = time.perf_counter()
+        self.in_epoch = self.epoch_steps = 0
         self.ended = False
         self.error: ScriptError | None = None
 
@@ -128,6 +131,9 @@ class StagedRun:
                 log(f"a training step is the {report.unit}")
             self.last, self.heard_s, self.unit = report, time.perf_counter(), report.unit
             self.seen += report.steps
+            if report.epochs_begun:
+                self.in_epoch, self.epoch_steps = 0, self.in_epoch
+            self.in_epoch += report.steps
             self.batches.update(vars(report.batches))
             for loader, seconds in report.waits_s:
                 self.waits_s[loader] += seconds

@@ -78,7 +78,7 @@ class MemoryDiagnosis:
         """The peak of each device in bytes, for each of several ranks."""
         return {
             rank: {of.device: of.peak_bytes for of in _highest(record.segments)}
-            for rank, record in self.measured.ranks.items()
+            for rank, record in sorted(self.measured.ranks.items())
         }
 
     @property

@@ -1,8 +1,10 @@
 """Leads a script through the stages in which its memory is measured."""
 
+import math
 import re
 import signal
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.diagnosis.staged_run import StagedRun
@@ -28,6 +30,11 @@ KILLED = {
 
 LAST_STEPS = 2
 LAST_S = 30.0
+
+ENOUGH_STEPS = 10
+BEFORE_END = 4
+"""Holders are looked for last when so many steps of an epoch are over, or half of it, and so many are still to come: what
+is kept until its end, such as a list of outputs, is little at its beginning."""
 
 
 @dataclass
@@ -89,16 +96,28 @@ def measure_memory(
 def _in_stages(run: StagedRun, seconds: float) -> list[StepReport]:
     reports: list[StepReport] = []
     run.take(WARM_UP_STEPS)
-    for part_s in (EARLY * seconds, (1 - EARLY) * seconds):
+    for part_s, is_last in ((EARLY * seconds, False), ((1 - EARLY) * seconds, True)):
         if not run.ended:
             run.script.say(f"watching its memory for {part_s:.0f} s")
             stage = run.measure(AS_IT_IS, part_s)
             reports += stage.reports if stage else []
         if not run.ended:
             run.script.say("looking for who holds what")
+            if is_last:
+                _go_into_epoch(run)
             run.go_to("holders")
             run.take(LAST_STEPS, LAST_S)
     return reports
+
+
+def _go_into_epoch(run: StagedRun) -> None:
+    """Let steps go by until it can be seen what an epoch collects."""
+    most_steps, give_up_s = run.seen + 2 * ENOUGH_STEPS, monotonic() + LAST_S
+    while not run.ended and run.seen < most_steps and monotonic() < give_up_s:
+        length = run.epoch_steps or math.inf
+        if min(ENOUGH_STEPS, length // 2) <= run.in_epoch <= max(length - BEFORE_END, length // 2):
+            return
+        run.report()
 
 
 def _try(run: StagedRun) -> None:

@@ -54,8 +54,13 @@ def _grows(operations: int, steps: int) -> bool:
     return steps >= MIN_STEPS and operations >= MIN_OPERATIONS_A_STEP * steps
 
 
+def _is_of_epoch(graph: OldGraph) -> bool:
+    """Whether a graph began with the epoch: it is let go when that is over."""
+    return 0 < graph.epoch_operations >= graph.old_operations and graph.epoch_steps < graph.steps
+
+
 def _operations(graph: OldGraph) -> str:
-    if _grows(graph.old_operations, graph.steps):
+    if _grows(graph.old_operations, graph.steps) and not _is_of_epoch(graph):
         return f"{graph.old_operations} operations of {graph.steps} earlier steps"
     return f"{graph.epoch_operations} operations of the epoch's {graph.epoch_steps} earlier steps"
 
@@ -63,16 +68,16 @@ def _operations(graph: OldGraph) -> str:
 def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGraph | None) -> MemoryFinding:
     """All lines whose tensors a graph keeps are one finding, at the holder."""
     host = process_growth(measured.host.looks, measured.reports)
-    of_tensors = sum(each.bytes_a_step for each in lines)
+    holder = graph.holder if graph else next((each.holder.removeprefix(GRAPH) for each in lines if each.holder), "")
+    held = [(each.holder, each.bytes_a_step, each.bytes) for each in lines] or _held(measured, graph)
+    of_tensors, gained = sum(each for _, each, _ in held), sum(each for _, _, each in held)
     in_python = host.bytes_a_step if host else 0.0
     rate = max(of_tensors, in_python) if all(each.device == "cpu" for each in lines) else of_tensors
-    gained = sum(each.bytes for each in lines)
     if host and rate == in_python:
         gained = max(gained, host.bytes)
-    holder = graph.holder if graph else next((each.holder.removeprefix(GRAPH) for each in lines if each.holder), "")
     function, file, line = _place(holder, lines, graph)
     operations = f"{_operations(graph)} hang on it. " if graph else ""
-    by_itself = sum(each.bytes_a_step for each in lines if each.holder and not each.holder.startswith(GRAPH))
+    by_itself = sum(each for holder, each, _ in held if holder and not holder.startswith(GRAPH))
     let_go = LET_ALL_GO if by_itself > of_tensors / 2 else LET_GO
     return MemoryFinding(
         cause="graph-kept",
@@ -88,6 +93,17 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
         words=f"{holder or 'Something'} keeps the graphs of steps that are over. {operations}Instead, {let_go}.",
         basis="counted: what each recorded step has left, and what the process has grown by",
     )
+
+
+def _held(measured: MeasuredMemory, graph: OldGraph | None) -> list[tuple[str, float, int]]:
+    """What there was of earlier steps in the end, at the holder of a graph: who holds it, bytes a step, and bytes."""
+    last = measured.record.last
+    if last is None or graph is None or not graph.holder:
+        return []
+    rows = [each for each in last.at_end if each.holder.removeprefix(GRAPH) == graph.holder]
+    steps = graph.epoch_steps if _is_of_epoch(graph) else graph.steps
+    sizes = [each.bytes if each.stack < 0 else each.older_bytes for each in rows]  # nobody saw those allocated
+    return [(each.holder, size / steps, size) for each, size in zip(rows, sizes, strict=True)]
 
 
 def _place(holder: str, lines: list[GrowingLine], graph: OldGraph | None) -> tuple[str, str, int]:
