@@ -13,17 +13,18 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from corpus import SLOW, Planted, planted
 from machine import machine
 
-from workshop.diagnosis.diagnosis import diagnose
-from workshop.diagnosis.findings import OPTIONS, Finding
+from workshop.diagnosis.diagnosis import Diagnosis, diagnose
+from workshop.diagnosis.findings import OPTIONS
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import CLOSER_STEPS, WARM_UP_STEPS, measure, staged_script
+from workshop.diagnosis.tried import tried_changes
 from workshop.processes.script import run_folder
 
 NOTED = {"kept-graphs": "were kept with their graphs"}
@@ -52,6 +53,8 @@ class Tried:
     found: list[dict[str, Any]]
     notes: tuple[str, ...] = ()
     """What was said besides."""
+    trials: list[dict[str, Any]] = field(default_factory=list)
+    """What was tried on copies of the model, and brought something."""
 
     @property
     def named(self) -> bool:
@@ -110,14 +113,16 @@ def try_all(corpus: Path | None, seconds: float, only: list[str] | None) -> Iter
             yield try_slow(each, seconds)
     for path in sorted(((corpus or SLOW).absolute() / "healthy").glob("*.py")):
         if not only or path.stem in only:
-            found, _, _ = measured(path, seconds)
-            gain = found[0].gain if found else 1.0
-            yield Tried(path.stem, "", False, False, gain, 1.0, [asdict(each) for each in found])
+            found = measured(path, seconds)
+            gain = found.findings[0].gain if found.findings else 1.0
+            faults = [asdict(each) for each in found.findings]
+            yield Tried(path.stem, "", False, False, gain, 1.0, faults, found.measurement.notes, effective(found))
 
 
 def try_slow(slow: Planted, seconds: float) -> Tried:
     """Measure a script, and time its twin."""
-    found, slow_ms, notes = measured(slow.script, seconds)
+    diagnosis = measured(slow.script, seconds)
+    found, notes = diagnosis.findings, diagnosis.measurement.notes
     fixed_ms = timed_ms(slow.fixed, seconds)
     first = found[0] if found else None
     named = {(first.file, first.line), first.decided_in} if first else set()
@@ -130,17 +135,22 @@ def try_slow(slow: Planted, seconds: float) -> Tried:
         ),
         right_cause=bool(noted or (first and first.cause == slow.cause)),
         gain=first.gain if first else 1.0,
-        reached=slow_ms / fixed_ms,
+        reached=diagnosis.measurement.steps.ms_a_step / fixed_ms,
         found=[asdict(each) for each in found],
         notes=notes,
+        trials=effective(diagnosis),
     )
 
 
-def measured(script: Path, seconds: float) -> tuple[list[Finding], float, tuple[str, ...]]:
-    """Return what is found in a script, the time of a step in milliseconds, and what is noted besides."""
+def measured(script: Path, seconds: float) -> Diagnosis:
+    """Measure a script, and return what is found in it."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        found = diagnose(measure(str(script), [], seconds, lambda _: None))
-    return found.findings, found.measurement.steps.ms_a_step, found.measurement.notes
+        return diagnose(measure(str(script), [], seconds, lambda _: None))
+
+
+def effective(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """Return the trials that brought something."""
+    return [each.as_dict() for each in tried_changes(diagnosis.measurement) if each.has_effect]
 
 
 def timed_ms(script: Path, seconds: float) -> float:
@@ -171,6 +181,12 @@ def summarize(tried: list[Tried]) -> None:
     if healthy:
         without, faster = (sum(not each.faults for each in healthy), sum(bool(each.found) for each in healthy))
         print(f"Healthy scripts without a fault: {without} of {len(healthy)}; with a finding of any kind: {faster}.")
+    print("\n| script | trial | stated | results | twin |\n|---|---|---|---|---|")
+    for each in tried:
+        for trial in each.trials:
+            stated = f"{trial['gain']:.2f}x" + f" to {trial['most_gain']:.2f}x" * (trial["most_gain"] > trial["gain"])
+            twin = f"{each.reached:.2f}x" if trial["name"] == each.cause else ""
+            print(f"| {each.name} | {trial['name']}, {trial['about']} | {stated} | {trial['results']} | {twin} |")
 
 
 if __name__ == "__main__":
