@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from workshop.probe import noted_settings
 from workshop.probe.connection import Connection
-from workshop.probe.messages import SetStage
+from workshop.probe.messages import LoaderSettings, SetStage
 from workshop.probe.phases import Phase
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.step_meter import StepMeter, measure_batch
@@ -104,6 +104,19 @@ def test_stages(parent: Connection) -> None:
     parent.send(SetStage("replay"))
     training.epoch()
     assert [parent.receive().stage for _ in range(4)] == ["keep", "replay", "replay", "replay"]
+
+
+def test_other_threads_are_used_while_they_are_tried(parent: Connection) -> None:
+    training, own = Training(), torch.get_num_threads()
+    training.epoch()
+    parent.send(SetStage("loading", LoaderSettings(threads=own + 1)))
+    training.epoch()
+    parent.send(SetStage("warm-up"))
+    training.epoch()
+    threads = [parent.receive().circumstances.threads for _ in range(12)]
+    assert threads[:5] == [own] * 5
+    assert threads[5:9] == [own + 1] * 4
+    assert threads[9:] == [own] * 3
 
 
 def test_the_phases_of_a_report_are_those_of_its_steps(parent: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

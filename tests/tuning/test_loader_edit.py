@@ -63,6 +63,33 @@ def test_the_style_of_the_call_stays(before: str, after: str, tmp_path: Path) ->
     assert (found.num_workers, found.persistent_workers) == (4, True)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "import torch\nloader = DataLoader(DATA)\n",
+            "import torch\ntorch.set_num_threads(1)\nloader = DataLoader(DATA, num_workers=1)\n",
+        ),
+        (
+            "import torch as t\r\ndef main():\r\n    for x in DataLoader(\r\n        DATA,\r\n    ):\r\n        0\r\n",
+            "import torch as t\r\ndef main():\r\n    t.set_num_threads(1)\r\n    for x in DataLoader(\r\n"
+            "        DATA,\r\n        num_workers=1,\r\n    ):\r\n        0\r\n",
+        ),
+    ],
+)
+def test_the_number_of_threads_is_set_before_the_loader_is_made(before: str, after: str, tmp_path: Path) -> None:
+    assert edited(before, tmp_path, LoaderSettings(1, threads=1)) == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["loader = DataLoader(DATA)", "import torch\nif True: loader = DataLoader(DATA)", "import torch.nn\nDataLoader(1)"],
+)
+def test_there_is_not_always_a_place_for_the_number_of_threads(source: str, tmp_path: Path) -> None:
+    with pytest.raises(NoEditError, match=r"no place for torch.set_num_threads\(1\); call it before"):
+        edited(source, tmp_path, LoaderSettings(1, threads=1))
+
+
 def test_what_only_workers_may_have_is_dropped_with_them(tmp_path: Path) -> None:
     present = LoaderSettings(4, prefetch_factor=3, persistent=True)
     source = "DataLoader(DATA, num_workers=n, prefetch_factor=3, persistent_workers=True, timeout=5)"

@@ -8,7 +8,7 @@ import pytest
 from workshop.probe.messages import LoaderSettings
 from workshop.processes.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
-from workshop.tuning.setting_words import no_answer
+from workshop.tuning.setting_words import in_words, no_answer
 
 Machine = Callable[[LoaderSettings], float]
 NOISE = 0.03
@@ -84,6 +84,28 @@ def test_noise_alone_is_not_taken_for_a_gain() -> None:
     for seed in range(30):
         search, _ = found(two_cores, LoaderSettings(0), 2.0, seed, noise=0.5)
         assert not search.taken or two_cores(search.taken.settings) < two_cores(LoaderSettings(0))
+
+
+def contended(settings: LoaderSettings) -> float:
+    """More than two threads of the training process wait for cores that workers use; one thread takes longer."""
+    more_ms = {0: 8.0, 4: 4.0, 2: 0.0, 1: 12.0}[settings.threads]
+    return two_cores(settings) + (more_ms if settings.workers else 0.0)
+
+
+def test_fewer_threads_leave_cores_to_the_workers() -> None:
+    search, asked = found(contended, LoaderSettings(), 20.0, threads=8)
+    assert search.taken
+    assert search.taken.settings.threads == 2
+    assert [each.threads for each in asked if each.threads][:3] == [4, 2, 1]
+    assert "torch.set_num_threads(2)" in in_words(search.taken.settings, search.present)
+
+
+@pytest.mark.parametrize("threads", [0, 1, 8])
+def test_threads_that_are_in_nobodys_way_are_left(threads: int) -> None:
+    search, asked = found(sleeping, LoaderSettings(), 10.0, threads=threads)
+    assert search.taken
+    assert search.taken.settings.threads == 0
+    assert {each.threads for each in asked} <= {0, 4}
 
 
 def test_what_does_not_fit_is_never_tried() -> None:

@@ -33,8 +33,8 @@ LAST_S = 30.0
 
 ENOUGH_STEPS = 10
 BEFORE_END = 4
-"""Holders are looked for last when so many steps of an epoch are over, or half of it, and so many are still to come: what
-is kept until its end, such as a list of outputs, is little at its beginning."""
+"""Holders are looked for last when so many steps of an epoch are over, or half of it, and so many are still to come:
+what is kept until its end, such as a list of outputs, is little at its beginning."""
 
 
 @dataclass

@@ -99,6 +99,8 @@ class LoaderSettings:
     """How workers are started: "fork", "spawn" or "forkserver"; empty for the process's own method."""
     worker_threads: int = 0
     """The number of threads of an operation in a worker; 0 for as many as the script has there."""
+    threads: int = 0
+    """The same in the training process."""
 
     @property
     def ahead(self) -> int:

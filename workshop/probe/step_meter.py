@@ -71,6 +71,7 @@ class StepMeter(Listener):
         self.unit = StepUnit.OPTIMIZER
         self._pid = os.getpid()
         self.trials: list[str] = []
+        self.own_threads = 0  # while others are tried
         self.anomaly_mode = False
         self.model: nn.Module | None = None
         self.reported_s = self.stepped_s = self.backward_s = monotonic()
@@ -291,9 +292,17 @@ class StepMeter(Listener):
         store = self.hooks.loading.batches
         store.keeping, store.replaying = stage == "keep", stage == "replay"
         self.hooks.loading.loaders.load_with(message.loading, message.loader)
+        self._use_threads(message.loading.threads if message.loading else 0)
         trial = stage.partition("trial ")[2]
         looks_closer = stage == "closer" and not self.compiled()
         self.trials = ["once-for-all", "small-modules", "tiny-operators"] if looks_closer else [trial] * bool(trial)
+
+    def _use_threads(self, threads: int) -> None:
+        """Compute with so many threads from now on, or with the script's own number for 0."""
+        if threads or self.own_threads:
+            own = self.own_threads or torch.get_num_threads()
+            torch.set_num_threads(threads or own)
+            self.own_threads = own if threads else 0
 
     def circumstances(self) -> Circumstances:
         """Return what decides how fast a step is computed."""

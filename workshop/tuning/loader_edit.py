@@ -69,6 +69,11 @@ def arguments_for(settings: LoaderSettings, present: LoaderSettings) -> dict[str
     return found
 
 
+def threads_for(settings: LoaderSettings, torch: str = "torch") -> str:
+    """Return the call that sets the number of threads of the training process."""
+    return f"{torch}.set_num_threads({settings.threads})"
+
+
 def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSettings) -> LoaderEdit:
     """Return the edit of the call that makes a DataLoader in a line.
 
@@ -89,6 +94,8 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
         wanted |= {name: value for name, value in ONLY_WITH_WORKERS.items() if given & {name, None}}
     after = _with_arguments(before, call, wanted)
     try:
+        if settings.threads:
+            after = _with_threads(after, path, line, settings)
         ast.parse(after)
     except SyntaxError:
         raise NoEditError(f"line {line} of {path.name} is written in a way that cannot be edited here") from None
@@ -136,6 +143,24 @@ def _with_arguments(source: str, call: ast.Call, wanted: Mapping[str, str]) -> s
     for begin, end, text in sorted(changes, reverse=True):
         source = source[:begin] + text + source[end:]
     return source
+
+
+def _with_threads(source: str, path: Path, line: int, settings: LoaderSettings) -> str:
+    """Return the source with a line that sets the number of threads, before the statement that makes the DataLoader."""
+    tree = ast.parse(source)
+    call = _call(tree, path, line)
+    imports = (each for node in tree.body if isinstance(node, ast.Import) for each in node.names)
+    torch = next((each.asname or each.name for each in imports if each.name == "torch"), "")
+    statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+    around = (each for each in statements if each.lineno <= call.lineno <= (each.end_lineno or each.lineno))
+    statement = max(around, key=lambda each: (each.lineno, each.col_offset))
+    lines = source.splitlines(keepends=True)
+    indent = lines[statement.lineno - 1][: statement.col_offset]
+    if not torch or indent.strip():
+        raise NoEditError(f"{path.name} has no place for {threads_for(settings)}; call it before the training begins")
+    newline = "\r\n" if "\r\n" in source else "\n"
+    lines.insert(statement.lineno - 1, f"{indent}{threads_for(settings, torch)}{newline}")
+    return "".join(lines)
 
 
 def _in_parentheses(node: ast.expr, text: str) -> str:

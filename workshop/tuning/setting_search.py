@@ -59,6 +59,8 @@ class SettingSearch:
     """The number of batches in a step."""
     pins: bool = False
     """Whether the batches go to a GPU, and pinned memory may help."""
+    threads: int = 0
+    """The number of threads of an operation in the training process; 0 to leave it as it is."""
     start_methods: tuple[str, ...] = ()
     """Other ways to start workers, for datasets that cannot be loaded in workers of the present way."""
     max_workers: int = MAX_WORKERS
@@ -93,6 +95,7 @@ class SettingSearch:
         yield from self._prefetch()
         if self.pins and not self.present.pin_memory:
             yield from self._try(replace(self.best.settings, pin_memory=True))
+        yield from self._fewer_threads()
         yield from self._in_turns()
 
     # What is known
@@ -278,6 +281,16 @@ class SettingSearch:
             if self.reached or not best.settings.workers or factor <= best.settings.prefetch_factor:
                 continue
             tried = replace(best.settings, prefetch_factor=factor)
+            yield from self._try(tried)
+            if not self.of(tried).known or self.of(tried).ms * WORTH > best.ms:
+                return
+
+    def _fewer_threads(self) -> Iterator[LoaderSettings]:
+        """Leave cores to the workers: halve the threads of the training process, as long as that helps."""
+        threads = self.threads
+        while not self.reached and self.best.settings.workers and (threads := threads // 2):
+            best = self.best
+            tried = replace(best.settings, threads=threads)
             yield from self._try(tried)
             if not self.of(tried).known or self.of(tried).ms * WORTH > best.ms:
                 return

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from workshop.probe.messages import LoaderSettings
-from workshop.tuning.loader_edit import arguments_for
+from workshop.tuning.loader_edit import arguments_for, threads_for
 from workshop.tuning.setting_search import MIN_GAIN, SettingSearch
 from workshop.tuning.tried_setting import TriedSetting
 
@@ -14,9 +14,9 @@ STOPPED = "stopped by Ctrl-C, before any setting was tried."
 
 def in_words(settings: LoaderSettings, present: LoaderSettings) -> str:
     """Return settings as the arguments of a DataLoader: the number of workers, and what else differs."""
-    wanted = arguments_for(settings, present)
-    wanted.pop("num_workers", None)
-    return ", ".join([f"num_workers={settings.workers}", *(f"{name}={value}" for name, value in wanted.items())])
+    wanted = {"num_workers": str(settings.workers)} | arguments_for(settings, present)
+    threads = [threads_for(settings)] * bool(settings.threads)
+    return ", ".join([*(f"{name}={value}" for name, value in wanted.items()), *threads])
 
 
 def with_outcomes(search: SettingSearch) -> tuple[TriedSetting, ...]:

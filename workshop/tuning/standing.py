@@ -20,10 +20,10 @@ class Standing:
         return float(np.mean(self.blocks_ms))
 
     @property
-    def order(self) -> tuple[int, int, bool, bool, str]:
+    def order(self) -> tuple[int, int, bool, bool, bool, str]:
         """Orders settings by what they cost."""
         each = self.settings
-        return each.workers, each.prefetch_factor, each.pin_memory, each.persistent, each.start_method
+        return each.workers, each.prefetch_factor, each.pin_memory, each.threads > 0, each.persistent, each.start_method
 
     def slowed(self, factor: float) -> "Standing":
         """Return what it would be if each step took longer by a factor."""

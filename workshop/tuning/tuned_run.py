@@ -16,7 +16,7 @@ from workshop.probe.phases import Phase
 from workshop.processes.other_load import LoadMeter, about
 from workshop.processes.script import Say, run_folder
 from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
-from workshop.tuning.loader_edit import NoEditError, arguments_for, edit
+from workshop.tuning.loader_edit import NoEditError, arguments_for, edit, threads_for
 from workshop.tuning.loader_origin import LoaderOrigin, origin_of, waited_for
 from workshop.tuning.loader_trials import LoaderTrials
 from workshop.tuning.script_memory import ScriptMemory
@@ -166,7 +166,7 @@ class TunedRun:
 
     def _trials(self, origin: LoaderOrigin, headroom: MeasuredSteps, loader: int, max_workers: int) -> LoaderTrials:
         """The search, with what is known by now, and its trials."""
-        present, steps = origin.seen.settings, self.steps
+        present, steps, now = origin.seen.settings, self.steps, self.run.circumstances
         memory = ScriptMemory(self.run.script, steps, present.start_method, self.memory_bytes)
         search = SettingSearch(
             present,
@@ -175,6 +175,7 @@ class TunedRun:
             keeps=not (origin.changes or origin.is_remade),
             batches=max(1, steps.batches) / steps.count,
             pins=bool(steps.pageable_bytes),
+            threads=0 if now.forked or now.device != "cpu" else now.threads,
             start_methods=tuple(each for each in START_METHODS if each != present.start_method),
             max_workers=max_workers,
             why_not=memory.why_not,
@@ -244,7 +245,8 @@ def _with_edit(found: Tuning, origin: LoaderOrigin, settings: LoaderSettings) ->
     present = origin.seen.settings
     if origin.library:
         wanted = ", ".join(f"{name}={value}" for name, value in arguments_for(settings, present).items())
-        why = f"{origin.library} makes this DataLoader: set {origin.where} ({wanted})."
+        threads = f"; and before the training, {threads_for(settings)}" * bool(settings.threads)
+        why = f"{origin.library} makes this DataLoader: set {origin.where} ({wanted}){threads}."
         return replace(found, why_no_edit=why)
     try:
         return replace(found, edit=edit(Path(origin.path), origin.line, settings, present))
