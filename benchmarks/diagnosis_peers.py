@@ -46,6 +46,9 @@ ENDS_WITHIN_S = 30.0
 START_UP_S = 5.0
 """The time in which a script has begun to train."""
 
+TRACEML_S = 90.0
+"""What `traceml run` may take at most to start its processes, and to write its summary."""
+
 OF_LOADING = {"slow-item", "slow-collate", "few-workers", "worker-restarts", "worker-contention", "large-batches"}
 OF_OWN_CODE = {"own-work", "periodic-work", "growing-steps", "tiny-operators", "unused-graph"}
 OF_COMPUTING = {
@@ -57,7 +60,7 @@ INCLUDES = {"INPUT-BOUND": OF_LOADING, "RESIDUAL-HEAVY": OF_OWN_CODE, "COMPUTE-B
 
 The verdicts are those of time: waiting for batches; work in a step, but not in the model, the backward pass or the
 optimizer; and these three. What may lie inside the model or outside of it, such as own work, is in both. That is
-generous: a script without a fault is COMPUTE-BOUND, too.
+generous: a script without a fault is COMPUTE-BOUND, too. TraceML's verdicts of memory are for GPUs alone.
 """
 
 BLOCKS = (ast.For, ast.While, ast.FunctionDef)
@@ -171,7 +174,7 @@ def traceml(script: Path, seconds: float) -> str | None:
         copy, summary = Path(folder) / script.name, Path(folder) / "run" / "final_summary.json"
         copy.write_text(ENDS.format(seconds=START_UP_S + seconds) + traced(script.read_text()))
         command = ["traceml", "run", str(copy), "--run-name", "run", "--logs-dir", folder]
-        watch(command, Path(folder), seconds + ENDS_WITHIN_S, signal.SIGINT)
+        watch(command, Path(folder), seconds + TRACEML_S, signal.SIGINT)
         return json.loads(summary.read_text())["primary_diagnosis"]["status"] if summary.exists() else None
 
 
