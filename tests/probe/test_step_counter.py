@@ -72,6 +72,23 @@ def test_an_optimizer_with_many_closures_repeats_them(steps: Steps) -> None:
     assert len(steps.ended) > 3 * 5
 
 
+def test_gradients_for_a_later_pass_are_no_step(steps: Steps) -> None:
+    """As those of a network that solves a differential equation."""
+
+    def closure() -> torch.Tensor:
+        model.zero_grad()
+        place = torch.randn(2, 4, requires_grad=True)
+        slope = torch.autograd.grad(model(place).square().sum(), place, create_graph=True)[0]
+        loss = torch.autograd.grad(slope.sum(), place, None, None, True)[0].square().mean()
+        loss.backward()
+        return loss
+
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3, tolerance_grad=0.0, tolerance_change=0.0)
+    for _ in range(4):
+        optimizer.step(closure)
+    assert steps.ended == [StepUnit.OPTIMIZER] * 4
+
+
 def test_a_closure_that_is_called_once_is_an_optimizer_step(steps: Steps) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(4):

@@ -100,7 +100,10 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
         return _of_ranks(found, run)
     reached, why_not = measure_headroom(run, as_it_is, seconds / 2, headroom)
     found = _with_headroom(run, found, reached, why_not, seconds)
-    return try_changes(run, found, math.inf if thorough else until_s - time.monotonic())
+    ended_early = run.ended
+    found = try_changes(run, found, math.inf if thorough else until_s - time.monotonic())
+    crash = [_crash(run.error)] if run.error and not ended_early else []
+    return replace(found, notes=(*found.notes, *crash))
 
 
 def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:

@@ -39,6 +39,8 @@ PHASES: dict[str, tuple[Phase, ...]] = {
     "unused-gradients": (Phase.BACKWARD,),
     "unused-graph": (Phase.FORWARD,),
     "graph-twice": (Phase.BACKWARD,),
+    "padded-batches": OF_MODEL,
+    "ignored-targets": OF_MODEL,
 }
 """The phases in which each change saves time, by the name of the trial."""
 
@@ -48,7 +50,7 @@ ONLY_RATIO = ("one-thread", "float64", "anomaly-mode", "pageable-copy")
 ONLY_IDLE = ("other-threads",)
 """Changes that may be faster only because other programs use the cores: it says nothing of an idle machine."""
 
-ALL_OF_PHASES = ("dense-embedding", "small-modules")
+ALL_OF_PHASES = ("dense-embedding", "small-modules", "padded-batches")
 """Changes of what takes nearly all of their phases."""
 
 OTHER_MATH = {"dense-embedding": "not the same math with SparseAdam: rows that no batch touches stay as they are"}

@@ -17,11 +17,10 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, plain_gradient
 from workshop.probe.observations import WireFrame
 from workshop.probe.optimizers import all_optimizers, parameters_of
-from workshop.probe.stack_sampler import stack_here
+from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.trials import note_race
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.user_code import is_user_code
 from workshop.probe.user_names import names_of_parts
 
 SURE = 2
@@ -34,7 +33,7 @@ CLEARS = "zero_grad"
 """The functions of torch that look at a gradient only to clear it."""
 
 Site: TypeAlias = tuple[WireFrame, ...]
-"""The user's frames of a call of `backward`."""
+"""The user's frames of a call, of `backward` or of a module."""
 
 
 @dataclass
@@ -72,7 +71,7 @@ class GradientUse:
     def __init__(self, events: EventFile) -> None:
         self._events = events
         self.is_watching = False
-        self.models: dict[nn.Module, None] = {}
+        self.models: dict[nn.Module, Site] = {}
 
     def begin(self) -> None:
         """Begin to watch."""
@@ -96,9 +95,9 @@ class GradientUse:
             self.models.clear()
 
     def before_forward(self, module: nn.Module) -> None:
-        """Note a module that the script calls."""
+        """Note where the script calls a module."""
         if self.is_watching:
-            self.models.setdefault(module)
+            self.models[module] = user_stack_here()
 
     def on_backward(self, tensors: Any) -> None:
         """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
@@ -109,7 +108,7 @@ class GradientUse:
             return
         roots = roots_of(tensors)
         nodes = nodes_of(roots)
-        self._site = tuple(frame for frame in stack_here(0) if is_user_code(frame[1]))
+        self._site = user_stack_here()
         self._leaves = [node.variable for node in nodes if hasattr(node, "variable")]
         self._before = [_state(each) for each in self._leaves]
         self._now = _Pass(roots, {node for node in nodes if not hasattr(node, "variable")}, self._site)
@@ -195,7 +194,8 @@ class GradientUse:
 
         names = ", ".join(names_of_parts(self.models, unused, frame_above(1))) or f"{len(unused)} parameters"
         times = site.passes / max(self._steps, 1)
-        note_race("unused-gradients", passes, self._events, about=names, stack=self._site, times=times)
+        stack = next((call for module, call in self.models.items() if _trains_only(module, unused)), self._site)
+        note_race("unused-gradients", passes, self._events, about=names, stack=stack, times=times)
 
     def _try_at_once(self) -> None:
         """Compare two passes through the same operations with a single one from both losses."""
@@ -220,6 +220,11 @@ class GradientUse:
         apart = (one[2] for one, other in zip(before.site, now.site, strict=False) if one != other)
         line = str(next(apart, now.site[-1][2] if now.site else ""))
         note_race("graph-twice", passes, self._events, about=line, stack=self._site, times=times)
+
+
+def _trains_only(module: nn.Module, parameters: set[nn.Parameter]) -> bool:
+    trained = [each for each in module.parameters() if each.requires_grad]
+    return bool(trained) and parameters.issuperset(trained)
 
 
 def _state(leaf: torch.Tensor) -> tuple[int, int]:

@@ -165,7 +165,8 @@ class TrainingHooks:
             return self.clock.call(Phase.BACKWARD, original, *args, **options)
         finally:
             self.audience.tell("after_backward")
-            if self.clock.is_training_thread():
+            is_part = in_optimizer and _creates_graph(original, args, options)  # of a closure, whose last pass ends it
+            if self.clock.is_training_thread() and not is_part:
                 self._end_steps(self.steps.backward_ended(in_optimizer))
 
     # Optimizers
@@ -204,6 +205,11 @@ class TrainingHooks:
         if steps:
             self.models.step_ended()
             self.audience.tell("on_step_end", steps)
+
+
+def _creates_graph(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Whether a call is one of `grad` that makes gradients for a later pass."""
+    return function.__name__ == "grad" and bool(options.get("create_graph") or any(args[4:5]))
 
 
 def _names_device(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> bool:

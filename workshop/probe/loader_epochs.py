@@ -84,7 +84,8 @@ class Epoch:
             raise StopIteration
         batch = self._batch() if self._iterator is None else NO_BATCH
         if batch is NO_BATCH:
-            self._iterator = self._iterator or self._begin()
+            if self._iterator is None:  # it has a length, so that whether it is true may be no question
+                self._iterator = self._begin()
             batch = next(self._iterator)
         self._left = None if self._left is None else self._left - 1
         return batch

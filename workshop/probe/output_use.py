@@ -14,12 +14,11 @@ from torch import nn
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, tree_leaves
 from workshop.probe.observations import WireFrame
-from workshop.probe.stack_sampler import stack_here
+from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.trials import note_race
 from workshop.probe.trials.copies import copied_arguments, copied_model, of_one_process
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.user_code import is_user_code
 from workshop.probe.user_names import name_in
 
 SURE = 3
@@ -70,7 +69,7 @@ class OutputUse:
         self._place = None
         if not self.is_watching or not torch.is_grad_enabled():
             return
-        place = self._place = model, tuple(frame for frame in stack_here(0) if is_user_code(frame[1]))
+        place = self._place = model, user_stack_here()
         if self._in_vain[place] < SURE or place in self._reached or place in self._tried:
             return
         self._tried.add(place)

@@ -158,6 +158,11 @@ def stack_here(skipped: int) -> tuple[WireFrame, ...]:
     return tuple(reversed(frames))
 
 
+def user_stack_here() -> tuple[WireFrame, ...]:
+    """Return the frames of user code on the stack of the caller, outermost frame first."""
+    return tuple(frame for frame in stack_here(1) if is_user_code(frame[1]))
+
+
 def called_by_user() -> bool:
     """Return whether user code, and no other library than torch, has called what the probe looks at."""
     files = (each.f_code.co_filename for each in _outwards(frame_above(1)))

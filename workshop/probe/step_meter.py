@@ -7,6 +7,7 @@ copy of the model, which needs its memory twice for a moment.
 import hashlib
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -24,6 +25,7 @@ from workshop.probe.embedding_rows import EmbeddingRows
 from workshop.probe.event_file import EventFile
 from workshop.probe.gradient_use import GradientUse
 from workshop.probe.hooks import TrainingHooks
+from workshop.probe.ignored_targets import IgnoredTargets
 from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.kept_graphs import GraphLives
 from workshop.probe.listener import Listener
@@ -34,6 +36,7 @@ from workshop.probe.model_hooks import is_trained
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.output_use import OutputUse
+from workshop.probe.padded_inputs import PaddedInputs
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import ONCE_A_STEP, TRIAL_OF_COPY, TRIAL_OF_VALIDATION, ProbeConfig
@@ -67,6 +70,8 @@ class StepMeter(Listener):
         self.embeddings = EmbeddingRows(self.events)
         self.outputs = OutputUse(self.events)
         self.graphs = GraphLives(self.events)
+        self.padding = PaddedInputs(self.events)
+        self.targets = IgnoredTargets(self.events)
         self.stage = "warm-up"
         self.unit = StepUnit.OPTIMIZER
         self._pid = os.getpid()
@@ -163,6 +168,8 @@ class StepMeter(Listener):
         self.gradients.before_forward(module)
         self.embeddings.before_forward(module)
         self.outputs.before_forward(module, inputs, options)
+        self.padding.before_forward(module, inputs, options)
+        self.targets.before_forward(module)
         if self.model is None and is_trained(module):
             self.model = module
         if self.hooks.clock.counted_phase == Phase.VALIDATION:
@@ -193,6 +200,10 @@ class StepMeter(Listener):
         """Note what may be gone through."""
         self.outputs.after_forward(output)
 
+    def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
+        """Note the targets of a loss."""
+        self.targets.on_loss(function, args, options, loss)
+
     def on_backward(self, tensors: Any) -> None:
         """Look for anomaly mode, which a script may switch on for this pass alone."""
         self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
@@ -217,9 +228,8 @@ class StepMeter(Listener):
     def on_step_end(self, steps: int) -> None:
         """Count the step, and report if it is time for it."""
         now = monotonic()
-        self.gradients.on_step_end()
-        self.embeddings.on_step_end()
-        self.outputs.on_step_end()
+        for each in (self.gradients, self.embeddings, self.outputs, self.padding, self.targets):
+            each.on_step_end()
         if self.hooks.steps.unit not in (None, self.unit):  # what was counted so far were no steps
             self.unit = self.hooks.steps.unit
             log(f"a training step is the {self.unit}")
@@ -286,7 +296,7 @@ class StepMeter(Listener):
         """Go on to another stage."""
         self.stage = stage = message.stage
         self.backward_lines.end()
-        for each in (self.gradients, self.embeddings, self.outputs, self.graphs):
+        for each in (self.gradients, self.embeddings, self.outputs, self.graphs, self.padding, self.targets):
             each.begin() if stage == "gradients" and not self.compiled() else each.end()
         self.hooks.clock.synchronize = stage == "synchronized"
         store = self.hooks.loading.batches

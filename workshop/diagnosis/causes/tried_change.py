@@ -1,5 +1,7 @@
 """Causes that a trial has shown: what is computed for nothing, and settings with which it is computed faster."""
 
+from operator import itemgetter
+
 from workshop.diagnosis.findings import Finding, finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import PHASES, TriedChange, trial_of, tried_changes, zeroing
@@ -7,12 +9,16 @@ from workshop.diagnosis.user_lines import Path
 from workshop.probe.settings import TRIALS_OF_OPTIMIZER
 
 _WORDS = {
-    "unused-gradients": "This backward pass computes gradients of {about} that are cleared before anything reads them: "
+    "unused-gradients": "A backward pass computes gradients of {about} that are cleared before anything reads them: "
     "detach what comes from there, make it under torch.no_grad(), or let its parameters not require gradients here.",
     "graph-twice": "This backward pass goes once more through what that of line {about} went through: add both losses, "
     "and call backward once, unless the gradients are read in between.",
     "unused-graph": "This call of {about} builds a graph that no backward pass goes through: call it under "
     "torch.no_grad().",
+    "padded-batches": "{about} are padding in every sample of a batch: where batches are put together, pad each one to "
+    "its own longest sample. Padding that neither the model nor the loss masks takes part in the numbers.",
+    "ignored-targets": "{about} are ignored by the loss: pick the positions that count before this layer, for its "
+    "inputs and the targets alike.",
     "dense-embedding": "A step touches few rows of an embedding ({about}), and each step fills, and goes over, the "
     "gradient of all rows: pass sparse=True to nn.Embedding, and its parameters to SparseAdam, SGD or Adagrad of "
     "torch.optim.",
@@ -77,8 +83,11 @@ def _where(measurement: Measurement, change: TriedChange) -> Path:
     if stack := trial_of(measurement, change).stack:
         return observations.user_frames_of(stack)
     made = {"dense-embedding": "Embedding"}.get(change.name, "Optimizer" if "optimizer" in change.name else "")
+    named = change.about.replace(";", ",").split(", ")
+    found: list[tuple[int, Path]] = []
     for each in observations.settings:
         value = " x ".join(each.values[:2]) if made == "Embedding" else each.values[0] if each.values else ""
-        if each.function == made and value in change.about.replace(";", ",").split(", "):
-            return observations.user_frames_of(each.stack)
-    return ()
+        if each.function == made and value in named:
+            rows = int(each.values[0]) if made == "Embedding" else 0
+            found.append((rows, observations.user_frames_of(each.stack)))
+    return max(found, key=itemgetter(0), default=(0, ()))[1]

@@ -1,0 +1,129 @@
+"""Watches how many targets a loss ignores, and tries the layer before it for the others alone.
+
+A language model that learns masked words, or only answers, has a loss in which most positions do not count; its last
+layer, over a large vocabulary, is computed for all of them nevertheless.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.internals import frame_above
+from workshop.probe.model_hooks import ModuleHook
+from workshop.probe.observations import WireFrame
+from workshop.probe.stack_sampler import user_stack_here
+from workshop.probe.trials import note_race
+from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.trial_race import Pass
+from workshop.probe.user_names import name_in
+
+LOSSES = 4
+"""So many losses must have ignored most of their targets."""
+
+MIN_SHARE = 0.4
+"""That is this share at least."""
+
+COPIES = 6
+"""The memory of a trial, in that of the layer."""
+
+
+class IgnoredTargets:
+    """Watches the last linear layers, and the cross entropies of what they return, between `begin` and `end`."""
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self.is_watching = False
+        self._handles: dict[nn.Module, Any] = {}
+
+    def begin(self) -> None:
+        """Begin to watch."""
+        self.end()
+        self.is_watching, self._steps = True, 0
+        self._last: tuple[nn.Linear, torch.Size, tuple[WireFrame, ...], str] | None = None
+        self._losses, self._of_steps = (
+            Counter[nn.Linear](),
+            Counter[nn.Linear](),
+        )  # so far, and of the steps that are over
+        self._tried: set[nn.Linear] = set()
+
+    def end(self) -> None:
+        """Watch no more, and keep nothing."""
+        if self.is_watching:
+            self.is_watching = False
+            while self._handles:
+                self._handles.popitem()[1].remove()
+            self._last = None
+            self._losses.clear()
+            self._of_steps.clear()
+            self._tried.clear()
+
+    def before_forward(self, model: nn.Module) -> None:
+        """Watch the linear layers of a module that the script calls."""
+        if self.is_watching:
+            for each in model.modules():
+                if isinstance(each, nn.Linear) and each not in self._handles:
+                    self._handles[each] = each.register_forward_hook(ModuleHook(self._note))
+
+    def on_loss(
+        self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any], _: torch.Tensor
+    ) -> None:
+        """Count a loss that ignores most targets, and try its layer once there were enough."""
+        if not self.is_watching or self._last is None or function.__name__ != "cross_entropy":
+            return
+        given = dict(zip(("input", "target", "weight", "size_average", "ignore_index"), inputs, strict=False)) | options
+        logits, targets = given.get("input"), given.get("target")
+        layer, shape, stack, name = self._last
+        if not isinstance(logits, torch.Tensor) or not isinstance(targets, torch.Tensor):
+            return
+        classes = layer.out_features
+        if targets.is_floating_point() or targets.numel() * classes != logits.numel() or layer in self._tried:
+            return
+        ignored = given.get("ignore_index", -100)
+        counts = targets.flatten() != ignored
+        share = 1.0 - float(counts.float().mean())
+        if share < MIN_SHARE or logits.numel() > shape.numel() or logits.shape[min(logits.ndim - 1, 1)] != classes:
+            return
+        self._losses[layer] += 1
+        if self._of_steps[layer] < LOSSES:
+            return
+        self._tried.add(layer)
+        asked, kept = targets.detach().flatten(), counts.nonzero().flatten()
+
+        def passes() -> Iterator[Pass]:
+            ensure_room(layer.parameters(), COPIES)
+            values = torch.randn(len(asked), layer.in_features, device=asked.device, dtype=layer.weight.dtype)
+            weight = layer.weight.detach().clone().requires_grad_()
+            bias = None if layer.bias is None else layer.bias.detach().clone().requires_grad_()
+
+            def run(picked: torch.Tensor | slice) -> torch.Tensor:
+                inner = values[picked].requires_grad_()
+                found = functional.linear(inner, weight, bias)
+                wanted = [each for each in (weight, bias, inner) if each is not None]
+                loss = _untold_cross_entropy(found, asked[picked], ignored)
+                return torch.autograd.grad(loss, wanted)[0]
+
+            yield lambda: run(slice(None))
+            yield lambda: run(kept)
+
+        times = self._of_steps[layer] / self._steps
+        about = f"{share:.0%} of the targets of {name}"
+        note_race("ignored-targets", passes, self._events, about=about, stack=stack, times=times)
+
+    def on_step_end(self) -> None:
+        """Begin with the next step."""
+        if self.is_watching:
+            self._steps += 1
+            self._of_steps = self._losses.copy()
+
+    def _note(self, layer: nn.Linear, _: tuple[Any, ...], output: torch.Tensor) -> None:
+        if torch.is_grad_enabled() and isinstance(output, torch.Tensor):
+            self._last = layer, output.shape, user_stack_here(), name_in(frame_above(0), layer)
+
+
+def _untold_cross_entropy(logits: torch.Tensor, targets: torch.Tensor, ignored: int) -> torch.Tensor:
+    return functional.nll_loss(functional.log_softmax(logits, 1), targets, ignore_index=ignored)

@@ -1,0 +1,126 @@
+"""Watches how much of a model's inputs is padding in every sample of a batch, and tries the model without that.
+
+Where a batch is padded to a fixed length, all of its tensors have the same value from some place on. That place is
+another one in each batch; a border that all pictures have is none.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.internals import frame_above, tree_leaves, tree_map
+from workshop.probe.stack_sampler import user_stack_here
+from workshop.probe.trials import note_race
+from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
+from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.user_names import name_in
+
+CALLS = 4
+"""So many calls of a model must have had padding."""
+
+MIN_LENGTH = 16
+MIN_SHARE = 0.2
+"""Of shorter inputs, or a smaller share of them, padding is not looked for."""
+
+COPIES = 4
+"""The memory of a trial, in that of the parameters."""
+
+
+class PaddedInputs:
+    """Watches the calls of models between `begin` and `end`."""
+
+    def __init__(self, events: EventFile) -> None:
+        self._events = events
+        self.is_watching = False
+
+    def begin(self) -> None:
+        """Begin to watch."""
+        self.is_watching, self._steps = True, 0
+        self._seen: dict[nn.Module, list[Mapping[int, int]]] = defaultdict(list)
+        self._of_steps = Counter[nn.Module]()  # the calls in steps that are over
+        self._tried: set[nn.Module] = set()
+
+    def end(self) -> None:
+        """Watch no more, and keep nothing."""
+        if self.is_watching:
+            self.is_watching = False
+            self._seen.clear()
+            self._of_steps.clear()
+            self._tried.clear()
+
+    def before_forward(self, model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Note the padding of a call, and try the model without it once it is known."""
+        if not self.is_watching or not torch.is_grad_enabled() or model in self._tried:
+            return
+        seen = self._seen[model]
+        seen.append(padding_in((inputs, options)))
+        if self._of_steps[model] < CALLS:
+            return
+        always = set.intersection(*map(set, seen))
+        varies = [each for each in always if len({of_call[each] for of_call in seen}) > 1]
+        usual = {length: sorted(of_call[length] for of_call in seen)[len(seen) // 2] for length in varies}
+        length = max(varies, key=lambda each: usual[each] / each, default=0)
+        if not length or usual[length] < MIN_SHARE * length:
+            return
+        self._tried.add(model)
+        to = length - usual[length]
+        about = f"About {length - to} of {length} positions in the inputs of {name_in(frame_above(0), model)}"
+        times = self._of_steps[model] / self._steps
+
+        def passes() -> Iterator[Pass]:
+            ensure_room(model.parameters(), COPIES)
+            copied, (given, named) = copied_model(of_one_process(model)), copied_arguments(inputs, options)
+            less, less_named = tree_map(lambda leaf: shortened(leaf, length, to), (given, named))
+            try:
+                forward_and_backward(copied, less, less_named)
+            except Exception as error:  # a fixed length may be needed, as by a layer over all of it
+                raise NothingToTryError("it takes inputs of one length only") from error
+            yield lambda: _run(copied, given, named)
+            yield lambda: _run(copied, less, less_named)
+
+        note_race("padded-batches", passes, self._events, about=about, stack=user_stack_here(), times=times)
+
+    def on_step_end(self) -> None:
+        """Begin with the next step."""
+        if self.is_watching:
+            self._steps += 1
+            self._of_steps = Counter({model: len(seen) for model, seen in self._seen.items()})
+
+
+def padding_in(arguments: Any) -> dict[int, int]:
+    """Return how many positions at the end are padding in all samples, by the length of the tensors that have them.
+
+    A tensor that is the same everywhere, such as a mask of ones, tells nothing; those that differ in how much of them
+    is padding have as much as the one with the least.
+    """
+    found: dict[int, int] = {}
+    for leaf in tree_leaves(arguments):
+        if not isinstance(leaf, torch.Tensor) or leaf.ndim < 2 or not leaf.numel():
+            continue
+        differs = leaf.detach() != leaf.detach().flatten()[-1]
+        for dimension, length in enumerate(leaf.shape):
+            if length < MIN_LENGTH:
+                continue
+            others = [each for each in range(leaf.ndim) if each != dimension]
+            places = differs.amax(others).nonzero()
+            if len(places):
+                padded = length - 1 - int(places[-1])
+                found[length] = min(padded, found.get(length, length))
+    return found
+
+
+def shortened(leaf: Any, length: int, to: int) -> Any:
+    """Return a tensor without what is beyond a place, in all dimensions of some length; anything else as it is."""
+    if isinstance(leaf, torch.Tensor):
+        for dimension, size in enumerate(leaf.shape):
+            leaf = leaf.narrow(dimension, 0, to).contiguous() if size == length else leaf
+    return leaf
+
+
+def _run(model: nn.Module, inputs: Any, options: Any) -> None:
+    forward_and_backward(model, inputs, options)
