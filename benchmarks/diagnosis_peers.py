@@ -53,7 +53,7 @@ OF_LOADING = {"slow-item", "slow-collate", "few-workers", "worker-restarts", "wo
 OF_OWN_CODE = {"own-work", "periodic-work", "growing-steps", "tiny-operators", "unused-graph"}
 OF_COMPUTING = {
     *("tiny-operators", "growing-steps", "float64", "one-thread", "anomaly-mode", "dense-embedding", "fused-optimizer"),
-    *("unused-graph", "unused-gradients", "graph-twice", "own-work"),
+    *("unused-graph", "unused-gradients", "graph-twice", "own-work", "padded-batches", "ignored-targets"),
 }
 INCLUDES = {"INPUT-BOUND": OF_LOADING, "RESIDUAL-HEAVY": OF_OWN_CODE, "COMPUTE-BOUND": OF_COMPUTING}
 """The planted causes that a verdict of TraceML counts as right for.

@@ -26,15 +26,16 @@ def changed(slow: Path, fixed: Path) -> int:
 
 
 def test_the_readme_counts_what_there_is() -> None:
-    readme, unseen = (SLOW.parent / "README.md").read_text(), SLOW.parent / "unseen"
+    readme, others = (SLOW.parent / "README.md").read_text(), [SLOW.parent / "unseen", SLOW.parent / "blind"]
     there_are = re.search(
-        r"There are (\d+): (\d+) in\s\[`slow/`\]\(slow\), (\d+) in \[`unseen/`\]\(unseen\), and the (\d+) of part 11",
+        r"There are (\d+): (\d+) in\s\[`slow/`\]\(slow\), (\d+) in \[`unseen/`\]\(unseen\), (\d+) in "
+        r"\[`blind/`\]\(blind\), and the (\d+) of part 11",
         readme,
     )
     assert there_are
-    counts = [len(PLANTED), len(tomllib.loads((unseen / "planted.toml").read_text())), len(CASES)]
+    counts = [len(PLANTED), *(len(tomllib.loads((each / "planted.toml").read_text())) for each in others), len(CASES)]
     assert list(map(int, there_are.groups())) == [sum(counts), *counts]
-    healthy = [*(SLOW / "healthy").glob("*.py"), *(unseen / "healthy").glob("*.py")]
+    healthy = [path for each in (SLOW, *others) for path in (each / "healthy").glob("*.py")]
     assert f" {len(healthy)} more scripts are healthy: " in readme
 
 

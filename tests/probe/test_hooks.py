@@ -309,6 +309,21 @@ def test_the_length_of_an_epoch_that_only_its_end_tells(hooks: TrainingHooks) ->
     assert len(list(loader)) == 4
 
 
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_an_epoch_that_began_with_batches_from_memory_goes_on_with_its_own(
+    batch_size: int | None, hooks: TrainingHooks
+) -> None:
+    """An iterator of an iterable dataset has no length, and neither is it true nor false."""
+    loader = DataLoader(Stream(), batch_size)
+    hooks.loading.batches.keeping = True
+    whole = len(list(loader))
+    hooks.loading.batches.keeping, hooks.loading.batches.replaying = False, True
+    batches = iter(loader)
+    next(batches)
+    hooks.loading.batches.replaying = False
+    assert len(list(batches)) == whole - 1
+
+
 class Broken(Listener):
     """Fails in one of its methods."""
 
