@@ -80,6 +80,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="of each measurement (default: %(default)s)")
     parser.add_argument("--corpus", type=Path, help="a folder with a planted.toml (default: slow/ and part 11)")
     args = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background, and then by the tools, too
 
     found = {each["name"]: each for each in json.loads(args.diagnosis.read_text())}
     tried = [each for each in planted(args.corpus) if each.name in found and (not args.only or each.name in args.only)]
