@@ -6,7 +6,7 @@
 
 The scripts are those of `benchmarks/diagnosis.py`, each with one planted fault in a line that is known. Right is the
 tool whose hottest line of the script is the planted one. What a tool counts for a library is given to the line of the
-script that called it, wherever its data allow that. Each tool watches a script for as long as the others do, and is
+script that called it, wherever its data allow that; imports do not count. Each tool watches a script for as long as the others do, and is
 then told to end, as a person would.
 
 TraceML names no line but a verdict, such as INPUT-BOUND. It is right if it includes the planted cause, by `INCLUDES`.
@@ -63,6 +63,7 @@ optimizer; and these three. What may lie inside the model or outside of it, such
 generous: a script without a fault is COMPUTE-BOUND, too. TraceML's verdicts of memory are for GPUs alone.
 """
 
+IMPORTS = (ast.Import, ast.ImportFrom)
 BLOCKS = (ast.For, ast.While, ast.FunctionDef)
 
 ENDS = """import signal, sys
@@ -116,7 +117,7 @@ def py_spy(script: Path, seconds: float, *options: str) -> int | None:
             own = [frame.line for frame in stack.frames if frame.path.endswith(script.name) and frame.line]
             if own and not any("_bootstrap" in frame.name and "threading" in frame.path for frame in stack.frames):
                 lines[own[-1]] += stack.samples
-        return heaviest(lines)
+        return heaviest(lines, script)
 
 
 def scalene(script: Path, seconds: float) -> int | None:
@@ -134,7 +135,7 @@ def scalene(script: Path, seconds: float) -> int | None:
                 lines[each["lineno"]] += sum(
                     each[kind] for kind in ("n_cpu_percent_python", "n_cpu_percent_c", "n_sys_percent")
                 )
-        return heaviest(lines)
+        return heaviest(lines, script)
 
 
 def pyinstrument(script: Path, seconds: float) -> int | None:
@@ -163,7 +164,7 @@ def pyinstrument(script: Path, seconds: float) -> int | None:
             own = [frame for frame in stack if script.name in frame.split("\x00")[1:2].__str__()]
             of_line = [part[1:] for frame in own[-1:] for part in frame.split("\x01")[1:] if part[0] == "l"]
             lines.update({int(number): weight for number in of_line})
-        return heaviest(lines)
+        return heaviest(lines, script)
 
 
 def traceml(script: Path, seconds: float) -> str | None:
@@ -223,9 +224,11 @@ TOOLS: dict[str, Callable[[Path, float], Named]] = {
 }
 
 
-def heaviest(lines: Lines) -> int | None:
-    """Return the line that most of the time is counted for."""
-    return max(lines, key=lines.__getitem__, default=None)
+def heaviest(lines: Lines, script: Path) -> int | None:
+    """Return the line that most of the time is counted for; imports, of which nobody expects more, are left out."""
+    imports = {each.lineno for each in ast.walk(ast.parse(script.read_text())) if isinstance(each, IMPORTS)}
+    own = {line: weight for line, weight in lines.items() if line not in imports}
+    return max(own, key=own.__getitem__, default=None)
 
 
 def watch(command: list[str], folder: Path, seconds: float, end: signal.Signals) -> None:
