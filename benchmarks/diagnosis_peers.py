@@ -6,8 +6,8 @@
 
 The scripts are those of `benchmarks/diagnosis.py`, each with one planted fault in a line that is known. Right is the
 tool whose hottest line of the script is the planted one. What a tool counts for a library is given to the line of the
-script that called it, wherever its data allow that; imports do not count. Each tool watches a script for as long as the others do, and is
-then told to end, as a person would.
+script that called it, wherever its data allow that; imports do not count. Each tool watches a script for as long as
+the others do, and is then told to end, as a person would.
 
 TraceML names no line but a verdict, such as INPUT-BOUND. It is right if it includes the planted cause, by `INCLUDES`.
 So there are two counts: of the lines alone, and of the line or the cause, where `workshop measure` may name either,
