@@ -61,3 +61,18 @@ def test_the_layer_is_tried_for_what_counts(form: Callable[..., tuple[Any, ...]]
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_where_most_targets_count_nothing_is_tried(share: float, tmp_path: Path) -> None:
     assert tried(share, tmp_path) == []
+
+
+def test_under_vmap_nothing_is_looked_at(tmp_path: Path) -> None:
+    watch, layer = IgnoredTargets(EventFile(str(tmp_path))), nn.Linear(8, 5)
+    watch.begin()
+    watch.before_forward(layer)
+
+    def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        given = layer(inputs), targets
+        found = nn.functional.cross_entropy(*given)
+        watch.on_loss(nn.functional.cross_entropy, given, {}, found)
+        return found
+
+    assert torch.vmap(loss)(torch.randn(3, 4, 8), torch.zeros(3, 4, dtype=torch.long)).shape == (3,)
+    watch.end()

@@ -66,6 +66,20 @@ def test_a_model_that_needs_one_length_is_left_alone(tmp_path: Path) -> None:
     assert tried(Tagger(whole=True), [batch(longest) for longest in (20, 24, 16, 24, 20, 24)], tmp_path) == []
 
 
+def test_what_cannot_be_looked_at_is_left_alone(tmp_path: Path) -> None:
+    sparse = torch.eye(64).to_sparse()
+    assert tried(nn.Linear(64, 4), [(sparse,)] * 6, tmp_path) == []
+    padding = PaddedInputs(EventFile(str(tmp_path)))
+    padding.begin()
+    model = nn.Linear(64, 4)
+
+    def call(inputs: torch.Tensor) -> torch.Tensor:
+        padding.before_forward(model, (inputs,), {})
+        return model(inputs)
+
+    assert torch.vmap(call)(torch.randn(3, 8, 64)).shape == (3, 8, 4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [

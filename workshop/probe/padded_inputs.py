@@ -58,7 +58,10 @@ class PaddedInputs:
         if not self.is_watching or not torch.is_grad_enabled() or model in self._tried:
             return
         seen = self._seen[model]
-        seen.append(padding_in((inputs, options)))
+        try:
+            seen.append(padding_in((inputs, options)))
+        except RuntimeError:  # values of sparse tensors, or under vmap, cannot be looked at
+            return
         if self._of_steps[model] < CALLS:
             return
         always = set.intersection(*map(set, seen))
