@@ -37,7 +37,7 @@ def with_proof(
     if why := _why_not(found.edit, script, is_module, seconds):
         return replace(found, why_no_proof=why)
     try:
-        verdict = _judged(found.edit, Path(script), arguments, seconds, say)
+        verdict = _judged(found.edit, Path(script), arguments, round(seconds), say)
     except KeyboardInterrupt:
         return replace(found, interrupted=True, why_no_proof="it was stopped by Ctrl-C.")
     except WorkshopError as error:
