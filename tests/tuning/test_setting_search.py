@@ -92,10 +92,16 @@ def contended(settings: LoaderSettings) -> float:
     return two_cores(settings) + (more_ms if settings.workers else 0.0)
 
 
-def test_fewer_threads_leave_cores_to_the_workers() -> None:
-    search, asked = found(contended, LoaderSettings(), 20.0, threads=8)
+def much_contended(settings: LoaderSettings) -> float:
+    """So much that workers seem to be slower than none."""
+    return two_cores(settings) + (3.0 * (contended(settings) - two_cores(settings)))
+
+
+@pytest.mark.parametrize("machine", [contended, much_contended])
+def test_fewer_threads_leave_cores_to_the_workers(machine: Machine) -> None:
+    search, asked = found(machine, LoaderSettings(), 20.0, threads=8)
     assert search.taken
-    assert search.taken.settings.threads == 2
+    assert (search.taken.settings.workers, search.taken.settings.threads) == (2, 2)
     assert [each.threads for each in asked if each.threads][:3] == [4, 2, 1]
     assert "torch.set_num_threads(2)" in in_words(search.taken.settings, search.present)
 

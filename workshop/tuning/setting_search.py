@@ -286,14 +286,27 @@ class SettingSearch:
                 return
 
     def _fewer_threads(self) -> Iterator[LoaderSettings]:
-        """Leave cores to the workers: halve the threads of the training process, as long as that helps."""
+        """Leave cores to the workers: halve the threads of the training process, then double the workers once more.
+
+        Workers may seem slow only because the threads of the training process are in their way.
+        """
         threads = self.threads
-        while not self.reached and self.best.settings.workers and (threads := threads // 2):
-            best = self.best
-            tried = replace(best.settings, threads=threads)
-            yield from self._try(tried)
-            if not self.of(tried).known or self.of(tried).ms * WORTH > best.ms:
+        while not self.reached and (threads := threads // 2):
+            with_workers = [each for each in self.tried.values() if each.known and each.settings.workers]
+            if not with_workers:
                 return
+            fastest = min(with_workers, key=lambda each: each.ms)
+            if not (yield from self._helps(fastest, replace(fastest.settings, threads=threads))):
+                break
+        while (best := self.best.settings).threads and not self.reached and 2 * best.workers <= self.max_workers:
+            if not (yield from self._helps(self.of(best), replace(best, workers=2 * best.workers))):
+                return
+
+    def _helps(self, before: TriedSetting, settings: LoaderSettings) -> Generator[LoaderSettings, None, bool]:
+        """Try settings, and return whether they are better than others, as far as they are known."""
+        before_ms = before.ms
+        yield from self._try(settings)
+        return self.of(settings).known and self.of(settings).ms * WORTH < before_ms
 
     def _in_turns(self) -> Iterator[LoaderSettings]:
         """Measure those that matter again, in turns, until the noise rule tells them apart.
