@@ -86,7 +86,7 @@ def test_the_number_of_threads_is_set_before_the_loader_is_made(before: str, aft
     ["loader = DataLoader(DATA)", "import torch\nif True: loader = DataLoader(DATA)", "import torch.nn\nDataLoader(1)"],
 )
 def test_there_is_not_always_a_place_for_the_number_of_threads(source: str, tmp_path: Path) -> None:
-    with pytest.raises(NoEditError, match=r"no place for torch.set_num_threads\(1\); call it before"):
+    with pytest.raises(NoEditError, match=r"no place for torch.set_num_threads\(1\) in the script; call it before"):
         edited(source, tmp_path, LoaderSettings(1, threads=1))
 
 

@@ -6,6 +6,7 @@ layer, over a large vocabulary, is computed for all of them nevertheless.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from inspect import signature
 from typing import Any
 
 import torch
@@ -32,6 +33,9 @@ COPIES = 6
 """The memory of a trial, in that of the layer."""
 
 
+CROSS_ENTROPY = signature(functional.cross_entropy)
+
+
 class IgnoredTargets:
     """Watches the last linear layers, and the cross entropies of what they return, between `begin` and `end`."""
 
@@ -44,7 +48,8 @@ class IgnoredTargets:
         """Begin to watch."""
         self.end()
         self.is_watching, self._steps = True, 0
-        self._last: tuple[nn.Linear, torch.Size, tuple[WireFrame, ...], str] | None = None
+        self._last: tuple[nn.Linear, int] | None = None  # with the number of values that it has returned
+        self._places: dict[nn.Linear, tuple[tuple[WireFrame, ...], str]] = {}
         self._losses, self._of_steps = (
             Counter[nn.Linear](),
             Counter[nn.Linear](),
@@ -58,6 +63,7 @@ class IgnoredTargets:
             while self._handles:
                 self._handles.popitem()[1].remove()
             self._last = None
+            self._places.clear()
             self._losses.clear()
             self._of_steps.clear()
             self._tried.clear()
@@ -75,27 +81,30 @@ class IgnoredTargets:
         """Count a loss that ignores most targets, and try its layer once there were enough."""
         if not self.is_watching or self._last is None or function.__name__ != "cross_entropy":
             return
-        given = dict(zip(("input", "target", "weight", "size_average", "ignore_index"), inputs, strict=False)) | options
-        logits, targets = given.get("input"), given.get("target")
-        layer, shape, stack, name = self._last
-        if not isinstance(logits, torch.Tensor) or not isinstance(targets, torch.Tensor):
+        try:
+            given = CROSS_ENTROPY.bind(*inputs, **options)
+        except TypeError:  # the script has a function of its own in its place
             return
-        classes = layer.out_features
-        if targets.is_floating_point() or targets.numel() * classes != logits.numel() or layer in self._tried:
+        given.apply_defaults()
+        logits, targets, ignored = (given.arguments[each] for each in ("input", "target", "ignore_index"))
+        layer, size = self._last
+        if layer in self._tried or not _are_scores(logits, targets, layer.out_features) or logits.numel() > size:
             return
-        ignored = given.get("ignore_index", -100)
         counts = targets.flatten() != ignored
         try:
             share = 1.0 - float(counts.float().mean())
         except RuntimeError:  # values under vmap cannot be looked at
             return
-        if share < MIN_SHARE or logits.numel() > shape.numel() or logits.shape[min(logits.ndim - 1, 1)] != classes:
+        if share < MIN_SHARE:
             return
         self._losses[layer] += 1
-        if self._of_steps[layer] < LOSSES:
-            return
+        if self._of_steps[layer] >= LOSSES:
+            self._try(layer, targets.detach().flatten(), counts, ignored)
+
+    def _try(self, layer: nn.Linear, asked: torch.Tensor, counts: torch.Tensor, ignored: int) -> None:
+        """Compare the layer and the loss for all targets with those for the ones that count."""
         self._tried.add(layer)
-        asked, kept = targets.detach().flatten(), counts.nonzero().flatten()
+        kept, (stack, name) = counts.nonzero().flatten(), self._places[layer]
 
         def passes() -> Iterator[Pass]:
             ensure_room(layer.parameters(), COPIES)
@@ -114,7 +123,7 @@ class IgnoredTargets:
             yield lambda: run(kept)
 
         times = self._of_steps[layer] / self._steps
-        about = f"{share:.0%} of the targets of {name}"
+        about = f"{1.0 - len(kept) / len(asked):.0%} of the targets of {name}"
         note_race("ignored-targets", passes, self._events, about=about, stack=stack, times=times)
 
     def on_step_end(self) -> None:
@@ -125,8 +134,19 @@ class IgnoredTargets:
 
     def _note(self, layer: nn.Linear, _: tuple[Any, ...], output: torch.Tensor) -> None:
         if torch.is_grad_enabled() and isinstance(output, torch.Tensor):
-            self._last = layer, output.shape, user_stack_here(), name_in(frame_above(0), layer)
+            self._last = layer, output.numel()
+            if layer not in self._places:
+                self._places[layer] = user_stack_here(), name_in(frame_above(0), layer)
+
+
+def _are_scores(logits: object, targets: object, classes: int) -> bool:
+    """Whether these are a score for each class, and the numbers of classes that are asked for."""
+    if not isinstance(logits, torch.Tensor) or not isinstance(targets, torch.Tensor):
+        return False
+    is_number = not targets.is_floating_point() and targets.numel() * classes == logits.numel()
+    return is_number and logits.shape[min(logits.ndim - 1, 1)] == classes
 
 
 def _untold_cross_entropy(logits: torch.Tensor, targets: torch.Tensor, ignored: int) -> torch.Tensor:
+    """The same as torch's, of which the probe is told."""
     return functional.nll_loss(functional.log_softmax(logits, 1), targets, ignore_index=ignored)

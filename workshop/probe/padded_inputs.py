@@ -5,7 +5,8 @@ another one in each batch; a border that all pictures have is none.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median_high
 from typing import Any
 
 import torch
@@ -64,14 +65,10 @@ class PaddedInputs:
             return
         if self._of_steps[model] < CALLS:
             return
-        always = set.intersection(*map(set, seen))
-        varies = [each for each in always if len({of_call[each] for of_call in seen}) > 1]
-        usual = {length: sorted(of_call[length] for of_call in seen)[len(seen) // 2] for length in varies}
-        length = max(varies, key=lambda each: usual[each] / each, default=0)
-        if not length or usual[length] < MIN_SHARE * length:
+        length, to = usual_lengths(seen)
+        if length - to < MIN_SHARE * max(length, 1):
             return
         self._tried.add(model)
-        to = length - usual[length]
         about = f"About {length - to} of {length} positions in the inputs of {name_in(frame_above(0), model)}"
         times = self._of_steps[model] / self._steps
 
@@ -83,8 +80,8 @@ class PaddedInputs:
                 forward_and_backward(copied, less, less_named)
             except Exception as error:  # a fixed length may be needed, as by a layer over all of it
                 raise NothingToTryError("it takes inputs of one length only") from error
-            yield lambda: _run(copied, given, named)
-            yield lambda: _run(copied, less, less_named)
+            yield lambda: forward_and_backward(copied, given, named)
+            yield lambda: forward_and_backward(copied, less, less_named)
 
         note_race("padded-batches", passes, self._events, about=about, stack=user_stack_here(), times=times)
 
@@ -117,13 +114,22 @@ def padding_in(arguments: Any) -> dict[int, int]:
     return found
 
 
+def usual_lengths(calls: Sequence[Mapping[int, int]]) -> tuple[int, int]:
+    """Return the length of which the largest share is padding in most calls, with that and without; 0 if there is none.
+
+    Args:
+        calls: what `padding_in` has found in each of them. Where all have found the same, it is no padding.
+    """
+    always = set.intersection(*map(set, calls))
+    varies = [length for length in always if len({of_call[length] for of_call in calls}) > 1]
+    without = {length: length - median_high(of_call[length] for of_call in calls) for length in varies}
+    length = min(without, key=lambda each: without[each] / each, default=0)
+    return length, without.get(length, 0)
+
+
 def shortened(leaf: Any, length: int, to: int) -> Any:
     """Return a tensor without what is beyond a place, in all dimensions of some length; anything else as it is."""
     if isinstance(leaf, torch.Tensor):
         for dimension, size in enumerate(leaf.shape):
             leaf = leaf.narrow(dimension, 0, to).contiguous() if size == length else leaf
     return leaf
-
-
-def _run(model: nn.Module, inputs: Any, options: Any) -> None:
-    forward_and_backward(model, inputs, options)

@@ -93,9 +93,9 @@ def edit(path: Path, line: int, settings: LoaderSettings, present: LoaderSetting
         given = {*_given(call), *(each.arg for each in call.keywords)}  # None for **: it may have any of them
         wanted |= {name: value for name, value in ONLY_WITH_WORKERS.items() if given & {name, None}}
     after = _with_arguments(before, call, wanted)
+    if settings.threads:
+        after = _with_threads(after, tree, call, settings)
     try:
-        if settings.threads:
-            after = _with_threads(after, path, line, settings)
         ast.parse(after)
     except SyntaxError:
         raise NoEditError(f"line {line} of {path.name} is written in a way that cannot be edited here") from None
@@ -145,22 +145,20 @@ def _with_arguments(source: str, call: ast.Call, wanted: Mapping[str, str]) -> s
     return source
 
 
-def _with_threads(source: str, path: Path, line: int, settings: LoaderSettings) -> str:
+def _with_threads(source: str, tree: ast.Module, call: ast.Call, settings: LoaderSettings) -> str:
     """Return the source with a line that sets the number of threads, before the statement that makes the DataLoader."""
-    tree = ast.parse(source)
-    call = _call(tree, path, line)
     imports = (each for node in tree.body if isinstance(node, ast.Import) for each in node.names)
     torch = next((each.asname or each.name for each in imports if each.name == "torch"), "")
     statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
     around = (each for each in statements if each.lineno <= call.lineno <= (each.end_lineno or each.lineno))
     statement = max(around, key=lambda each: (each.lineno, each.col_offset))
-    lines = source.splitlines(keepends=True)
+    lines = source.split("\n")  # as Python counts them
     indent = lines[statement.lineno - 1][: statement.col_offset]
     if not torch or indent.strip():
-        raise NoEditError(f"{path.name} has no place for {threads_for(settings)}; call it before the training begins")
-    newline = "\r\n" if "\r\n" in source else "\n"
-    lines.insert(statement.lineno - 1, f"{indent}{threads_for(settings, torch)}{newline}")
-    return "".join(lines)
+        raise NoEditError(f"there is no place for {threads_for(settings)} in the script; call it before the training")
+    end = "\r" if "\r\n" in source else ""
+    lines.insert(statement.lineno - 1, f"{indent}{threads_for(settings, torch)}{end}")
+    return "\n".join(lines)
 
 
 def _in_parentheses(node: ast.expr, text: str) -> str:

@@ -280,9 +280,7 @@ class SettingSearch:
             best = self.best
             if self.reached or not best.settings.workers or factor <= best.settings.prefetch_factor:
                 continue
-            tried = replace(best.settings, prefetch_factor=factor)
-            yield from self._try(tried)
-            if not self.of(tried).known or self.of(tried).ms * WORTH > best.ms:
+            if not (yield from self._helps(best.ms, replace(best.settings, prefetch_factor=factor))):
                 return
 
     def _fewer_threads(self) -> Iterator[LoaderSettings]:
@@ -296,17 +294,19 @@ class SettingSearch:
             if not with_workers:
                 return
             fastest = min(with_workers, key=lambda each: each.ms)
-            if not (yield from self._helps(fastest, replace(fastest.settings, threads=threads))):
+            if not (yield from self._helps(fastest.ms, replace(fastest.settings, threads=threads))):
                 break
-        while (best := self.best.settings).threads and not self.reached and 2 * best.workers <= self.max_workers:
-            if not (yield from self._helps(self.of(best), replace(best, workers=2 * best.workers))):
+        while (best := self.best).settings.threads and not self.reached:
+            workers = 2 * best.settings.workers
+            if workers > self.max_workers or not (
+                yield from self._helps(best.ms, replace(best.settings, workers=workers))
+            ):
                 return
 
-    def _helps(self, before: TriedSetting, settings: LoaderSettings) -> Generator[LoaderSettings, None, bool]:
-        """Try settings, and return whether they are better than others, as far as they are known."""
-        before_ms = before.ms
+    def _helps(self, before_ms: float, settings: LoaderSettings) -> Generator[LoaderSettings, None, bool]:
+        """Try settings, and return whether a step takes less time than before, and by enough."""
         yield from self._try(settings)
-        return self.of(settings).known and self.of(settings).ms * WORTH < before_ms
+        return self.of(settings).known and self.of(settings).ms * WORTH <= before_ms
 
     def _in_turns(self) -> Iterator[LoaderSettings]:
         """Measure those that matter again, in turns, until the noise rule tells them apart.

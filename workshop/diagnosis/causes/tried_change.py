@@ -1,7 +1,5 @@
 """Causes that a trial has shown: what is computed for nothing, and settings with which it is computed faster."""
 
-from operator import itemgetter
-
 from workshop.diagnosis.findings import Finding, finding
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import PHASES, TriedChange, trial_of, tried_changes, zeroing
@@ -83,11 +81,9 @@ def _where(measurement: Measurement, change: TriedChange) -> Path:
     if stack := trial_of(measurement, change).stack:
         return observations.user_frames_of(stack)
     made = {"dense-embedding": "Embedding"}.get(change.name, "Optimizer" if "optimizer" in change.name else "")
-    named = change.about.replace(";", ",").split(", ")
-    found: list[tuple[int, Path]] = []
-    for each in observations.settings:
-        value = " x ".join(each.values[:2]) if made == "Embedding" else each.values[0] if each.values else ""
-        if each.function == made and value in named:
-            rows = int(each.values[0]) if made == "Embedding" else 0
-            found.append((rows, observations.user_frames_of(each.stack)))
-    return max(found, key=itemgetter(0), default=(0, ()))[1]
+    for name in change.about.replace(";", ",").split(", "):
+        for each in observations.settings:
+            value = " x ".join(each.values[:2]) if made == "Embedding" else each.values[0] if each.values else ""
+            if each.function == made and value == name:
+                return observations.user_frames_of(each.stack)
+    return ()

@@ -90,7 +90,8 @@ def attempt_of_optimizer(name: str, optimizer: Optimizer, events: EventFile) -> 
 
 def attempt_sparse(optimizer: Optimizer, rows: Rows, events: EventFile) -> None:
     """Try sparse gradients of the embeddings that this step has asked for rows, and note the result."""
-    sizes = ", ".join(f"{each.num_embeddings} x {each.embedding_dim}" for each in rows)
+    largest_first = sorted(rows, key=lambda each: each.weight.numel(), reverse=True)
+    sizes = ", ".join(f"{each.num_embeddings} x {each.embedding_dim}" for each in largest_first)
 
     def passes() -> Passes:
         ensure_room((each.weight for each in rows), OF_OPTIMIZER)
