@@ -25,7 +25,7 @@ if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[1])
     context.Process(target=time.sleep, args=(60,), daemon=True).start()
     batches = iter(DataLoader(range(10**6), num_workers=2, multiprocessing_context=context))
-    next(batches)
+    next(batches), next(batches)  # one of each worker: both run
     print("ready", flush=True)
     while True:  # busy, while the workers wait for room to put more
         pass

@@ -104,7 +104,7 @@ sys.exit(max(rank.wait() for rank in ranks))
 def test_ranks_are_told_apart(launcher: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("launch.py").write_text(LAUNCH)
-    Path("rank.py").write_text(BUSY + "import os\nwork(0.4 + 0.8 * (os.environ['RANK'] == '1'))")
+    Path("rank.py").write_text(BUSY + "import os\ntime.sleep(1)\nwork(0.4 + 0.8 * (os.environ['RANK'] == '1'))")
     run = record(launcher)
     assert run.exit_code == 0
     found = sample_groups.split(stacks.read(run.path), "rank")

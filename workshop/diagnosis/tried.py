@@ -56,6 +56,9 @@ ALL_OF_PHASES = ("dense-embedding", "small-modules", "padded-batches")
 OTHER_MATH = {"dense-embedding": "not the same math with SparseAdam: rows that no batch touches stay as they are"}
 """The changes of which a difference is more than rounding, and what it is."""
 
+SAME_MATH = ("set-to-none", "inference-mode")
+"""The changes that alter no operation: where their results differ in rounding, so do those of the same pass twice."""
+
 
 @dataclass(frozen=True)
 class TriedChange:
@@ -131,7 +134,7 @@ class TriedChange:
             return "with other random draws"
         if self.difference is None:
             return ""
-        if self.difference == SAME:
+        if self.difference == SAME or (self.name in SAME_MATH and self.difference < ROUNDING):
             return "same results"
         what = "other rounding" if self.difference < ROUNDING else "other results"
         return f"{what} ({self.difference:.0e})"
