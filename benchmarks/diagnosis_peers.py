@@ -54,6 +54,7 @@ OF_OWN_CODE = {"own-work", "periodic-work", "growing-steps", "tiny-operators", "
 OF_COMPUTING = {
     *("tiny-operators", "growing-steps", "float64", "one-thread", "anomaly-mode", "dense-embedding", "fused-optimizer"),
     *("unused-graph", "unused-gradients", "graph-twice", "own-work", "padded-batches", "ignored-targets"),
+    "repeated-call",
 }
 INCLUDES = {"INPUT-BOUND": OF_LOADING, "RESIDUAL-HEAVY": OF_OWN_CODE, "COMPUTE-BOUND": OF_COMPUTING}
 """The planted causes that a verdict of TraceML counts as right for.

@@ -11,8 +11,8 @@ from torch import nn
 
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
-from workshop.probe.gradient_use import GradientUse
 from workshop.probe.observations import Trial
+from workshop.probe.watchers.gradient_use import GradientUse
 
 STEPS = 8
 
@@ -31,14 +31,13 @@ def watched(loop: Loop, folder: Path) -> tuple[list[Trial], list[nn.Module]]:
 
     def backward(loss: torch.Tensor, *models: nn.Module, keep: bool = False) -> None:
         for each in models:
-            use.before_forward(each)
+            use.before_forward(each, (), {})
         use.on_backward(loss)
         loss.backward(retain_graph=keep)
         use.after_backward()
 
-    use.begin()
     try:
-        models = loop(backward, use.on_step_end)
+        models = loop(backward, lambda: use.on_step_end(1))
     finally:
         use.end()
     assert "grad" not in vars(nn.Parameter)

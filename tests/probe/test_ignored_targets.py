@@ -11,8 +11,8 @@ from torch import nn
 
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
-from workshop.probe.ignored_targets import IgnoredTargets
 from workshop.probe.observations import Trial
+from workshop.probe.watchers.ignored_targets import IgnoredTargets
 
 WORDS = 500
 
@@ -29,10 +29,9 @@ def tried(share: float, path: Path, form: Callable[..., tuple[Any, ...]] = flat,
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(WORDS, 64), nn.ReLU(), nn.Linear(64, WORDS))
     watch = IgnoredTargets(EventFile(str(path)))
-    watch.begin()
     for _ in range(7):
         for _ in range(times):
-            watch.before_forward(model)
+            watch.before_forward(model, (), {})
             tokens = torch.randint(WORDS, (8, 32))
             targets = torch.where(torch.rand(8, 32) < share, -1, tokens)
             given = form(model(tokens), targets)
@@ -40,7 +39,7 @@ def tried(share: float, path: Path, form: Callable[..., tuple[Any, ...]] = flat,
             loss = nn.functional.cross_entropy(*given, **options)  # type: ignore[arg-type]
             watch.on_loss(nn.functional.cross_entropy, given, options, loss)
             loss.backward()
-        watch.on_step_end()
+        watch.on_step_end(1)
     watch.end()
     assert not any(each._forward_hooks for each in model.modules())
     return read_observations(path, [os.getpid()]).raced
@@ -65,8 +64,7 @@ def test_where_most_targets_count_nothing_is_tried(share: float, tmp_path: Path)
 
 def test_under_vmap_nothing_is_looked_at(tmp_path: Path) -> None:
     watch, layer = IgnoredTargets(EventFile(str(tmp_path))), nn.Linear(8, 5)
-    watch.begin()
-    watch.before_forward(layer)
+    watch.before_forward(layer, (), {})
 
     def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         given = layer(inputs), targets

@@ -9,8 +9,8 @@ from torch import nn
 
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
-from workshop.probe.kept_graphs import GraphLives
-from workshop.probe.output_use import OutputUse
+from workshop.probe.watchers.kept_graphs import GraphLives
+from workshop.probe.watchers.output_use import OutputUse
 
 STEPS = 7
 
@@ -25,16 +25,15 @@ def test_a_teacher_whose_graph_nobody_goes_through(teaches: bool, tmp_path: Path
     def called(module: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
         use.before_forward(module, (inputs,), {})
         output = module(inputs)
-        use.after_forward(output)
+        use.after_forward(module, output)
         return output
 
-    use.begin()
     for _ in range(STEPS):
         inputs = torch.randn(4, 8)
         taught = called(teacher, inputs)
         loss = (called(student, inputs) - (taught if not teaches else taught.detach())).square().mean()
         loss.backward()
-        use.on_step_end()
+        use.on_step_end(1)
     use.end()
     raced = read_observations(tmp_path, [os.getpid()]).raced
     assert [(each.name, each.about, each.error) for each in raced] == [("unused-graph", "module", "")] * teaches
@@ -48,7 +47,6 @@ def test_a_teacher_whose_graph_nobody_goes_through(teaches: bool, tmp_path: Path
 def test_losses_that_are_kept_with_their_graph(keeps: str, kept: int, place: str, tmp_path: Path) -> None:
     lives, model, losses = GraphLives(EventFile(str(tmp_path))), nn.Linear(8, 1), []
     total = torch.zeros(())
-    lives.begin()
     for _ in range(STEPS):
         loss = model(torch.randn(4, 8)).mean()
         lives.on_backward(loss)

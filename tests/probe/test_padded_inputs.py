@@ -11,7 +11,7 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
-from workshop.probe.padded_inputs import PaddedInputs, padding_in, shortened
+from workshop.probe.watchers.padded_inputs import PaddedInputs, padding_in, shortened
 
 LENGTH = 64
 
@@ -40,10 +40,9 @@ def batch(longest: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def tried(model: nn.Module, batches: list[tuple[torch.Tensor, ...]], path: Path) -> list[Trial]:
     padding = PaddedInputs(EventFile(str(path)))
-    padding.begin()
     for each in batches:
         padding.before_forward(model, each, {})
-        padding.on_step_end()
+        padding.on_step_end(1)
     padding.end()
     return [each for each in read_observations(path, [os.getpid()]).raced if each.applies]
 
@@ -70,7 +69,6 @@ def test_what_cannot_be_looked_at_is_left_alone(tmp_path: Path) -> None:
     sparse = torch.eye(64).to_sparse()
     assert tried(nn.Linear(64, 4), [(sparse,)] * 6, tmp_path) == []
     padding = PaddedInputs(EventFile(str(tmp_path)))
-    padding.begin()
     model = nn.Linear(64, 4)
 
     def call(inputs: torch.Tensor) -> torch.Tensor:

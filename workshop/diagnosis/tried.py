@@ -39,6 +39,7 @@ PHASES: dict[str, tuple[Phase, ...]] = {
     "unused-gradients": (Phase.BACKWARD,),
     "unused-graph": (Phase.FORWARD,),
     "graph-twice": (Phase.BACKWARD,),
+    "repeated-call": OF_MODEL,
     "padded-batches": OF_MODEL,
     "ignored-targets": OF_MODEL,
 }
@@ -56,7 +57,7 @@ ALL_OF_PHASES = ("dense-embedding", "small-modules", "padded-batches")
 OTHER_MATH = {"dense-embedding": "not the same math with SparseAdam: rows that no batch touches stay as they are"}
 """The changes of which a difference is more than rounding, and what it is."""
 
-SAME_MATH = ("set-to-none", "inference-mode")
+SAME_MATH = ("set-to-none", "inference-mode", "repeated-call")
 """The changes that alter no operation: where their results differ in rounding, so do those of the same pass twice."""
 
 

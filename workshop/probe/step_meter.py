@@ -21,13 +21,9 @@ from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
 from workshop.probe.changed_loaders import settings_of
 from workshop.probe.connection import Connection, connect
-from workshop.probe.embedding_rows import EmbeddingRows
 from workshop.probe.event_file import EventFile
-from workshop.probe.gradient_use import GradientUse
 from workshop.probe.hooks import TrainingHooks
-from workshop.probe.ignored_targets import IgnoredTargets
 from workshop.probe.internals import is_compiled, tree_leaves
-from workshop.probe.kept_graphs import GraphLives
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
 from workshop.probe.memory.dataset_attributes import attributes_of
@@ -35,13 +31,13 @@ from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetS
 from workshop.probe.model_hooks import is_trained
 from workshop.probe.noted_settings import loader_number, note_settings
 from workshop.probe.observations import LoaderIterated, Role
-from workshop.probe.output_use import OutputUse
-from workshop.probe.padded_inputs import PaddedInputs
 from workshop.probe.phases import Phase
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import ONCE_A_STEP, TRIAL_OF_COPY, TRIAL_OF_VALIDATION, ProbeConfig
 from workshop.probe.stack_sampler import StackSampler, called_by_user
 from workshop.probe.trials import OPTIMIZER_TRIALS, TRIALS, attempt, attempt_of_optimizer, attempt_pinned
+from workshop.probe.watchers import WATCHERS
+from workshop.probe.watchers.watcher import Watcher
 
 REPORT_EVERY_S = 0.05
 """Steps shorter than this are reported together: reporting costs time, too."""
@@ -66,12 +62,7 @@ class StepMeter(Listener):
         self.parent: Connection | None = None
         self.sampler = StackSampler(self.events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
         self.backward_lines = BackwardLines(self.events)
-        self.gradients = GradientUse(self.events)
-        self.embeddings = EmbeddingRows(self.events)
-        self.outputs = OutputUse(self.events)
-        self.graphs = GraphLives(self.events)
-        self.padding = PaddedInputs(self.events)
-        self.targets = IgnoredTargets(self.events)
+        self.watchers: list[Watcher] = []
         self.stage = "warm-up"
         self.unit = StepUnit.OPTIMIZER
         self._pid = os.getpid()
@@ -165,11 +156,8 @@ class StepMeter(Listener):
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Count the calls, and the samples that enter the first model: those of a loop without a DataLoader."""
         self.called += self.hooks.clock.phase != Phase.FORWARD
-        self.gradients.before_forward(module)
-        self.embeddings.before_forward(module)
-        self.outputs.before_forward(module, inputs, options)
-        self.padding.before_forward(module, inputs, options)
-        self.targets.before_forward(module)
+        for each in self.watchers:
+            each.before_forward(module, inputs, options)
         if self.model is None and is_trained(module):
             self.model = module
         if self.hooks.clock.counted_phase == Phase.VALIDATION:
@@ -197,30 +185,34 @@ class StepMeter(Listener):
             attempt(TRIAL_OF_VALIDATION, module, inputs, options, self.events, times)
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
-        """Note what may be gone through."""
-        self.outputs.after_forward(output)
+        """Have it watched."""
+        for each in self.watchers:
+            each.after_forward(module, output)
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
-        """Note the targets of a loss."""
-        self.targets.on_loss(function, args, options, loss)
+        """Have it watched."""
+        for each in self.watchers:
+            each.on_loss(function, args, options, loss)
 
     def on_backward(self, tensors: Any) -> None:
         """Look for anomaly mode, which a script may switch on for this pass alone."""
         self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
         self.backward_lines.step = self.first_step + len(self.durations_us)
         self.backward_lines.on_backward(tensors)
-        self.gradients.on_backward(tensors)
-        self.graphs.on_backward(tensors)
+        for each in self.watchers:
+            each.on_backward(tensors)
         self.backward_s = monotonic()
 
     def after_backward(self) -> None:
         """Note the pass, if it was cut."""
         self.backward_lines.after_backward()
-        self.gradients.after_backward()
+        for each in self.watchers:
+            each.after_backward()
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Try what is to be tried on an optimizer."""
-        self.embeddings.before_optimizer(optimizer)
+        for each in self.watchers:
+            each.before_optimizer(optimizer)
         for name in [each for each in self.trials if each in OPTIMIZER_TRIALS]:
             self.trials.remove(name)
             attempt_of_optimizer(name, optimizer, self.events)
@@ -228,8 +220,8 @@ class StepMeter(Listener):
     def on_step_end(self, steps: int) -> None:
         """Count the step, and report if it is time for it."""
         now = monotonic()
-        for each in (self.gradients, self.embeddings, self.outputs, self.padding, self.targets):
-            each.on_step_end()
+        for each in self.watchers:
+            each.on_step_end(steps)
         if self.hooks.steps.unit not in (None, self.unit):  # what was counted so far were no steps
             self.unit = self.hooks.steps.unit
             log(f"a training step is the {self.unit}")
@@ -296,8 +288,10 @@ class StepMeter(Listener):
         """Go on to another stage."""
         self.stage = stage = message.stage
         self.backward_lines.end()
-        for each in (self.gradients, self.embeddings, self.outputs, self.graphs, self.padding, self.targets):
-            each.begin() if stage == "gradients" and not self.compiled() else each.end()
+        while self.watchers:
+            self.watchers.pop().end()
+        if stage == "gradients" and not self.compiled():
+            self.watchers = [watcher(self.events) for watcher in WATCHERS]
         self.hooks.clock.synchronize = stage == "synchronized"
         store = self.hooks.loading.batches
         store.keeping, store.replaying = stage == "keep", stage == "replay"

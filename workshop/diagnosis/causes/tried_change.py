@@ -13,6 +13,8 @@ _WORDS = {
     "and call backward once, unless the gradients are read in between.",
     "unused-graph": "This call of {about} builds a graph that no backward pass goes through: call it under "
     "torch.no_grad().",
+    "repeated-call": "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: "
+    "call it once, and use what it has returned again.",
     "padded-batches": "{about} are padding in every sample of a batch: where batches are put together, pad each one to "
     "its own longest sample. Padding that neither the model nor the loss masks takes part in the numbers.",
     "ignored-targets": "{about} are ignored by the loss: pick the positions that count before this layer, for its "

@@ -22,6 +22,7 @@ from workshop.probe.trials import note_race
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
 from workshop.probe.user_names import name_in
+from workshop.probe.watchers.watcher import Watcher
 
 LOSSES = 4
 """So many losses must have ignored most of their targets."""
@@ -36,53 +37,36 @@ COPIES = 6
 CROSS_ENTROPY = signature(functional.cross_entropy)
 
 
-class IgnoredTargets:
-    """Watches the last linear layers, and the cross entropies of what they return, between `begin` and `end`."""
+class IgnoredTargets(Watcher):
+    """Watches the last linear layers, and the cross entropies of what they return."""
 
     def __init__(self, events: EventFile) -> None:
-        self._events = events
-        self.is_watching = False
+        super().__init__(events)
         self._handles: dict[nn.Module, Any] = {}
-
-    def begin(self) -> None:
-        """Begin to watch."""
-        self.end()
-        self.is_watching, self._steps = True, 0
+        self._steps = 0
         self._last: tuple[nn.Linear, int] | None = None  # with the number of values that it has returned
         self._places: dict[nn.Linear, tuple[tuple[WireFrame, ...], str]] = {}
-        self._losses, self._of_steps = (
-            Counter[nn.Linear](),
-            Counter[nn.Linear](),
-        )  # so far, and of the steps that are over
+        self._losses = Counter[nn.Linear]()
+        self._of_steps = Counter[nn.Linear]()  # the losses in steps that are over
         self._tried: set[nn.Linear] = set()
 
     def end(self) -> None:
-        """Watch no more, and keep nothing."""
-        if self.is_watching:
-            self.is_watching = False
-            while self._handles:
-                self._handles.popitem()[1].remove()
-            self._last = None
-            self._places.clear()
-            self._losses.clear()
-            self._of_steps.clear()
-            self._tried.clear()
+        """Watch no more."""
+        for handle in self._handles.values():
+            handle.remove()
 
-    def before_forward(self, model: nn.Module) -> None:
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Watch the linear layers of a module that the script calls."""
-        if self.is_watching:
-            for each in model.modules():
-                if isinstance(each, nn.Linear) and each not in self._handles:
-                    self._handles[each] = each.register_forward_hook(ModuleHook(self._note))
+        for each in module.modules():
+            if isinstance(each, nn.Linear) and each not in self._handles:
+                self._handles[each] = each.register_forward_hook(ModuleHook(self._note))
 
-    def on_loss(
-        self, function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any], _: torch.Tensor
-    ) -> None:
+    def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Count a loss that ignores most targets, and try its layer once there were enough."""
-        if not self.is_watching or self._last is None or function.__name__ != "cross_entropy":
+        if self._last is None or function.__name__ != "cross_entropy":
             return
         try:
-            given = CROSS_ENTROPY.bind(*inputs, **options)
+            given = CROSS_ENTROPY.bind(*args, **options)
         except TypeError:  # the script has a function of its own in its place
             return
         given.apply_defaults()
@@ -124,13 +108,12 @@ class IgnoredTargets:
 
         times = self._of_steps[layer] / self._steps
         about = f"{1.0 - len(kept) / len(asked):.0%} of the targets of {name}"
-        note_race("ignored-targets", passes, self._events, about=about, stack=stack, times=times)
+        note_race("ignored-targets", passes, self.events, about=about, stack=stack, times=times)
 
-    def on_step_end(self) -> None:
+    def on_step_end(self, steps: int) -> None:
         """Begin with the next step."""
-        if self.is_watching:
-            self._steps += 1
-            self._of_steps = self._losses.copy()
+        self._steps += 1
+        self._of_steps = self._losses.copy()
 
     def _note(self, layer: nn.Linear, _: tuple[Any, ...], output: torch.Tensor) -> None:
         if torch.is_grad_enabled() and isinstance(output, torch.Tensor):

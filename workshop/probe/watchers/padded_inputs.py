@@ -20,6 +20,7 @@ from workshop.probe.trials.copies import copied_arguments, copied_model, forward
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
 from workshop.probe.user_names import name_in
+from workshop.probe.watchers.watcher import Watcher
 
 CALLS = 4
 """So many calls of a model must have had padding."""
@@ -32,49 +33,37 @@ COPIES = 4
 """The memory of a trial, in that of the parameters."""
 
 
-class PaddedInputs:
-    """Watches the calls of models between `begin` and `end`."""
+class PaddedInputs(Watcher):
+    """Watches the calls of models."""
 
     def __init__(self, events: EventFile) -> None:
-        self._events = events
-        self.is_watching = False
-
-    def begin(self) -> None:
-        """Begin to watch."""
-        self.is_watching, self._steps = True, 0
+        super().__init__(events)
+        self._steps = 0
         self._seen: dict[nn.Module, list[Mapping[int, int]]] = defaultdict(list)
         self._of_steps = Counter[nn.Module]()  # the calls in steps that are over
         self._tried: set[nn.Module] = set()
 
-    def end(self) -> None:
-        """Watch no more, and keep nothing."""
-        if self.is_watching:
-            self.is_watching = False
-            self._seen.clear()
-            self._of_steps.clear()
-            self._tried.clear()
-
-    def before_forward(self, model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note the padding of a call, and try the model without it once it is known."""
-        if not self.is_watching or not torch.is_grad_enabled() or model in self._tried:
+        if not torch.is_grad_enabled() or module in self._tried:
             return
-        seen = self._seen[model]
+        seen = self._seen[module]
         try:
             seen.append(padding_in((inputs, options)))
         except RuntimeError:  # values of sparse tensors, or under vmap, cannot be looked at
             return
-        if self._of_steps[model] < CALLS:
+        if self._of_steps[module] < CALLS:
             return
         length, to = usual_lengths(seen)
         if length - to < MIN_SHARE * max(length, 1):
             return
-        self._tried.add(model)
-        about = f"About {length - to} of {length} positions in the inputs of {name_in(frame_above(0), model)}"
-        times = self._of_steps[model] / self._steps
+        self._tried.add(module)
+        about = f"About {length - to} of {length} positions in the inputs of {name_in(frame_above(0), module)}"
+        times = self._of_steps[module] / self._steps
 
         def passes() -> Iterator[Pass]:
-            ensure_room(model.parameters(), COPIES)
-            copied, (given, named) = copied_model(of_one_process(model)), copied_arguments(inputs, options)
+            ensure_room(module.parameters(), COPIES)
+            copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
             less, less_named = tree_map(lambda leaf: shortened(leaf, length, to), (given, named))
             try:
                 forward_and_backward(copied, less, less_named)
@@ -83,13 +72,12 @@ class PaddedInputs:
             yield lambda: forward_and_backward(copied, given, named)
             yield lambda: forward_and_backward(copied, less, less_named)
 
-        note_race("padded-batches", passes, self._events, about=about, stack=user_stack_here(), times=times)
+        note_race("padded-batches", passes, self.events, about=about, stack=user_stack_here(), times=times)
 
-    def on_step_end(self) -> None:
+    def on_step_end(self, steps: int) -> None:
         """Begin with the next step."""
-        if self.is_watching:
-            self._steps += 1
-            self._of_steps = Counter({model: len(seen) for model, seen in self._seen.items()})
+        self._steps += 1
+        self._of_steps = Counter({module: len(seen) for module, seen in self._seen.items()})
 
 
 def padding_in(arguments: Any) -> dict[int, int]:

@@ -17,6 +17,7 @@ from workshop.probe.internals import frame_above
 from workshop.probe.observations import KeptGraphs
 from workshop.probe.stack_sampler import stack_here
 from workshop.probe.user_names import name_in
+from workshop.probe.watchers.watcher import Watcher
 
 MIN_GRAPHS = 6
 """So many must be kept: one or two may belong to the present step."""
@@ -29,35 +30,27 @@ class _Mark:
         self.loss = ref(loss)
 
 
-class GraphLives:
-    """Watches the losses between `begin` and `end`, which notes how many are kept."""
+class GraphLives(Watcher):
+    """Watches the losses until its end, which notes how many are kept."""
 
     def __init__(self, events: EventFile) -> None:
-        self._events = events
-        self.is_watching = False
-
-    def begin(self) -> None:
-        """Begin to watch."""
-        self.is_watching = True
+        super().__init__(events)
         self._marks: list[Callable[[], _Mark | None]] = []
 
     def end(self) -> None:
-        """Note how many of the losses are still kept, if they are many, and watch no more."""
-        if self.is_watching:
-            self.is_watching = False
-            kept = [mark for each in self._marks if (mark := each()) is not None]
-            if len(kept) >= max(MIN_GRAPHS, len(self._marks) // 2):
-                place = _place_of(mark.loss() for mark in kept)
-                self._events.write(KeptGraphs, kept=len(kept), of=len(self._marks), stack=self._stack, place=place)
+        """Note how many of the losses are still kept, if they are many."""
+        kept = [mark for each in self._marks if (mark := each()) is not None]
+        if len(kept) >= max(MIN_GRAPHS, len(self._marks) // 2):
+            place = _place_of(mark.loss() for mark in kept)
+            self.events.write(KeptGraphs, kept=len(kept), of=len(self._marks), stack=self._stack, place=place)
 
     def on_backward(self, tensors: Any) -> None:
         """Mark the graph of a loss."""
-        if self.is_watching:
-            for each in roots_of(tensors)[:1]:
-                mark = _Mark(each)
-                each.grad_fn.metadata["workshop"] = mark
-                self._marks.append(ref(mark))
-                self._stack = stack_here(0)
+        for each in roots_of(tensors)[:1]:
+            mark = _Mark(each)
+            each.grad_fn.metadata["workshop"] = mark
+            self._marks.append(ref(mark))
+            self._stack = stack_here(0)
 
 
 def _place_of(losses: Iterable[torch.Tensor | None]) -> str:

@@ -20,6 +20,7 @@ from workshop.probe.trials.copies import copied_arguments, copied_model, of_one_
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
 from workshop.probe.user_names import name_in
+from workshop.probe.watchers.watcher import Watcher
 
 SURE = 3
 """A line whose calls were in no backward pass this often, and never in one, needs no graph."""
@@ -39,44 +40,31 @@ class _WatchedCall:
         self.is_reached = True
 
 
-class OutputUse:
-    """Watches the calls of models between `begin` and `end`."""
+class OutputUse(Watcher):
+    """Watches the calls of models."""
 
     def __init__(self, events: EventFile) -> None:
-        self._events = events
-        self.is_watching = False
-
-    def begin(self) -> None:
-        """Begin to watch."""
-        self.end()
-        self.is_watching, self._steps = True, 0
+        super().__init__(events)
+        self._steps = 0
         self._calls: list[_WatchedCall] = []
         self._reached: set[Place] = set()
         self._in_vain: Counter[Place] = Counter()
         self._tried: set[Place] = set()
         self._place: Place | None = None
 
-    def end(self) -> None:
-        """Watch no more, and keep nothing."""
-        if self.is_watching:
-            self.is_watching = False
-            for kept in (self._calls, self._reached, self._in_vain, self._tried):
-                kept.clear()
-            self._place = None
-
-    def before_forward(self, model: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Try a call without a graph, if it is known by now that nobody goes through it."""
         self._place = None
-        if not self.is_watching or not torch.is_grad_enabled():
+        if not torch.is_grad_enabled():
             return
-        place = self._place = model, user_stack_here()
+        place = self._place = module, user_stack_here()
         if self._in_vain[place] < SURE or place in self._reached or place in self._tried:
             return
         self._tried.add(place)
 
         def passes() -> Iterator[Pass]:
-            ensure_room(model.parameters(), 2)
-            copied, (given, named) = copied_model(of_one_process(model)), copied_arguments(inputs, options)
+            ensure_room(module.parameters(), 2)
+            copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
 
             def call(with_graph: bool) -> torch.Tensor:
                 with torch.set_grad_enabled(with_graph):
@@ -87,12 +75,12 @@ class OutputUse:
             yield lambda: call(False)
 
         times = self._in_vain[place] / max(self._steps - 1, 1)
-        name = name_in(frame_above(0), model)
-        note_race("unused-graph", passes, self._events, about=name, stack=place[1], times=times)
+        name = name_in(frame_above(0), module)
+        note_race("unused-graph", passes, self.events, about=name, stack=place[1], times=times)
 
-    def after_forward(self, output: Any) -> None:
+    def after_forward(self, module: nn.Module, output: Any) -> None:
         """Note whether the graph of a call will be gone through."""
-        if not self.is_watching or self._place is None:
+        if self._place is None:
             return
         call = _WatchedCall(self._place, self._steps)
         self._place = None
@@ -101,10 +89,8 @@ class OutputUse:
             node.register_prehook(call.reach)
         self._calls += [call] * bool(nodes)
 
-    def on_step_end(self) -> None:
+    def on_step_end(self, steps: int) -> None:
         """A step is over: what was made before the last one, and not gone through, is gone through by nobody."""
-        if not self.is_watching:
-            return
         self._reached.update(each.place for each in self._calls if each.is_reached)
         old = [each for each in self._calls if each.step < self._steps and not each.is_reached]
         self._in_vain.update(each.place for each in old)

@@ -22,6 +22,7 @@ from workshop.probe.trials import note_race
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
 from workshop.probe.user_names import names_of_parts
+from workshop.probe.watchers.watcher import Watcher
 
 SURE = 2
 """Gradients that were cleared this often, and never read, are of no use."""
@@ -65,18 +66,13 @@ class _Pass:
     site: Site
 
 
-class GradientUse:
-    """Watches the gradients between `begin` and `end`."""
+class GradientUse(Watcher):
+    """Watches the gradients of all parameters."""
 
     def __init__(self, events: EventFile) -> None:
-        self._events = events
-        self.is_watching = False
+        super().__init__(events)
         self.models: dict[nn.Module, Site] = {}
-
-    def begin(self) -> None:
-        """Begin to watch."""
-        self.end()
-        self.is_watching, self._is_ours, self._depth, self._steps = True, False, 0, 0
+        self._is_ours, self._depth, self._steps = False, 0, 0
         self._sites: dict[Site, _Site] = defaultdict(_Site)
         self._pending: dict[nn.Parameter, list[Site]] = defaultdict(list)
         self._earlier: list[_Pass] = []
@@ -85,24 +81,15 @@ class GradientUse:
         nn.Parameter.grad = property(self._get, self._set, self._delete)
 
     def end(self) -> None:
-        """Watch no more, and keep nothing."""
-        if self.is_watching:
-            self.is_watching = False
-            del nn.Parameter.grad
-            self._sites.clear()
-            self._pending.clear()
-            self._earlier.clear()
-            self.models.clear()
+        """Watch no more."""
+        del nn.Parameter.grad
 
-    def before_forward(self, module: nn.Module) -> None:
+    def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note where the script calls a module."""
-        if self.is_watching:
-            self.models[module] = user_stack_here()
+        self.models[module] = user_stack_here()
 
     def on_backward(self, tensors: Any) -> None:
         """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
-        if not self.is_watching:
-            return
         self._depth += 1
         if self._depth > 1:
             return
@@ -122,10 +109,10 @@ class GradientUse:
 
     def after_backward(self) -> None:
         """Note which gradients were made."""
-        if not self.is_watching:
+        if not self._depth:  # this pass had begun before the watching
             return
         self._depth -= 1
-        if self._depth > 0:
+        if self._depth:
             return
         pairs = zip(self._leaves, self._before, strict=True)
         made = [each for each, before in pairs if isinstance(each, nn.Parameter) and _state(each) != before]
@@ -141,11 +128,10 @@ class GradientUse:
             self._pending[each].append(self._site)
         self._earlier.append(self._now)
 
-    def on_step_end(self) -> None:
+    def on_step_end(self, steps: int) -> None:
         """A step is over."""
-        if self.is_watching:
-            self._steps += 1
-            self._earlier.clear()
+        self._steps += 1
+        self._earlier.clear()
 
     def _get(self, parameter: nn.Parameter) -> torch.Tensor | None:
         if not self._is_ours:
@@ -195,7 +181,7 @@ class GradientUse:
         names = ", ".join(names_of_parts(self.models, unused, frame_above(1))) or f"{len(unused)} parameters"
         times = site.passes / max(self._steps, 1)
         stack = next((call for module, call in self.models.items() if _trains_only(module, unused)), self._site)
-        note_race("unused-gradients", passes, self._events, about=names, stack=stack, times=times)
+        note_race("unused-gradients", passes, self.events, about=names, stack=stack, times=times)
 
     def _try_at_once(self) -> None:
         """Compare two passes through the same operations with a single one from both losses."""
@@ -219,7 +205,7 @@ class GradientUse:
         times = self._sites[self._site].passes / max(self._steps, 1)
         apart = (one[2] for one, other in zip(before.site, now.site, strict=False) if one != other)
         line = str(next(apart, now.site[-1][2] if now.site else ""))
-        note_race("graph-twice", passes, self._events, about=line, stack=self._site, times=times)
+        note_race("graph-twice", passes, self.events, about=line, stack=self._site, times=times)
 
 
 def _trains_only(module: nn.Module, parameters: set[nn.Parameter]) -> bool:
