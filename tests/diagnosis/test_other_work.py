@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from made_measurements import made_steps
 
-from workshop.diagnosis.causes.other_work import _grows_on, other_work_findings
+from workshop.diagnosis.causes.growing_steps import _grows_on
+from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement

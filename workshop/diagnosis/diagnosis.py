@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.diagnosis.causes import findings
-from workshop.diagnosis.causes.other_work import getting_shorter
+from workshop.diagnosis.causes.growing_steps import getting_shorter
 from workshop.diagnosis.comparable_stages import comparable
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
