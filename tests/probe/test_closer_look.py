@@ -140,6 +140,23 @@ def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     assert (torch.get_num_threads(), torch.is_anomaly_enabled()) == (threads, False)
 
 
+class Unrolled(nn.Linear):
+    """A loop that is traced for minutes, as each of its turns is an operation for a compiler."""
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return super().forward(inputs) + sum(inputs[row % 4].sum() * row for row in range(20_000))
+
+
+@pytest.mark.slow
+def test_a_compilation_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.probe.trials.compiled.COMPILES_WITHIN_S", 3.0)
+    model = Unrolled(8, 2)
+    attempt("torch-compile", model, (torch.randn(4, 8),), {}, EventFile(str(tmp_path)))
+    assert read_observations(tmp_path, [os.getpid()]).trials["torch-compile"].error == "it took too long"
+    again = torch.compile(nn.Linear(8, 2))
+    assert again(torch.randn(4, 8)).shape == (4, 2), "the compiler works on"
+
+
 def test_two_passes_take_turns_in_going_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """And are compared in a few rounds, however long they take; the first one does not count."""
     monkeypatch.setattr("workshop.probe.trials.trial_race.MAX_DURATION_S", 0.0)

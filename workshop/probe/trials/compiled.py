@@ -1,6 +1,7 @@
 """torch.compile."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,7 +9,11 @@ from torch import nn
 
 from workshop.probe.internals import forget_compiled, has_compiled
 from workshop.probe.trials.copies import copied_model, forward_and_backward
+from workshop.probe.trials.time_limit import time_limit
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+
+COMPILES_WITHIN_S = 60.0
+"""For a longer compilation, nobody waits."""
 
 
 def compiled(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
@@ -19,7 +24,21 @@ def compiled(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
     yield lambda: forward_and_backward(as_it_is, inputs, options)
     try:
         with torch._inductor.utils.fresh_inductor_cache():
-            made = torch.compile(other)
-            yield lambda: forward_and_backward(made, inputs, options)
+            yield _limited_at_first(partial(forward_and_backward, torch.compile(other), inputs, options))
     finally:
         forget_compiled()
+
+
+def _limited_at_first(run: Pass) -> Pass:
+    """A pass of which the first may not take too long: a Python loop in a model can be unrolled for many minutes."""
+    begun = False
+
+    def limited() -> object:
+        nonlocal begun
+        if begun:
+            return run()
+        begun = True
+        with time_limit(COMPILES_WITHIN_S):
+            return run()
+
+    return limited

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import torch
 
+from workshop.probe.trials.time_limit import TooLongError
+
 ROUNDS = 7
 MAX_ROUNDS = 40
 MIN_DURATION_S = 0.3
@@ -27,8 +29,10 @@ class NothingToTryError(Exception):
     """This model, or this optimizer, has nothing that the trial could change."""
 
 
-def why_not(error: Exception) -> str:
+def why_not(error: BaseException) -> str:
     """Return in one line why a trial could not be made: what cannot be copied fails in many ways."""
+    if isinstance(error, TooLongError):
+        return "it took too long"
     return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
 
 
