@@ -21,6 +21,7 @@ from workshop.probe.trials import (
     attempt_pinned,
     attempt_sparse,
 )
+from workshop.probe.trials.compiled import compiled
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.other_threads import other_threads, usable_cores
 from workshop.probe.trials.set_to_none import set_to_none
@@ -149,7 +150,7 @@ class Unrolled(nn.Linear):
 
 @pytest.mark.slow
 def test_a_compilation_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workshop.probe.trials.compiled.COMPILES_WITHIN_S", 3.0)
+    monkeypatch.setattr(sys.modules[compiled.__module__], "COMPILES_WITHIN_S", 3.0)
     model = Unrolled(8, 2)
     attempt("torch-compile", model, (torch.randn(4, 8),), {}, EventFile(str(tmp_path)))
     assert read_observations(tmp_path, [os.getpid()]).trials["torch-compile"].error == "it took too long"
