@@ -27,7 +27,7 @@ from workshop.diagnosis.stages import CLOSER_STEPS, WARM_UP_STEPS, measure, stag
 from workshop.diagnosis.tried import tried_changes
 from workshop.processes.script import run_folder
 
-NOTED = {"kept-graphs": "were kept with their graphs"}
+NOTED = {"kept-graphs": "are kept with their graphs"}
 """What takes memory has no measured gain, and is no finding but a note: a piece of that, by the cause."""
 
 WITHIN = 1.3

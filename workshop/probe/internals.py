@@ -4,10 +4,13 @@ import copy
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import FrameType
 from typing import Any, NamedTuple
+
+from workshop.probe.replaced_function import replace_function
 
 WORKER_MODULE, WORKER_LOOP = "torch.utils.data._utils.worker", "_worker_loop"
 """The module and the name of the function that a DataLoader's worker runs."""
@@ -116,6 +119,24 @@ def forget_compiled() -> None:
 
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
+
+
+@contextmanager
+def traced_with(check: Callable[[], None]) -> Iterator[None]:
+    """Call a function before each instruction that torch.compile traces: what it raises ends the compilation."""
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    original = InstructionTranslatorBase.step
+
+    def step(self: Any) -> Any:
+        check()
+        return original(self)
+
+    put_back = replace_function(InstructionTranslatorBase, "step", step)
+    try:
+        yield
+    finally:
+        put_back()
 
 
 def plain_gradient() -> Any:

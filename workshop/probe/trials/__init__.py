@@ -33,7 +33,6 @@ from workshop.probe.trials.set_to_none import set_to_none
 from workshop.probe.trials.single_precision import single_precision
 from workshop.probe.trials.small_modules import small_modules
 from workshop.probe.trials.sparse_embedding import Rows, sparse_embedding
-from workshop.probe.trials.time_limit import TooLongError
 from workshop.probe.trials.tiny_operators import tiny_operators
 from workshop.probe.trials.trial_race import NothingToTryError, Pass, race, random_states_kept, why_not
 
@@ -125,10 +124,14 @@ def note_race(
         with warnings.catch_warnings(), random_states_kept():
             warnings.simplefilter("ignore")
             made = passes()
-            result = race(next(made), next(made))
-            setting = _rest_of(made)  # what was changed is put back
+            try:
+                result = race(next(made), next(made))
+                setting = _rest_of(made)
+            finally:
+                if isinstance(made, Generator):
+                    made.close()  # what was changed is put back
         events.write(Trial, name=name, **vars(result), about=about, stack=stack, times=times, setting=setting)
-    except (Exception, TooLongError) as error:  # models that cannot be copied fail in many ways
+    except Exception as error:  # models that cannot be copied fail in many ways
         why, applies = why_not(error), not isinstance(error, NothingToTryError)
         events.write(Trial, name=name, as_it_is_s=0.0, changed_s=0.0, error=why, applies=applies, about=about)
 

@@ -1,44 +1,62 @@
 """torch.compile."""
 
 from collections.abc import Iterator
-from functools import partial
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 import torch
 from torch import nn
 
-from workshop.probe.internals import forget_compiled, has_compiled
+from workshop.probe.internals import forget_compiled, has_compiled, traced_with
 from workshop.probe.trials.copies import copied_model, forward_and_backward
-from workshop.probe.trials.time_limit import time_limit
-from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.trial_race import NothingToTryError, Pass, TooLongError
 
-COMPILES_WITHIN_S = 60.0
+LONGEST_S = 60.0
 """For a longer compilation, nobody waits."""
+
+OPERATION_S = 0.05
+"""What follows the tracing takes at least so long for each operation."""
 
 
 def compiled(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
     """The model compiled as a whole, from an empty cache: so the first pass takes as long as on another machine."""
     if has_compiled():
         raise NothingToTryError("the script compiles already")
-    as_it_is, other = copied_model(model), copied_model(model)
+    as_it_is, other, limit = copied_model(model), copied_model(model), _Limit()
     yield lambda: forward_and_backward(as_it_is, inputs, options)
     try:
-        with torch._inductor.utils.fresh_inductor_cache():
-            yield _limited_at_first(partial(forward_and_backward, torch.compile(other), inputs, options))
+        with torch._inductor.utils.fresh_inductor_cache(), traced_with(limit.check):
+            made = torch.compile(other, backend=limit.generate)
+            yield lambda: limit.keep(lambda: forward_and_backward(made, inputs, options))
     finally:
         forget_compiled()
 
 
-def _limited_at_first(run: Pass) -> Pass:
-    """A pass of which the first may not take too long: a Python loop in a model can be unrolled for many minutes."""
-    begun = False
+class _Limit:
+    """Ends a compilation that takes too long: a Python loop in a model may be traced for many minutes."""
 
-    def limited() -> object:
-        nonlocal begun
-        if begun:
-            return run()
-        begun = True
-        with time_limit(COMPILES_WITHIN_S):
-            return run()
+    def __init__(self) -> None:
+        self.ends_s: float | None = None
+        self.is_over = False
 
-    return limited
+    def check(self, to_come_s: float = 0.0) -> None:
+        """Raise an exception if it has taken too long, or will; the first call begins."""
+        now = monotonic()
+        self.ends_s = self.ends_s or now + LONGEST_S
+        self.is_over = self.is_over or now + to_come_s > self.ends_s
+        if self.is_over:
+            raise TooLongError
+
+    def generate(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        """Make code of what was traced, as torch.compile does by itself."""
+        self.check(OPERATION_S * len(graph.graph.nodes))
+        return torch._dynamo.lookup_backend("inductor")(graph, inputs)
+
+    def keep(self, run: Pass) -> object:
+        """Run a pass; the compiler has exceptions of its own for those that end it."""
+        try:
+            return run()
+        except Exception as error:
+            if self.is_over:
+                raise TooLongError from error
+            raise

@@ -11,8 +11,6 @@ from typing import TypeAlias
 
 import torch
 
-from workshop.probe.trials.time_limit import TooLongError
-
 ROUNDS = 7
 MAX_ROUNDS = 40
 MIN_DURATION_S = 0.3
@@ -29,7 +27,11 @@ class NothingToTryError(Exception):
     """This model, or this optimizer, has nothing that the trial could change."""
 
 
-def why_not(error: BaseException) -> str:
+class TooLongError(Exception):
+    """The trial takes longer than anybody waits for it."""
+
+
+def why_not(error: Exception) -> str:
     """Return in one line why a trial could not be made: what cannot be copied fails in many ways."""
     if isinstance(error, TooLongError):
         return "it took too long"
