@@ -70,7 +70,12 @@ def test_episodes_that_grow_are_no_steps_that_grow(found: Found) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "library"), [("obs, reward = envs[i].step(action)", ()), ("data = collect(policy)", (GYM,))]
+    ("text", "library"),
+    [
+        ("obs, reward = envs[i].step(action)", ()),
+        ("data = collect(policy)", (GYM,)),
+        ("train(agent, env, test_env, eval_freq=1000)", (GYM,)),  # it gets what it evaluates with, too
+    ],
 )
 @pytest.mark.parametrize("every", [1, 4])
 @pytest.mark.parametrize("phase", [Phase.OTHER, Phase.VALIDATION])

@@ -51,6 +51,7 @@ def memory(
 
     The script runs unchanged, in this folder, with its arguments, and is ended when its memory has been measured. It
     writes what it always writes. If it runs out of memory meanwhile, the table shows what was held when it happened.
+    In place of a script, it reads a snapshot that torch has written (`.pickle`), without running what is in it.
     Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the script does
     cannot be seen; 5, it crashed, or ran out of memory.
     """
@@ -59,6 +60,7 @@ def memory(
     from workshop.memory.memory_change import memory_changes, read_saved_memory
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
     from workshop.memory.memory_run import measure_memory
+    from workshop.memory.snapshot_file import is_snapshot, read_snapshot
     from workshop.pages.memory_page import page
     from workshop.processes.script import ScriptError
 
@@ -68,8 +70,11 @@ def memory(
     for path in filter(None, (html, save)):
         require_writable(path)
     try:
-        with progress_line() as show:
-            found = MemoryDiagnosis(measure_memory(script, arguments or [], seconds, show, is_module, trials))
+        if is_snapshot(script):
+            found = MemoryDiagnosis(read_snapshot(Path(script)))
+        else:
+            with progress_line() as show:
+                found = MemoryDiagnosis(measure_memory(script, arguments or [], seconds, show, is_module, trials))
     except ScriptError as error:
         raise end_of_broken(script, error, as_json, reports) from None
     name, values = script_name(script, arguments or [], is_module), found.as_dict()

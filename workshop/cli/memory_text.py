@@ -18,10 +18,14 @@ from workshop.memory.memory_change import MemoryChange
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.memory_findings import OPTIONS, MemoryFinding
 from workshop.memory.memory_lines import LineMemory
+from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.processes.other_load import about
 
 MAX_FINDINGS = 5
 LINES_OF_A_KIND = 3
+LINES_OF_ALL = 12
+"""Where all is of one kind."""
+
 MIN_SHARE = 0.02
 """Lines with a smaller share of the peak are not in the table."""
 
@@ -73,7 +77,7 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
         if finding.cause in OPTIONS and (number == 1 or causes[number - 2].cause not in OPTIONS):
             out.print("\nNo fault of the script, but it needed less in a trial:")
         out.print(_finding(number, finding))
-    if not causes:
+    if not causes and found.is_followed:
         out.print("\nNone of the known causes was found.")
 
 
@@ -95,7 +99,8 @@ def _headline(diagnosis: MemoryDiagnosis) -> str:
 def _peak(peak: DevicePeak) -> Table:
     """The kinds of tensors at the peak of a device, each with its largest lines."""
     table = Table.grid(padding=(0, 1))
-    when = f"{peak.segment.name}, step {peak.segment.step}"
+    of_step = f", step {peak.segment.step}" * (peak.segment.name != SegmentName.SNAPSHOT)
+    when = f"{peak.segment.name}{of_step}"
     whole = peak.memory.peak_bytes
     unit, unit_name = UNITS[1] if whole >= UNITS[1][0] else UNITS[2]
     table.add_row(
@@ -106,7 +111,7 @@ def _peak(peak: DevicePeak) -> Table:
     for kind, size in peak.kinds.items():
         table.add_row(kind, f"{size / unit:.1f}", f"{size / whole:.0%}", bar(size, whole))
         lines = [each for each in peak.lines if each.kind == kind and each.bytes >= MIN_SHARE * whole and each.file]
-        for line in lines[:LINES_OF_A_KIND]:
+        for line in lines[: LINES_OF_ALL if kind == TensorKind.UNKNOWN else LINES_OF_A_KIND]:
             place = f"  {Path(line.file).name}:{line.line}, {line.function}"
             table.add_row(
                 Text(_cut(place, 36), "dim"), Text(f"{line.bytes / unit:.1f}", "dim"), "", Text(_held(line), "dim")

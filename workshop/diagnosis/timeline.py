@@ -19,8 +19,8 @@ ENVIRONMENTS = re.compile(
 )
 STEPS_ENVIRONMENT = re.compile(r"\benv\w*(\[\w+\])?\.(step|reset)\(", re.IGNORECASE)
 EVALUATES = re.compile(r"(^|\W|_)(eval|valid|test)", re.IGNORECASE)
-"""The libraries of environments in which reinforcement learning acts, a line that acts in one, and one that does so for
-nothing that is learned."""
+"""The libraries of environments in which reinforcement learning acts, a line that acts in one, and a line or a function
+that does so for nothing that is learned."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Timeline:
 
 def _acts(stack: Path, frames: Path) -> bool:
     """Return whether a stack acts in an environment, to learn from what comes of it."""
-    lines = [(frame.name, linecache.getline(frame.path, frame.line or 0)) for frame in frames]
-    if any(EVALUATES.search(text) for each in lines for text in each):
+    lines = [linecache.getline(frame.path, frame.line or 0) for frame in frames]
+    steps = [text for text in lines if STEPS_ENVIRONMENT.search(text)]
+    if any(EVALUATES.search(text) for text in (*steps, *(frame.name for frame in frames))):
         return False
-    of_library = any(ENVIRONMENTS.search(frame.path) for frame in stack)
-    return of_library or any(STEPS_ENVIRONMENT.search(text) for _, text in lines)
+    return bool(steps) or any(ENVIRONMENTS.search(frame.path) for frame in stack)

@@ -106,6 +106,7 @@ class MemoryDiagnosis:
             "failure": self.failure,
             "overhead": self.overhead,
             "notes": self.measured.notes,
+            "followed": self.measured.is_followed,
             "machine": self.measured.machine and self.measured.machine.as_dict(),
             "ranks": [{"rank": rank, "peaks": peaks} for rank, peaks in self.rank_peaks.items()],
         }

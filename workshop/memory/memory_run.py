@@ -60,6 +60,8 @@ class MeasuredMemory:
     """How the script was ended by the system, such as "was killed by SIGKILL after 30 steps"; empty if not."""
     crashed: bool = False
     """Whether it has ended with an error, whatever the reason."""
+    is_followed: bool = True
+    """Whether a script was followed; else this was read from a file."""
 
 
 def measure_memory(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.pages.template import bar, bar_parts, excerpt, fill, keys, section, table
+from workshop.probe.memory.memory_notes import SegmentName
 
 MIB = 1 << 20
 
@@ -20,6 +21,7 @@ COLOURS = {
     "in backward": "#c97fb1",
     "others": "#9aa3ad",
     "inside operators": "#b8860b",
+    "of unknown kind": "#6b7a8f",
 }
 """The colours of the kinds of tensors."""
 
@@ -44,10 +46,10 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         found: what was measured as plain values, as `workshop memory --json` prints them.
         sources: the lines of each file that is named, by its path.
     """
-    findings = "".join(_finding(each, sources) for each in found["findings"])
+    findings = "".join(_finding(each, sources) for each in found["findings"]) or "<li>Nothing that was looked for.</li>"
     body = [
         f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else "",
-        section("What could be freed", f'<ol id="findings">{findings or "<li>Nothing that was looked for.</li>"}</ol>'),
+        section("What could be freed", f'<ol id="findings">{findings}</ol>') if found["followed"] else "",
         *(_peak(each) for each in found["peaks"]),
         section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",
         _host(found) if found["host"] else "",
@@ -83,7 +85,8 @@ def _peak(peak: Values) -> str:
     ]
     curve = [(float(seconds), float(size)) for seconds, size in peak["curve"]]
     rows = map(_line, (each for each in peak["lines"] if each["bytes"] >= MIN_SHARE * whole))
-    says = f"{peak['during']}, step {peak['step']}: {whole / MIB:.1f} MiB at the peak"
+    step = "" if peak["during"] == SegmentName.SNAPSHOT else f", step {peak['step']}"
+    says = f"{peak['during']}{step}: {whole / MIB:.1f} MiB at the peak"
     return section(
         f"Tensors on {peak['device']}",
         f'<p class="quiet">{escape(says)}</p>{_curve(curve, "The bytes of tensors during the step")}'

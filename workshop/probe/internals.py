@@ -45,6 +45,7 @@ INTERNALS = (
     Internal(WORKER_MODULE, WORKER_LOOP, "workers are not sampled"),
     Internal(SIGNAL_MODULE, SET_SIGNALS, "lines of workers that persist are lost in the end"),
     Internal("torch.utils.data._utils.fetch", "_MapDatasetFetcher", "what workers load is not told from their waits"),
+    Internal("torch._dynamo.symbolic_convert", "InstructionTranslatorBase.step", "torch.compile is not tried"),
     Internal("torch.nn", "Module._compiled_call_impl", "modules that are compiled in place are not seen"),
     Internal("torch.nn", "Module._forward_hooks", "copies of a model keep the hooks; TorchScript compiles them"),
     Internal("torch.nn", "Module._forward_pre_hooks", "copies of a model keep the hooks; TorchScript compiles them"),

@@ -14,7 +14,7 @@ _WORDS = {
     "unused-graph": "This call of {about} builds a graph that no backward pass goes through: call it under "
     "torch.no_grad().",
     "repeated-call": "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: "
-    "call it once, and use what it has returned again.",
+    "call it once, and use what it has returned again.{setting}",
     "padded-batches": "{about} are padding in every sample of a batch: where batches are put together, pad each one to "
     "its own longest sample. Padding that neither the model nor the loss masks takes part in the numbers.",
     "ignored-targets": "{about} are ignored by the loss: pick the positions that count before this layer, for its "
@@ -38,15 +38,19 @@ _WORDS = {
     "faster for what no backward pass ever sees.",
 }
 
+EXCLUSIVE = (TRIALS_OF_OPTIMIZER, ("unused-graph", "repeated-call"))
+"""Changes of which only the one that brings most is named: settings that exclude each other, and two ways to see one
+call that is made for a metric."""
+
 OF_TRIAL = 1.1
 """In the training, a change may bring this many times what it saved in the trial."""
 
 
 def tried_findings(measurement: Measurement) -> list[Finding]:
-    """Return what was faster in a trial; of settings that exclude each other, the fastest."""
+    """Return what was faster in a trial; of those that exclude each other, the one that brings most."""
     found: list[Finding] = []
     for each in tried_changes(measurement):
-        excluded = each.name in TRIALS_OF_OPTIMIZER and any(one.cause in TRIALS_OF_OPTIMIZER for one in found)
+        excluded = any(each.name in several and any(one.cause in several for one in found) for several in EXCLUSIVE)
         if each.name in _WORDS and each.has_effect and not excluded:
             found.append(_finding(measurement, each))
     return found

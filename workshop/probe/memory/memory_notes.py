@@ -24,6 +24,8 @@ class TensorKind(StrEnum):
     OTHERS = "others"
     SCRATCH = "inside operators"
     """What an operator allocates and frees by itself."""
+    UNKNOWN = "of unknown kind"
+    """What a snapshot of torch tells nothing more of."""
 
 
 OF_TRAINING = (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER)
@@ -39,6 +41,8 @@ class SegmentName(StrEnum):
     VALIDATION = "validation"
     OUT_OF_MEMORY = "out of memory"
     """It ended with an allocation that failed."""
+    SNAPSHOT = "snapshot"
+    """No stretch of a run that was followed, but a moment in a record of torch."""
 
 
 Group: TypeAlias = tuple[str, str, int, str]

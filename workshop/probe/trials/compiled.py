@@ -49,14 +49,13 @@ class _Limit:
 
     def generate(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
         """Make code of what was traced, as torch.compile does by itself."""
-        self.check(OPERATION_S * len(graph.graph.nodes))
+        self.check(OPERATION_S * sum(node.op.startswith("call_") for node in graph.graph.nodes))
         return torch._dynamo.lookup_backend("inductor")(graph, inputs)
 
     def keep(self, run: Pass) -> object:
-        """Run a pass; the compiler has exceptions of its own for those that end it."""
+        """Run a pass; for an exception that ends it, the compiler has its own, or goes on without compiling."""
         try:
             return run()
-        except Exception as error:
+        finally:
             if self.is_over:
-                raise TooLongError from error
-            raise
+                raise TooLongError

@@ -1,13 +1,13 @@
 """Watches whether a step calls a model twice for the same result, as once for the loss and once more for a metric.
 
-Two calls do the same if all tensors that go in are equal, and all that come out: so neither dropout nor an optimizer
-that has stepped in between lies between them.
+Two calls do the same if what goes in is equal, and what comes out: so neither dropout nor an optimizer that has stepped
+lies between them. Of the values, little is kept: a sum and a sample.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter, defaultdict, deque
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import nn
@@ -23,13 +23,44 @@ from workshop.probe.trials.trial_race import Pass
 from workshop.probe.user_names import name_in
 from workshop.probe.watchers.watcher import Watcher
 
-SURE = 3
-"""A model must have been called again this often."""
+SURE = 4
+"""In each of so many steps, a model must have been called again as often: equal inputs of a game are chance."""
+
+LATELY = 8
+"""A call is compared with so many before it."""
+
+SAMPLE = 256
+"""The number of values that are kept of a tensor."""
 
 COPIES = 4
 """The memory of a trial, in that of the parameters."""
 
 PLAIN = (bool, int, float, str, type(None))
+
+MADE = -1
+"""Where a tensor comes from that an operation has made, with a graph: a backward pass takes no other one for it."""
+
+
+class _TensorTraits(NamedTuple):
+    """What is kept of a tensor."""
+
+    form: tuple[Any, ...]
+    origin: int
+    """`MADE`, or the place of one that gets a gradient by itself, or 0."""
+    total: torch.Tensor
+    sample: torch.Tensor
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "_TensorTraits":
+        """Return what is kept; what cannot be looked at raises an exception of torch."""
+        origin = 0 if not tensor.requires_grad else tensor.data_ptr() if tensor.is_leaf else MADE
+        flat = tensor.detach().flatten()
+        sample = flat[:: max(len(flat) // SAMPLE, 1)].clone()
+        return cls((tensor.shape, tensor.dtype, tensor.device), origin, flat.sum(dtype=torch.float64), sample)
+
+
+Traits: TypeAlias = list[Any]
+"""What is kept of some values: of tensors, a `_TensorTraits`, of others themselves."""
 
 
 @dataclass
@@ -37,8 +68,30 @@ class _Call:
     """A call of a model, in the present step."""
 
     module: nn.Module
-    inputs: list[Any]
-    outputs: list[Any] = field(default_factory=list)
+    stack: tuple[WireFrame, ...]
+    inputs: Traits | None
+    """None if they cannot be looked at, or must not be taken for others."""
+    outputs: Traits | None = None
+    backward: int = 0
+    """The number of the first backward pass that went through what it has made; 0 if none did."""
+
+
+@dataclass
+class _Repetition:
+    """Two calls of a step that do the same."""
+
+    earlier: _Call
+    later: _Call
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether two backward passes go through what the calls have made: a second one through the same would fail."""
+        return bool(self.earlier.backward and self.later.backward) and self.earlier.backward != self.later.backward
+
+    @property
+    def in_backward(self) -> bool:
+        """Whether a call less makes the backward pass shorter, too."""
+        return bool(self.earlier.backward and self.later.backward)
 
 
 class RepeatedCalls(Watcher):
@@ -46,106 +99,133 @@ class RepeatedCalls(Watcher):
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
-        self._steps = 0
         self._open: list[_Call] = []
-        self._calls: list[_Call] = []
-        self._again = Counter[nn.Module]()
-        self._of_steps = Counter[nn.Module]()  # the calls in steps that are over
-        self._places: dict[nn.Module, tuple[WireFrame, ...]] = {}
-        self._learned: set[nn.Module] = set()
+        self._calls: defaultdict[nn.Module, deque[_Call]] = defaultdict(lambda: deque(maxlen=LATELY))
+        self._found: list[_Repetition] = []
+        self._counts: defaultdict[nn.Module, list[int]] = defaultdict(list)
+        """How often each model has been called again, in the steps that are over since it was first."""
+        self._in_backward: dict[nn.Module, bool] = {}
         self._tried: set[nn.Module] = set()
-        self._in_backward = False
+        self._passes = self._depth = 0
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Note what goes in, and try a call less if it is known by now that one is too many."""
-        self._open.append(_Call(module, _as_they_are((inputs, options))))
-        if self._of_steps[module] >= SURE and module not in self._tried and not torch.is_inference_mode_enabled():
+        """Note what goes in, and try a call less if this one is one too many."""
+        call = _Call(module, user_stack_here(), _traits((inputs, options)) if self._is_of_training(module) else None)
+        self._open.append(call)
+        counts = self._counts.get(module, [])
+        if module in self._tried or len(counts) < SURE or len({*counts}) > 1:
+            return
+        if any(_are_equal(each.inputs, call.inputs) for each in self._calls[module]):
             self._tried.add(module)
-            self._try(module, inputs, options, name_in(frame_above(0), module))
+            self._try(call, inputs, options, float(counts[0]), name_in(frame_above(0), module))
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Note what comes out, and whether an earlier call has given the same."""
         if not self._open or self._open[-1].module is not module:
-            self._open.clear()  # of a call that had begun before this watching, or has ended in an exception
+            self._open.clear()  # of a call that had begun before this watching
             return
         call = self._open.pop()
-        call.outputs = _as_they_are(output)
-        if self._in_backward or not _is_of_training(module) or not _has_tensors(call.outputs):
-            return  # a backward pass may compute again what it did not keep
-        if any(each.module is module and _are_same(each, call) for each in self._calls):
-            self._again[module] += 1
-            self._places[module] = user_stack_here()
-            for each in tree_leaves(output):
-                if isinstance(each, torch.Tensor) and each.grad_fn:
-                    each.grad_fn.register_prehook(lambda *_: self._learned.add(module))
-        self._calls.append(call)
+        if call.inputs is None:
+            return
+        call.outputs = _traits(output)
+        same = (each for each in self._calls[module] if _are_equal(each.inputs, call.inputs))
+        earlier = next((each for each in same if _are_close(each.outputs, call.outputs)), None)
+        self._found += [_Repetition(earlier, call)] if earlier else []
+        self._calls[module].append(call)
+        for each in tree_leaves(output):
+            if isinstance(each, torch.Tensor) and each.grad_fn:
+                each.grad_fn.register_prehook(lambda *_: self._go_through(call))
 
     def on_backward(self, tensors: Any) -> None:
-        """A backward pass begins."""
-        self._in_backward = True
+        """A backward pass begins, maybe inside of another."""
+        self._passes += not self._depth
+        self._depth += 1
 
     def after_backward(self) -> None:
         """It is over."""
-        self._in_backward = False
+        self._depth = max(self._depth - 1, 0)
 
     def on_step_end(self, steps: int) -> None:
-        """Begin with the next step."""
-        self._steps += 1
-        self._of_steps = self._again.copy()
+        """Count what was done again in this step."""
+        again = [each for each in self._found if not each.is_needed]
+        counted = Counter(each.later.module for each in again)
+        for module in {*self._counts, *counted}:
+            self._counts[module].append(counted[module])
+        self._in_backward.update((each.later.module, each.in_backward) for each in again)
+        self._found.clear()
         self._calls.clear()
 
-    def _try(self, module: nn.Module, inputs: Any, options: Any, name: str) -> None:
-        """Compare two calls with one; with their backward passes, if the later call has been in one."""
-        learned = module in self._learned
+    def _is_of_training(self, module: nn.Module) -> bool:
+        """Whether a call is one of a step: not of a loss function, of a validation, or of a backward pass's own."""
+        is_model = next(module.parameters(), None) is not None
+        return is_model and not self._depth and (module.training or torch.is_grad_enabled())
 
-        def passes() -> Iterator[Pass]:
+    def _go_through(self, call: _Call) -> None:
+        """Note the pass; one that makes a graph itself keeps what it goes through, for a pass to come."""
+        if not torch.is_grad_enabled():
+            call.backward = call.backward or self._passes
+
+    def _try(self, call: _Call, inputs: Any, options: Any, times: float, name: str) -> None:
+        """Compare two calls with one; with their backward pass, if it goes through both."""
+        module, learns = call.module, self._in_backward[call.module]
+
+        def passes() -> Generator[Pass, None, str]:
             ensure_room(module.parameters(), COPIES)
             copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
 
-            def call() -> object:
-                with torch.set_grad_enabled(learned):
-                    return forward_and_backward(copied, given, named) if learned else copied(*given, **named)
+            def run() -> object:
+                with torch.set_grad_enabled(learns):
+                    return forward_and_backward(copied, given, named) if learns else copied(*given, **named)
 
-            def call_twice() -> object:
-                call()
-                return call()
+            def run_twice() -> object:
+                run()
+                return run()
 
-            yield call_twice
-            yield call
+            yield run_twice
+            yield run
+            return " Its running statistics then count each batch once." if _keeps_statistics(module) else ""
 
-        times = self._of_steps[module] / self._steps
-        note_race("repeated-call", passes, self.events, about=name, stack=self._places[module], times=times)
-
-
-def _as_they_are(values: Any) -> list[Any]:
-    """Return the leaves of some values, tensors without their graph, which would else be kept."""
-    leaves = tree_leaves(values)
-    return [(each.detach(), each._version) if isinstance(each, torch.Tensor) else (each, 0) for each in leaves]
+        note_race("repeated-call", passes, self.events, about=name, stack=call.stack, times=times)
 
 
-def _is_of_training(module: nn.Module) -> bool:
-    """Whether a call now may belong to a step: that of a model, not of a loss function, and not of a validation."""
-    return (module.training or torch.is_grad_enabled()) and any(True for _ in module.parameters())
+def _keeps_statistics(module: nn.Module) -> bool:
+    return any(getattr(each, "track_running_stats", False) and each.training for each in module.modules())
 
 
-def _has_tensors(values: list[Any]) -> bool:
-    return any(isinstance(each, torch.Tensor) for each, _ in values)
-
-
-def _are_same(one: _Call, other: _Call) -> bool:
-    pairs = [*zip(one.inputs, other.inputs, strict=False), *zip(one.outputs, other.outputs, strict=False)]
-    as_many = len(one.inputs) == len(other.inputs) and len(one.outputs) == len(other.outputs)
+def _traits(values: Any) -> Traits | None:
+    """Return what is kept of some values; None if nothing can be told of them."""
     try:
-        return as_many and all(_is_same(*each) for each in pairs)
-    except RuntimeError:  # values of sparse tensors, or under vmap, cannot be looked at
-        return False
+        return [_traits_of(each) for each in tree_leaves(values)]
+    except Exception:  # sparse tensors, those under vmap, objects of the user: they fail in many ways
+        return None
 
 
-def _is_same(one: tuple[Any, int], other: tuple[Any, int]) -> bool:
-    """Whether two values are the same, up to rounding; of a tensor that was changed since, it is not known."""
-    (kept, version), (now, _) = one, other
-    if not isinstance(kept, torch.Tensor) or not isinstance(now, torch.Tensor):
-        return kept is now or (type(kept) in PLAIN and type(kept) is type(now) and bool(kept == now))
-    if kept.shape != now.shape or kept.dtype != now.dtype or kept.device != now.device or kept._version != version:
-        return False
-    return torch.equal(kept, now) or (now.is_floating_point() and torch.allclose(kept, now, rtol=1e-4))
+def _traits_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _TensorTraits.of(value)
+    if type(value) not in PLAIN:
+        raise TypeError("nothing is known of its equality")
+    return value
+
+
+def _are_equal(one: Traits | None, other: Traits | None) -> bool:
+    """Whether inputs are the same."""
+    return one is not None and other is not None and len(one) == len(other) and all(map(_is_equal, one, other))
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, _TensorTraits) and isinstance(other, _TensorTraits):
+        is_same = one.form == other.form and one.origin == other.origin != MADE
+        return is_same and torch.equal(one.total, other.total) and torch.equal(one.sample, other.sample)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _are_close(one: Traits | None, other: Traits | None) -> bool:
+    """Whether outputs are the same, up to rounding; not if there are no tensors among them."""
+    pairs = list(zip(one or (), other or (), strict=False))
+    return bool(pairs) and len(one or ()) == len(other or ()) and all(_is_close(*each) for each in pairs)
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    is_same = isinstance(one, _TensorTraits) and isinstance(other, _TensorTraits) and one.form == other.form
+    return is_same and torch.allclose(one.sample, other.sample, rtol=1e-5)
