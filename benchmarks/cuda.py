@@ -31,7 +31,7 @@ from pkgutil import extend_path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cuda_claims import Claim, Found, Place, Row
+    from cuda_rows import Claim, Found, Place, Row
 
 # Beside this file, `import cuda` finds it in place of NVIDIA's package, of which torch imports `cuda.bindings`.
 __path__ = extend_path([], "cuda")
@@ -103,7 +103,7 @@ def device_name(device: str) -> str:
 def measure(claims: Mapping[str, "Claim"], folder: Path, device: str, data: Path) -> dict[str, "Found"]:
     """Measure each claim by itself; in the end, all those side by side whose times do not matter."""
     import torch
-    from cuda_claims import Found, Place
+    from cuda_rows import Found, Place
 
     from workshop.pets.ensure import ensure_stand_in
 
@@ -121,7 +121,7 @@ def measure(claims: Mapping[str, "Claim"], folder: Path, device: str, data: Path
 
 def measure_row(name: str, row: "Row", place: "Place") -> "Found":
     """Measure a row, whatever becomes of it."""
-    from cuda_claims import Found
+    from cuda_rows import Found
 
     begin = time.monotonic()
     try:

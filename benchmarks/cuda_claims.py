@@ -1,16 +1,13 @@
 """The claims about CUDA, and how each of them is measured: the rows of `cuda.py`."""
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from cuda_memory import MEMORY
+from cuda_rows import Claim, Found, Place, Row, resnet
 from lattice import measure as draw_links
 
 from workshop.course.checks import config_of, contest_of
@@ -20,74 +17,6 @@ from workshop.parts.part6.copies_check import measured_copies
 from workshop.profiles import line_profile
 
 ROOT = Path(__file__).parents[1]
-
-
-@dataclass
-class Found:
-    """What was measured for a claim."""
-
-    says: str
-    met: bool | None
-    """None if it was not measured."""
-    figures: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the rows run."""
-
-    folder: Path
-    data: Path
-    device: str
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The sizes of `configs/gpu_config.py` with fewer pictures; without a GPU, such that a row takes seconds."""
-        if self.device.startswith("cuda"):
-            return {"batch_size": 128, "image_size": 224, "max_items": 512}
-        return {"batch_size": 8, "image_size": 64, "max_items": 24}
-
-    def new_folder(self) -> Path:
-        """Make an empty folder."""
-        return Path(tempfile.mkdtemp(dir=self.folder))
-
-    def run(self, *command: Any, folder: Path | None = None, fails: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run this Python with some arguments, in a folder; it must end well, unless it may fail."""
-        done = subprocess.run(
-            [sys.executable, *map(str, command)],
-            cwd=folder or self.new_folder(),
-            env=os.environ | {"WORKSHOP_OFFLINE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        if done.returncode and not fails:
-            raise RuntimeError(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout)[-300:]}")
-        return done
-
-    def workshop(self, command: str, *arguments: Any, fails: bool = False) -> Any:
-        """Run a command of the workshop that prints JSON, and return that."""
-        return json.loads(self.run("-m", "workshop", command, "--json", *arguments, fails=fails).stdout)
-
-    def script(self, name: str, source: str) -> Path:
-        """Write a script into a folder of its own."""
-        path = self.new_folder() / name
-        path.write_text(source)
-        return path
-
-
-Row = Callable[[Place], Found]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What is said of CUDA."""
-
-    text: str
-    row: Row
-    """Measures it."""
-    beside_others: bool = False
-    """Whether its times do not matter, so that it can run beside others."""
 
 
 def first_command(place: Place) -> Found:
@@ -208,38 +137,6 @@ def idle(part: str) -> Callable[[Place], Path]:
         return place.script(found.script, f"{found.original_script.read_text()}\nFAST = True\n")
 
     return make
-
-
-RESNET = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from torchvision.models import resnet50
-
-device = torch.device("{device}")
-data = TensorDataset(torch.randn({items}, 3, {side}, {side}), torch.randint(0, 37, ({items},)))
-model = resnet50(num_classes=37).to(device)
-optimizer = torch.optim.AdamW(model.parameters())
-scaler = torch.amp.GradScaler(device.type, enabled={amp})
-for epoch in range(10_000):
-    for images, targets in DataLoader(data, batch_size={batch}, shuffle=True, pin_memory={pinned}):
-        images, targets = images.to(device), targets.to(device)
-        optimizer.zero_grad()
-        with torch.autocast(device.type, torch.float16, enabled={amp}):
-            loss = nn.functional.cross_entropy(model(images), targets)
-        scaler.scale(loss).backward()
-        {planted}
-        scaler.step(optimizer)
-        scaler.update()
-"""
-
-
-def resnet(place: Place, planted: str = "", amp: bool = False, pin: bool = False, name: str = "resnet.py") -> Path:
-    """Write a script whose time goes into the device."""
-    on_gpu = place.device.startswith("cuda")
-    sizes = {"items": 512, "side": 224, "batch": 64} if on_gpu else {"items": 16, "side": 64, "batch": 4}
-    values = {"device": place.device, "planted": planted or "pass", "amp": amp, "pinned": pin}
-    return place.script(name, RESNET.format(**sizes, **values))
 
 
 def recorded(place: Place, script: Path) -> Path:
@@ -426,5 +323,6 @@ CLAIMS = {
     ),
     "compiled": Claim("`check part3` accepts torch.compile", checked("part3", compiled, 0), True),
     "mixed-precision": Claim("`compare`: autocast and GradScaler are the same work twice", mixed_precision, True),
+    **MEMORY,
     "two-ranks": Claim("part 10: two ranks on one GPU end without a traceback", two_ranks, True),
 }

@@ -27,13 +27,14 @@ with pytest.MonkeyPatch.context() as beside:
     beside.syspath_prepend(FOLDER)
     benchmark = load("cuda")
     import cuda_claims
+    import cuda_rows
 
 
 @pytest.mark.slow
 @pytest.mark.cuda
 @pytest.mark.parametrize("claim", cuda_claims.CLAIMS)
 def test_a_claim_about_cuda(claim: str, data: Path, tmp_path: Path) -> None:
-    found = cuda_claims.CLAIMS[claim].row(cuda_claims.Place(tmp_path, data, "cuda"))
+    found = cuda_claims.CLAIMS[claim].row(cuda_rows.Place(tmp_path, data, "cuda"))
     assert found.met, found.says
 
 
@@ -51,17 +52,16 @@ def test_without_a_device_every_row_says_so(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("broken", cuda_claims.CLAIMS)
 def test_a_row_that_breaks_does_not_stop_the_others(broken: str, data: Path, tmp_path: Path) -> None:
-    def row(name: str) -> cuda_claims.Row:
-        def measure(_: cuda_claims.Place) -> cuda_claims.Found:
+    def row(name: str) -> cuda_rows.Row:
+        def measure(_: cuda_rows.Place) -> cuda_rows.Found:
             if name == broken:
                 raise ValueError("no such\nkernel")
-            return cuda_claims.Found("as claimed", True)
+            return cuda_rows.Found("as claimed", True)
 
         return measure
 
     claims = {
-        name: cuda_claims.Claim(claim.text, row(name), claim.beside_others)
-        for name, claim in cuda_claims.CLAIMS.items()
+        name: cuda_rows.Claim(claim.text, row(name), claim.beside_others) for name, claim in cuda_claims.CLAIMS.items()
     }
     found = benchmark.measure(claims, tmp_path, "cpu", data)
     assert list(found) == list(claims)

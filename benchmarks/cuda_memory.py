@@ -1,0 +1,82 @@
+"""The claims about the memory of a CUDA device, and how each of them is measured."""
+
+import json
+
+from cuda_rows import Claim, Found, Place, resnet
+
+APART = 0.02
+"""Sums may differ from the allocator's own by this share."""
+
+RECORDED = """
+import torch
+
+torch.cuda.memory._record_memory_history()
+"""
+
+WRITTEN = """
+        if epoch == 0 and len(seen) == 3:
+            torch.cuda.memory._dump_snapshot("snapshot.pickle")
+            print(torch.cuda.max_memory_allocated())
+            raise SystemExit
+        seen.append(0)
+"""
+
+
+def sums(place: Place) -> Found:
+    """Compare what `workshop memory` has followed with what the allocator says."""
+    peaks = place.workshop("memory", "--seconds", 8, resnet(place))["peaks"]
+    peak = next(each for each in peaks if each["device"].startswith(place.device))
+    if not peak["allocator_bytes"]:
+        return Found("the allocator was not asked", None, {"peak": peak})
+    ours, theirs = peak["followed_bytes"], peak["allocator_bytes"]
+    off = abs(ours / theirs - 1)
+    says = f"{ours / 2**20:.1f} MiB followed, {theirs / 2**20:.1f} MiB allocated: {off:.1%} apart"
+    return Found(says, off <= APART, {"peak": {**peak, "curve": [], "lines": peak["lines"][:10]}})
+
+
+def kept_graphs(place: Place) -> Found:
+    """Keep the loss of each step with its graph, and see whether `workshop memory` names the line."""
+    script = resnet(place, "seen.append(loss)")
+    script.write_text(f"seen = []\n{script.read_text()}")
+    found = place.workshop("memory", "--seconds", 8, script)["findings"]
+    graphs = [each for each in found if "seen" in each["holder"] or each["cause"] == "graph-kept"]
+    says = f"{graphs[0]['cause']}, {graphs[0]['gain_bytes'] / 2**20:.0f} MiB" if graphs else "not found"
+    return Found(says, bool(graphs), {"findings": found})
+
+
+def out_of_memory(place: Place) -> Found:
+    """Allocate more in each step than there is, and see whether what was held is told."""
+    if not place.device.startswith("cuda"):
+        return Found("the host's memory is left alone", None)
+    script = resnet(place, "seen.append(torch.zeros(1 << 31, device=device))")
+    script.write_text(f"seen = []\n{script.read_text()}")
+    done = place.run("-m", "workshop", "memory", "--json", "--seconds", 60, script, fails=True)
+    values = json.loads(done.stdout)
+    says = f"exit code {done.returncode}: {values['failure'][:100]}"
+    return Found(says, done.returncode == 5 and "out of memory" in values["failure"], {"peaks": len(values["peaks"])})
+
+
+def snapshot(place: Place) -> Found:
+    """Have torch write a snapshot, and compare its peak with the allocator's own."""
+    if not place.device.startswith("cuda"):
+        return Found("torch records the memory of CUDA devices only", None)
+    script = resnet(place)
+    lines = WRITTEN.strip("\n")
+    source = script.read_text().replace("        scaler.update()", f"        scaler.update()\n{lines}")
+    script.write_text(f"{RECORDED}seen = []\n{source}")
+    printed = place.run(script, folder=script.parent).stdout
+    found = place.workshop("memory", script.parent / "snapshot.pickle")
+    (peak,) = found["peaks"]
+    off = abs(peak["peak_bytes"] / int(printed) - 1)
+    line = peak["largest"]["text"] if peak["largest"] else "no known line"
+    sizes = f"{peak['peak_bytes'] / 2**20:.1f} MiB, torch {int(printed) / 2**20:.1f}"
+    says = f"{sizes}: {off:.1%} apart; most is made by `{line}`"
+    return Found(says, off <= APART, {"largest": peak["largest"]})
+
+
+MEMORY = {
+    "memory-sums": Claim("`memory` follows what the allocator has, within 2 %", sums, True),
+    "memory-graphs": Claim("`memory` names losses that are kept with their graphs", kept_graphs, True),
+    "memory-failed": Claim("`memory` tells what was held when an allocation failed", out_of_memory),
+    "memory-snapshot": Claim("`memory` reads a snapshot of torch: its peak is the allocator's, within 2 %", snapshot),
+}
