@@ -11,15 +11,15 @@ from workshop.memory.memory_change import memory_changes, read_saved_memory
 
 
 def values(activations: int, rate: float = 0.0) -> dict[str, Any]:
-    line = {"kind": "activations", "function": "main", "text": "out = model(x)", "bytes": activations}
+    line = {"kind": "activations", "function": "main", "text": "out = model(x)", "file": "/a/train.py", "line": 3}
     peak = {
         "device": "cpu",
         "peak_bytes": 1000 + activations,
         "kinds": {"parameters": 1000, "activations": activations},
-        "lines": [line],
+        "lines": [line | {"bytes": activations}],
     }
     growing = [{"bytes_a_step": rate}] if rate else []
-    return {"peaks": [peak], "growing": growing, "host": None}
+    return {"peaks": [peak], "growing": growing, "host": None, "followed": True}
 
 
 def test_what_has_become_less() -> None:
@@ -39,3 +39,8 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps({"steps": {}}))
     with pytest.raises(WorkshopError, match="no measurement that workshop memory --save"):
         read_saved_memory(path)
+
+
+def test_a_snapshot_and_a_measurement_have_no_kinds_in_common() -> None:
+    with pytest.raises(WorkshopError, match="compared with another one only"):
+        memory_changes(values(9000), values(9000) | {"followed": False})

@@ -61,7 +61,9 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
     for each in diagnosis.peaks:
         out.print("", _peak(each), sep="\n")
         if each.largest:
-            out.print(Text(_largest(each.largest, each.memory.peak_bytes)))
+            out.print(
+                Text(_largest(each.largest, each.memory.peak_bytes, "line" if found.is_followed else "known line"))
+            )
         if each.segment.failure:
             out.print("\nThis was held when the allocation failed.")
     if growing := diagnosis.growing:
@@ -91,7 +93,8 @@ def batch_text(largest: LargestBatch) -> str:
 
 
 def _headline(diagnosis: MemoryDiagnosis) -> str:
-    peaks = [f"{size_text(each.memory.peak_bytes)} of tensors on {each.device}" for each in diagnosis.peaks]
+    what = "of tensors" if diagnosis.measured.is_followed else "allocated"
+    peaks = [f"{size_text(each.memory.peak_bytes)} {what} on {each.device}" for each in diagnosis.peaks]
     host = [f"{size_text(diagnosis.host.together_bytes)} in all processes"] if diagnosis.host else []
     return ", ".join([*peaks, *host]) or "no tensors were seen"
 
@@ -99,13 +102,12 @@ def _headline(diagnosis: MemoryDiagnosis) -> str:
 def _peak(peak: DevicePeak) -> Table:
     """The kinds of tensors at the peak of a device, each with its largest lines."""
     table = Table.grid(padding=(0, 1))
-    of_step = f", step {peak.segment.step}" * (peak.segment.name != SegmentName.SNAPSHOT)
-    when = f"{peak.segment.name}{of_step}"
+    is_snapshot = peak.segment.name == SegmentName.SNAPSHOT
+    when = peak.segment.name if is_snapshot else f"{peak.segment.name}, step {peak.segment.step}"
+    moment = "when an allocation failed" if is_snapshot and peak.segment.failure else "at the peak"
     whole = peak.memory.peak_bytes
     unit, unit_name = UNITS[1] if whole >= UNITS[1][0] else UNITS[2]
-    table.add_row(
-        Text(f"{peak.device} at the peak ({when})", "bold"), Text(unit_name, "bold"), Text("share", "bold"), ""
-    )
+    table.add_row(Text(f"{peak.device} {moment} ({when})", "bold"), Text(unit_name, "bold"), Text("share", "bold"), "")
     for number in (1, 2):
         table.columns[number].justify = "right"
     for kind, size in peak.kinds.items():
@@ -120,18 +122,19 @@ def _peak(peak: DevicePeak) -> Table:
     return table
 
 
-def _largest(line: LineMemory, whole: int) -> str:
+def _largest(line: LineMemory, whole: int, what: str) -> str:
     place = f"{Path(line.file).name}:{line.line}, in {line.function}"
     source = textwrap.shorten(line.text, MAX_SOURCE, placeholder=" …")
     text = f"\n       {source}" if source else ""
-    return f"\nThe line that makes most of it, {line.bytes / whole:.0%}: {place}{text}"
+    return f"\nThe {what} that makes most of it, {line.bytes / whole:.0%}: {place}{text}"
 
 
 def _held(line: LineMemory) -> str:
     """Who holds it; or since when it is there, if that is not known and not this step."""
     if line.holder:
         return f"held by {_cut(line.holder, MAX_HOLDER)}"
-    return {"before the first step": "since the start", "this step": ""}.get(line.since, f"since {line.since}")
+    said = {"before the first step": "since the start", "this step": "", "": ""}
+    return said.get(line.since, f"since {line.since}")
 
 
 def _growing(lines: list[GrowingLine]) -> Table:

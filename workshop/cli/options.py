@@ -99,8 +99,9 @@ def refuse_misplaced(context: typer.Context, script: str, arguments: Sequence[st
     It would cost a whole run to find out that the script got them.
     """
     own = {each for option in context.command.params for each in (*option.opts, *option.secondary_opts)}
-    text = Path(script).read_text(errors="replace") if Path(script).is_file() else "sys.argv"
-    for option in [each for each in arguments if each.startswith("--") and each in own]:
+    misplaced = [each for each in arguments if each.startswith("--") and each in own]
+    text = Path(script).read_text(errors="replace") if misplaced and Path(script).is_file() else "sys.argv"
+    for option in misplaced:
         name = option.strip("-").replace("-", "[-_]")
         if not re.search(rf"--{name}\b|\b{name}\s*[:=]|sys\.argv", text):
             raise WorkshopError(

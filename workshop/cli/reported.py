@@ -104,7 +104,7 @@ def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
     lines = tuple(
         ReportedLine(in_repository(each.file), each.line, each.cause, _with_bytes(each)) for each in found.findings
     )
-    count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
+    count = f"{len(lines)} finding{'s' * (len(lines) != 1)}" if found.measured.is_followed else "a snapshot of torch"
     failed = (found.failure,) if found.failure else ()
     level = Level.ERROR if failed else Level.WARNING if lines else Level.NOTE
     return Report(name, count, level, "measured", (*failed, *found.measured.notes), lines)

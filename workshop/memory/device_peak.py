@@ -38,6 +38,7 @@ class DevicePeak:
             "device": self.device,
             "step": self.segment.step,
             "during": self.segment.name,
+            "failure": self.segment.failure,
             "peak_bytes": self.memory.peak_bytes,
             "allocator_bytes": self.memory.allocator_bytes,
             "followed_bytes": self.memory.followed_bytes,

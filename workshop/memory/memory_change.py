@@ -44,7 +44,13 @@ def read_saved_memory(path: Path) -> Values:
 
 
 def memory_changes(before: Values, after: Values) -> list[MemoryChange]:
-    """Return the changes of the peaks and their kinds, of the processes, of what grows, and of lines."""
+    """Return the changes of the peaks and their kinds, of the processes, of what grows, and of lines.
+
+    Raises:
+        WorkshopError: one is a snapshot of torch, which has other kinds.
+    """
+    if before.get("followed", True) != after["followed"]:
+        raise WorkshopError("a snapshot of torch is compared with another one only: it has no kinds of tensors")
     return [*_peaks(before, after), *_processes(before, after), *_growth(before, after), *_lines(before, after)]
 
 
@@ -82,7 +88,7 @@ def _growth(before: Values, after: Values) -> Iterator[MemoryChange]:
 
 
 def _lines(before: Values, after: Values) -> Iterator[MemoryChange]:
-    """The lines at the peak that changed, matched by their text: line numbers shift."""
+    """The lines at the peak that changed, matched by their text, if it is known: line numbers shift."""
     peak = max((float(each["peak_bytes"]) for values in (before, after) for each in values["peaks"]), default=0.0)
     both = [_by_text(each["peaks"]) for each in (before, after)]
     changed = [(key, both[0][key], both[1][key]) for key in both[0] | both[1]]
@@ -94,5 +100,6 @@ def _lines(before: Values, after: Values) -> Iterator[MemoryChange]:
 def _by_text(peaks: list[Values]) -> Counter[tuple[str, str, str]]:
     found: Counter[tuple[str, str, str]] = Counter()
     for each in (line for peak in peaks for line in peak["lines"]):
-        found[each["kind"], each["function"], each["text"]] += each["bytes"]
+        place = f"{Path(each['file']).name}:{each['line']}" if each["file"] else ""
+        found[each["kind"], each["function"], each["text"] or place] += each["bytes"]
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from workshop.memory.memory_record import MemoryRecord
-from workshop.probe.memory.memory_notes import MemorySegment, TensorKind, TensorRow, TensorsOfDevice
+from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.observations import WireFrame
 
 UNKNOWN: WireFrame = ("", "", 0)
@@ -27,7 +27,7 @@ class LineMemory:
     bytes: int
     count: int
     since: str
-    """Since when the oldest of them is there."""
+    """Since when the oldest of them is there; empty if that is not known."""
     holder: str
     """Who holds most of them, such as "history.losses[...]"; empty if it was not looked for, or not found."""
     held_in: str
@@ -87,7 +87,7 @@ def _line(
         dtypes=tuple(dict.fromkeys(each.dtype for each in rows if each.dtype)),
         bytes=sum(each.bytes for each in rows),
         count=sum(each.count for each in rows),
-        since=_since(min(each.first_step for each in rows), segment.step),
+        since=_since(min(each.first_step for each in rows), segment),
         holder=holder,
         held_in=held_in,
     )
@@ -106,10 +106,12 @@ def holder_of(record: MemoryRecord, row: TensorRow) -> tuple[str, str]:
     return most.holder, function if line else "a module"
 
 
-def _since(first: int, step: int) -> str:
+def _since(first: int, segment: MemorySegment) -> str:
+    if segment.name == SegmentName.SNAPSHOT:
+        return ""
     if first < 0:
         return "before the first step"
-    return "this step" if first >= step else f"step {first}"
+    return "this step" if first >= segment.step else f"step {first}"
 
 
 def by_kind(lines: Iterable[LineMemory]) -> dict[str, int]:

@@ -8,7 +8,7 @@ since, and with what was freed. So it is known also where the record begins in t
 import pickle
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,8 +31,15 @@ LONGEST_CURVE = 500
 
 NOTE = (
     "This is a snapshot of torch: it says where memory was allocated, but not what for, nor who holds it. So no causes "
-    "were looked for, which needs the script, as in workshop memory train.py."
+    "were looked for, which needs the script, as in workshop memory train.py. The record holds {events:,} events of "
+    "{seconds:.1f} s; a higher peak before it is not in it."
 )
+
+BACKWARD = "autograd::Engine"
+"""What the names of C++ frames have in them where a backward pass allocates, in a thread that has no Python frames."""
+
+LARGEST = 2**63
+"""No size and no address is larger."""
 
 
 def is_snapshot(name: str) -> bool:
@@ -49,14 +56,20 @@ def read_snapshot(path: Path) -> MeasuredMemory:
     snapshot = _load(path)
     stacks: dict[tuple[WireFrame, ...], int] = {}
     try:
-        histories = list(_histories(snapshot))
-        moments = [_moment(each, stacks) for each in histories if each.events or each.at_end]
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        histories = [each for each in _histories(snapshot) if each.events or each.at_end]
+        moments = [_moment(each, stacks) for each in histories]
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise _no_snapshot(path, f"{type(error).__name__}: {error}") from None
     if not moments:
         raise WorkshopError(f"{path} has no memory in it: record it with torch.cuda.memory._record_memory_history()")
+    if not all(map(_is_whole, histories, moments)):
+        raise WorkshopError(f"{path} leaves out what was allocated or freed: record it without skip_actions")
+    moments.sort(key=lambda each: (bool(each.failure), each.t))  # that of a failure is the last one
     record = MemoryRecord(stacks=list(stacks), segments=moments)
-    return MeasuredMemory(record, HostWatch(), [], None, [], notes=(NOTE,), is_followed=False)
+    events = sum(len(each.events) for each in histories)
+    seconds = max(each.devices[0].curve[-1][0] for each in moments)
+    notes = (NOTE.format(events=events, seconds=seconds), *filter(None, map(_went_on, histories)))
+    return MeasuredMemory(record, HostWatch(), [], None, [], notes=notes, is_followed=False)
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -80,7 +93,25 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _no_snapshot(path: Path, why: str) -> WorkshopError:
-    return WorkshopError(f"{path} is no memory snapshot of torch ({why}): torch.cuda.memory._dump_snapshot writes one")
+    return WorkshopError(
+        f"{path} is no memory snapshot of torch ({_printable(why)}): torch.cuda.memory._dump_snapshot writes one"
+    )
+
+
+def _printable(text: str) -> str:
+    """Return a text without what would steer a terminal."""
+    return "".join(filter(str.isprintable, text))[:200]
+
+
+def _size(value: Any) -> int:
+    """Return a number of the file as a size or an address.
+
+    Raises:
+        ValueError: it can be neither.
+    """
+    if not isinstance(value, int) or not 0 <= value < LARGEST:
+        raise ValueError(f"{value!r:.40} is no size")
+    return value
 
 
 @dataclass(frozen=True)
@@ -88,9 +119,8 @@ class _Block:
     """Memory that is allocated."""
 
     size: int
-    stack: tuple[WireFrame, ...]
-    is_recorded: bool = False
-    """Whether the record has the event in which it was allocated."""
+    stack: tuple[WireFrame, ...] = ()
+    kind: TensorKind = TensorKind.EARLIER
 
 
 @dataclass(frozen=True)
@@ -101,17 +131,31 @@ class _History:
     events: Sequence[dict[str, Any]]
     at_end: dict[int, _Block]
 
+    @property
+    def failures(self) -> list[int]:
+        """The events in which an allocation has failed."""
+        return [number for number, each in enumerate(self.events) if each["action"] == FAILS]
+
+    @property
+    def failure(self) -> int | None:
+        """The last of them, if nothing as large was allocated after it: libraries try again with less."""
+        for number in self.failures[-1:]:
+            after = (_size(each["size"]) for each in self.events[number:] if each["action"] == ALLOCATES)
+            return None if max(after, default=0) >= self.events[number]["size"] else number
+        return None
+
 
 def _histories(snapshot: dict[str, Any]) -> Iterator[_History]:
     at_end: dict[int, dict[int, _Block]] = defaultdict(dict)
     for segment in snapshot["segments"]:
-        address = segment["address"]
+        address = _size(segment["address"])
         for block in segment["blocks"]:
             if block["state"].startswith("active"):
-                size = block.get("requested_size", block["size"])
-                stack = _user_stack(block.get("frames") or ())
-                at_end[segment["device"]][block.get("address", address)] = _Block(size, stack)
-            address += block["size"]
+                size = _size(block.get("requested_size", block["size"]))
+                stack, kind = _origin(block.get("frames") or ())
+                kind = kind if stack else TensorKind.EARLIER
+                at_end[_size(segment["device"])][block.get("address", address)] = _Block(size, stack, kind)
+            address += _size(block["size"])
     traces = dict(enumerate(snapshot["device_traces"]))
     for device in sorted(traces.keys() | at_end.keys()):
         events = [each for each in traces.get(device, ()) if each["action"] in (ALLOCATES, FREES, FAILS)]
@@ -119,19 +163,18 @@ def _histories(snapshot: dict[str, Any]) -> Iterator[_History]:
 
 
 def _moment(history: _History, stacks: dict[tuple[WireFrame, ...], int]) -> MemorySegment:
-    """Return what was allocated when it was most, or when an allocation failed last."""
-    events = history.events
+    """Return what was allocated when it was most, or when an allocation has failed."""
+    events, failed = history.events, history.failure
     changes = [_change(each) for each in events]
     before = sum(each.size for each in history.at_end.values()) - sum(changes)
     sizes = list(accumulate(changes, initial=before))
-    failed = max((number for number, each in enumerate(events) if each["action"] == FAILS), default=-1)
-    peak = failed + 1 if failed >= 0 else max(range(len(sizes)), key=sizes.__getitem__)
+    peak = max(range(len(sizes)), key=sizes.__getitem__) if failed is None else failed + 1
     blocks, device = _allocated(history, peak), f"cuda:{history.device}"
-    first_us = events[0].get("time_us", 0) if events else 0
-    times_s = [0.0, *((each.get("time_us", first_us) - first_us) / 1e6 for each in events)]
+    first_us = _size(events[0].get("time_us", 0)) if events else 0
+    times_s = [0.0, *((_size(each.get("time_us", first_us)) - first_us) / 1e6 for each in events)]
     of_device = TensorsOfDevice(device, sizes[peak], sizes[-1], None, sizes[peak], _curve(times_s, sizes, peak))
     return MemorySegment(
-        t=0.0,
+        t=times_s[peak],
         pid=0,
         thread=0,
         name=SegmentName.SNAPSHOT,
@@ -140,12 +183,23 @@ def _moment(history: _History, stacks: dict[tuple[WireFrame, ...], int]) -> Memo
         at_peak=tuple(_rows(device, blocks, stacks)),
         at_end=(),
         stacks=(),
-        failure=_failure(events[failed]) if failed >= 0 else "",
+        failure="" if failed is None else _failure(events[failed]),
     )
 
 
+def _is_whole(history: _History, moment: MemorySegment) -> bool:
+    """Return whether nothing is allocated where something is, and the blocks make up the sum."""
+    there = set[int]()
+    for each in history.events:
+        if each["action"] == ALLOCATES and each["addr"] in there:
+            return False
+        if each["action"] != FAILS:
+            (there.add if each["action"] == ALLOCATES else there.discard)(each["addr"])
+    return sum(row.bytes for row in moment.at_peak) == moment.devices[0].peak_bytes
+
+
 def _change(event: dict[str, Any]) -> int:
-    return {ALLOCATES: 1, FREES: -1}.get(event["action"], 0) * int(event["size"])
+    return {ALLOCATES: 1, FREES: -1}.get(event["action"], 0) * _size(event["size"])
 
 
 def _allocated(history: _History, until: int) -> list[_Block]:
@@ -155,29 +209,36 @@ def _allocated(history: _History, until: int) -> list[_Block]:
         if event["action"] == ALLOCATES:
             blocks.pop(event["addr"], None)
         elif event["action"] == FREES:
-            blocks[event["addr"]] = _Block(event["size"], ())
+            blocks[event["addr"]] = _Block(_size(event["size"]))
     for event in history.events[:until]:
         if event["action"] == ALLOCATES:
-            made[event["addr"]] = _Block(event["size"], _user_stack(event.get("frames") or ()), True)
+            made[event["addr"]] = _Block(_size(event["size"]), *_origin(event.get("frames") or ()))
         elif event["action"] == FREES:
             made.pop(event["addr"], None)
-    return [made.get(address, block) for address, block in blocks.items()]
+    return [_with_stack(made.get(address, block), block) for address, block in blocks.items()]
+
+
+def _with_stack(made: _Block, at_end: _Block) -> _Block:
+    """Return a block with its stack: with `context="state"`, only what is there at the end has one."""
+    return replace(made, stack=made.stack or at_end.stack)
 
 
 def _rows(device: str, blocks: list[_Block], stacks: dict[tuple[WireFrame, ...], int]) -> Iterator[TensorRow]:
-    """Return a row for each stack: of what was there before the record, as from before the first step."""
-    groups: dict[tuple[tuple[WireFrame, ...], int], list[int]] = defaultdict(list)
+    """Return a row for each stack."""
+    groups: dict[tuple[tuple[WireFrame, ...], TensorKind], list[int]] = defaultdict(list)
     for each in blocks:
-        groups[each.stack, 0 if each.is_recorded else -1].append(each.size)
-    for (stack, first_step), sizes in groups.items():
+        groups[each.stack, each.kind].append(each.size)
+    for (stack, kind), sizes in groups.items():
         number = stacks.setdefault(stack, len(stacks)) if stack else -1
-        yield TensorRow(device, TensorKind.UNKNOWN, number, "", sum(sizes), len(sizes), first_step, 0, 0, 0)
+        yield TensorRow(device, kind, number, "", sum(sizes), len(sizes), 0, 0, 0, 0)
 
 
-def _user_stack(frames: Sequence[dict[str, Any]]) -> tuple[WireFrame, ...]:
-    """Return the frames of the user's Python code, outermost first."""
-    files = ((each["name"], each["filename"], each["line"]) for each in reversed(frames))
-    return tuple(each for each in files if each[1].endswith(".py") and is_user_code(each[1]))
+def _origin(frames: Sequence[dict[str, Any]]) -> tuple[tuple[WireFrame, ...], TensorKind]:
+    """Return the frames of the user's Python code, outermost first, and what is known of the kind."""
+    found = ((_printable(each["name"]), _printable(each["filename"]), _size(each["line"])) for each in reversed(frames))
+    stack = tuple(each for each in found if each[1].endswith(".py") and is_user_code(each[1]))
+    is_backward = not stack and any(BACKWARD in each["name"] for each in frames)
+    return stack, TensorKind.BACKWARD if is_backward else TensorKind.UNKNOWN
 
 
 def _curve(times_s: list[float], sizes: list[int], peak: int) -> tuple[tuple[float, int], ...]:
@@ -188,6 +249,14 @@ def _curve(times_s: list[float], sizes: list[int], peak: int) -> tuple[tuple[flo
     return tuple((times_s[each], sizes[each]) for each in sorted({*highest, peak}))
 
 
+def _went_on(history: _History) -> str:
+    """Say it if allocations have failed, and the script has gone on."""
+    failed = len(history.failures)
+    is_over = history.failure is None and failed
+    times = f"{failed} allocations have" if failed > 1 else "An allocation has"
+    return f"{times} failed on cuda:{history.device}, and the script went on with others as large." if is_over else ""
+
+
 def _failure(event: dict[str, Any]) -> str:
-    free = event.get("device_free", event.get("addr", 0))
+    free = _size(event.get("device_free", event.get("addr", 0)))
     return f"an allocation of {event['size'] / 2**20:.1f} MiB failed, with {free / 2**20:.1f} MiB of the device free"

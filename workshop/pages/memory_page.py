@@ -22,6 +22,7 @@ COLOURS = {
     "others": "#9aa3ad",
     "inside operators": "#b8860b",
     "of unknown kind": "#6b7a8f",
+    "before the record": "#b9c0c8",
 }
 """The colours of the kinds of tensors."""
 
@@ -86,7 +87,8 @@ def _peak(peak: Values) -> str:
     curve = [(float(seconds), float(size)) for seconds, size in peak["curve"]]
     rows = map(_line, (each for each in peak["lines"] if each["bytes"] >= MIN_SHARE * whole))
     step = "" if peak["during"] == SegmentName.SNAPSHOT else f", step {peak['step']}"
-    says = f"{peak['during']}{step}: {whole / MIB:.1f} MiB at the peak"
+    moment = "when an allocation failed" if peak["failure"] and not step else "at the peak"
+    says = f"{peak['during']}{step}: {whole / MIB:.1f} MiB {moment}"
     return section(
         f"Tensors on {peak['device']}",
         f'<p class="quiet">{escape(says)}</p>{_curve(curve, "The bytes of tensors during the step")}'

@@ -26,6 +26,8 @@ class TensorKind(StrEnum):
     """What an operator allocates and frees by itself."""
     UNKNOWN = "of unknown kind"
     """What a snapshot of torch tells nothing more of."""
+    EARLIER = "before the record"
+    """What was there when it began."""
 
 
 OF_TRAINING = (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER)
