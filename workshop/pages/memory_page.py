@@ -48,13 +48,14 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         sources: the lines of each file that is named, by its path.
     """
     findings = "".join(_finding(each, sources) for each in found["findings"]) or "<li>Nothing that was looked for.</li>"
+    shown = "".join(_sources(found, sources))
     body = [
         f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else "",
         section("What could be freed", f'<ol id="findings">{findings}</ol>') if found["followed"] else "",
         *(_peak(each) for each in found["peaks"]),
         section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",
         _host(found) if found["host"] else "",
-        section("The lines", "".join([f'<p class="quiet">{EXPLANATION}</p>', *_sources(found, sources)])),
+        section("The lines", f'<p class="quiet">{EXPLANATION}</p>{shown}') if shown else "",
         *(f"<p>{escape(note)}</p>" for note in found["notes"]),
     ]
     peaks = ", ".join(f"{each['peak_bytes'] / MIB:.1f} MiB on {each['device']}" for each in found["peaks"])
@@ -84,6 +85,7 @@ def _peak(peak: Values) -> str:
         bar(kind, [(COLOURS[kind], size / whole, kind)], f"{size / MIB:.1f} MiB, {size / whole:.0%}")
         for kind, size in peak["kinds"].items()
     ]
+    present = {kind: COLOURS[kind] for kind in peak["kinds"]}
     curve = [(float(seconds), float(size)) for seconds, size in peak["curve"]]
     rows = map(_line, (each for each in peak["lines"] if each["bytes"] >= MIN_SHARE * whole))
     step = "" if peak["during"] == SegmentName.SNAPSHOT else f", step {peak['step']}"
@@ -92,7 +94,7 @@ def _peak(peak: Values) -> str:
     return section(
         f"Tensors on {peak['device']}",
         f'<p class="quiet">{escape(says)}</p>{_curve(curve, "The bytes of tensors during the step")}'
-        f"{keys(COLOURS)}{''.join(kinds)}{table(LINES, rows)}",
+        f"{keys(present)}{''.join(kinds)}{table(LINES, rows)}",
     )
 
 
