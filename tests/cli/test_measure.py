@@ -418,7 +418,7 @@ for episode in range(100_000):
 @pytest.mark.slow
 def test_episodes_that_go_on_for_longer(odd: Callable[..., Found], tmp_path: Path) -> None:
     found = odd(ROLLOUTS, None)
-    assert [each["cause"] for each in found["findings"]] == ["own-work"]
+    assert {each["cause"] for each in found["findings"]} == {"own-work"}, "and not growing-steps"
     assert found["findings"][0]["words"].startswith("This makes what the model learns from")
 
 
