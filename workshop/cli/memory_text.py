@@ -23,8 +23,8 @@ from workshop.processes.other_load import about
 
 MAX_FINDINGS = 5
 LINES_OF_A_KIND = 3
-LINES_OF_ALL = 12
-"""Where all is of one kind."""
+LINES_OF_UNKNOWN = 12
+"""More of them are shown where no kind is known."""
 
 MIN_SHARE = 0.02
 """Lines with a smaller share of the peak are not in the table."""
@@ -113,7 +113,7 @@ def _peak(peak: DevicePeak) -> Table:
     for kind, size in peak.kinds.items():
         table.add_row(kind, f"{size / unit:.1f}", f"{size / whole:.0%}", bar(size, whole))
         lines = [each for each in peak.lines if each.kind == kind and each.bytes >= MIN_SHARE * whole and each.file]
-        for line in lines[: LINES_OF_ALL if kind == TensorKind.UNKNOWN else LINES_OF_A_KIND]:
+        for line in lines[: LINES_OF_UNKNOWN if kind == TensorKind.UNKNOWN else LINES_OF_A_KIND]:
             place = f"  {Path(line.file).name}:{line.line}, {line.function}"
             table.add_row(
                 Text(_cut(place, 36), "dim"), Text(f"{line.bytes / unit:.1f}", "dim"), "", Text(_held(line), "dim")

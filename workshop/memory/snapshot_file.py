@@ -139,10 +139,11 @@ class _History:
     @property
     def failure(self) -> int | None:
         """The last of them, if nothing as large was allocated after it: libraries try again with less."""
-        for number in self.failures[-1:]:
-            after = (_size(each["size"]) for each in self.events[number:] if each["action"] == ALLOCATES)
-            return None if max(after, default=0) >= self.events[number]["size"] else number
-        return None
+        if not self.failures:
+            return None
+        last = self.failures[-1]
+        after = (_size(each["size"]) for each in self.events[last:] if each["action"] == ALLOCATES)
+        return last if max(after, default=0) < _size(self.events[last]["size"]) else None
 
 
 def _histories(snapshot: dict[str, Any]) -> Iterator[_History]:
@@ -252,9 +253,10 @@ def _curve(times_s: list[float], sizes: list[int], peak: int) -> tuple[tuple[flo
 def _went_on(history: _History) -> str:
     """Say it if allocations have failed, and the script has gone on."""
     failed = len(history.failures)
-    is_over = history.failure is None and failed
+    if not failed or history.failure is not None:
+        return ""
     times = f"{failed} allocations have" if failed > 1 else "An allocation has"
-    return f"{times} failed on cuda:{history.device}, and the script went on with others as large." if is_over else ""
+    return f"{times} failed on cuda:{history.device}, and the script went on with others as large."
 
 
 def _failure(event: dict[str, Any]) -> str:

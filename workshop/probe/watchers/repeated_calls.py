@@ -84,14 +84,14 @@ class _Repetition:
     later: _Call
 
     @property
-    def is_needed(self) -> bool:
-        """Whether two backward passes go through what the calls have made: a second one through the same would fail."""
-        return bool(self.earlier.backward and self.later.backward) and self.earlier.backward != self.later.backward
-
-    @property
     def in_backward(self) -> bool:
         """Whether a call less makes the backward pass shorter, too."""
         return bool(self.earlier.backward and self.later.backward)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether two backward passes go through what the calls have made: a second one through the same would fail."""
+        return self.in_backward and self.earlier.backward != self.later.backward
 
 
 class RepeatedCalls(Watcher):
@@ -221,9 +221,10 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def _are_close(one: Traits | None, other: Traits | None) -> bool:
-    """Whether outputs are the same, up to rounding; not if there are no tensors among them."""
-    pairs = list(zip(one or (), other or (), strict=False))
-    return bool(pairs) and len(one or ()) == len(other or ()) and all(_is_close(*each) for each in pairs)
+    """Whether outputs are the same, up to rounding; not if they are anything but tensors."""
+    if not one or not other or len(one) != len(other):
+        return False
+    return all(map(_is_close, one, other))
 
 
 def _is_close(one: Any, other: Any) -> bool:
