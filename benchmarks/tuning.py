@@ -6,8 +6,8 @@
 
 Each script is tuned, without the proof. Then, in another run, every number of workers is tried with every prefetch
 factor, for as long each, in the midst of the training, as `tune` does it: so the sweep saves the start of a process for
-each setting, which it would take by hand. At the end of the sweep, the setting that was taken and the best of the sweep
-are measured in turns.
+each setting. By hand, each setting takes one, and that sum is told, too. At the end of the sweep, the setting that was
+taken and the best of the sweep are measured in turns.
 """
 
 import argparse
@@ -46,6 +46,8 @@ class Sweep(NamedTuple):
     """The end of a sweep."""
 
     seconds: float
+    by_hand_s: float
+    """The same, if the script were started for each setting."""
     best: LoaderSettings
     share: float
     """The rate with the settings that were taken, divided by that with the best of the sweep, measured in turns."""
@@ -80,6 +82,7 @@ def sweep(name: str, found: Tuning) -> Sweep:
         durations_ms = within_epochs(steps)
         return 1e3 * len(durations_ms) / sum(durations_ms)
 
+    started = time.monotonic()
     with running(name) as run:
         begin = time.monotonic()
         rates = {}
@@ -91,7 +94,7 @@ def sweep(name: str, found: Tuning) -> Sweep:
         best = max(rates, key=rates.__getitem__)
         same = (best.workers, best.prefetch_factor) == (taken.workers, taken.prefetch_factor)
         shares = [1.0] if same else [rate(run, taken, SWEEP_S) / rate(run, best, SWEEP_S) for _ in range(ROUNDS)]
-    return Sweep(seconds, best, geometric_mean(shares))
+    return Sweep(seconds, seconds + len(rates) * (begin - started), best, geometric_mean(shares))
 
 
 def main() -> None:
@@ -114,8 +117,10 @@ def main() -> None:
         swept = sweep(name, found)
         taken = f"{_name(found.taken)}, {found.speedup:.2f}x" if found.taken else f"{found.advice}"
         busy = "yes" if found.machine and found.machine.busy else "no"
-        cells = [name, taken, _name(swept.best), f"{swept.share:.0%}", f"{tuned_s:.0f} s", f"{swept.seconds:.0f} s"]
-        print(f"| {' | '.join([*cells, f'{tuned_s / swept.seconds:.0%}', busy])} |", flush=True)
+        cells = [name, taken, _name(swept.best), f"{swept.share:.0%}", f"{tuned_s:.0f} s"]
+        for seconds in (swept.seconds, swept.by_hand_s):
+            cells.append(f"{seconds:.0f} s, {tuned_s / seconds:.0%}")
+        print(f"| {' | '.join([*cells, busy])} |", flush=True)
 
 
 def _name(settings: LoaderSettings) -> str:

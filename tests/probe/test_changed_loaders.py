@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler
 
 from workshop.probe.changed_loaders import settings_of, start_method_of
 from workshop.probe.hooks import TrainingHooks
@@ -186,9 +186,27 @@ def test_other_settings_reach_the_loader(hooks: TrainingHooks) -> None:
     """Spawned workers load what forked ones would."""
     hooks.loading.loaders.load_with(LoaderSettings(1, prefetch_factor=3, start_method="spawn"))
     loader = DataLoader([torch.tensor([each, 0, 0]) for each in range(4)], batch_size=2)
-    assert [batch[:, 0].tolist() for batch in loader] == [[0, 1], [2, 3]]
-    (changed,) = (each.gi_frame.f_locals["loader"] for each in hooks.loading.loaders._streams.values())  # type: ignore[attr-defined]
+    batches = iter(loader)
+    assert [next(batches)[:, 0].tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+    (stream,) = hooks.loading.loaders._streams.values()
+    changed = stream.gi_frame.f_locals["begin"].__closure__[0].cell_contents  # type: ignore[attr-defined]
     assert settings_of(changed) == LoaderSettings(1, 3, persistent=True, start_method="spawn")
+
+
+def test_workers_go_on_to_the_next_epoch_at_once(hooks: TrainingHooks) -> None:
+    """So that no batch comes faster because the epoch is almost over, and nothing else is loaded."""
+    passes = []
+
+    class Ordered(SequentialSampler[int]):
+        def __iter__(self) -> Iterator[int]:
+            passes.append(None)
+            return super().__iter__()
+
+    hooks.loading.loaders.load_with(LoaderSettings(1, prefetch_factor=2))
+    data = [torch.tensor([each, 0, 0]) for each in range(3)]
+    batches = iter(DataLoader(data, sampler=Ordered(data)))
+    assert [int(next(batches)[0, 0]) for _ in range(2)] == [0, 1]
+    assert len(passes) == 2
 
 
 def test_how_workers_are_started_is_known_where_the_script_has_set_it(monkeypatch: pytest.MonkeyPatch) -> None:

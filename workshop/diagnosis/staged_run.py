@@ -13,6 +13,7 @@ from workshop.probe.connection import ClosedError
 from workshop.probe.log import log
 from workshop.probe.messages import Circumstances, SetStage, StepReport
 from workshop.probe.settings import MAX_KEPT
+from workshop.processes.other_load import busy_seconds
 from workshop.processes.process_tree import cpu_seconds, descendants
 from workshop.processes.script import Script, ScriptError
 
@@ -85,6 +86,7 @@ class StagedRun:
         unit: what is counted as a step.
         waits_s: how long the training has waited for each DataLoader, by its number.
         started_s: how long the DataLoader that was tried last took to its first batch; 0 if none came.
+        busy_cores: how many cores were busy on average while it was measured; 0 if that is not known.
         interrupted: whether the script has ended for this process because Ctrl-C was pressed.
     """
 
@@ -97,7 +99,7 @@ class StagedRun:
         self.others: dict[int, list[StepReport]] = defaultdict(list)
         self.unit = ""
         self.waits_s: defaultdict[int, float] = defaultdict(float)
-        self.started_s = 0.0
+        self.started_s = self.busy_cores = 0.0
         self.start()
 
     def start(self) -> None:
@@ -203,7 +205,10 @@ class StagedRun:
         self.go_to(to)
         begun = self.take(2 * to.loading.ahead, warm_up_s)
         self.batches["with_workers"] = 0
+        before_s, busy_s = time.monotonic(), busy_seconds()
         steps = self.measure(to, seconds, fewest) if begun or patient else None
+        used_s = (busy_seconds() or 0.0) - (busy_s or 0.0)
+        self.busy_cores = used_s / max(time.monotonic() - before_s, 1e-3)
         failed = self.last is not None and self.last.failure
         return steps if self.batches["with_workers"] and not failed else None
 

@@ -3,13 +3,13 @@
 import functools
 import multiprocessing
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from workshop.probe.loader_epochs import NO_BATCH, loader_of, without_iterator
 from workshop.probe.messages import LoaderSettings
@@ -23,8 +23,9 @@ class ChangedLoaders:
     """Lets other DataLoaders load what those of the training would, with other settings.
 
     Each DataLoader of the training gets one in its place that lasts, also where the script makes it or its workers
-    anew. It has the same dataset, sampler and collate function; its workers are kept. If it fails, or gives no batch
-    for `TIMEOUT_S`, the script's own goes on.
+    anew. It has the same dataset, sampler and collate function. Its workers are kept, and go on to the next epoch at
+    once: at the end of an epoch, they would have nothing to do, and the last batches would come faster than others.
+    If it fails, or gives no batch for `TIMEOUT_S`, the script's own goes on.
 
     Attributes:
         given: the number of batches that others have loaded so far.
@@ -90,17 +91,32 @@ class ChangedLoaders:
         if key not in self._streams:
             same_place = [each for each in self._streams if each[1] == key[1]]
             gone = [each for each in same_place if not is_there(each[0]) and each[0] not in self._iterated]
-            self._streams[key] = self._streams.pop(gone[0]) if gone else _endless(_changed(loader, settings))
+            self._streams[key] = self._streams.pop(gone[0]) if gone else _stream(_changed(loader, settings))
         return self._streams[key]
 
 
-def _endless(loader: DataLoader[Any]) -> Iterator[Any]:
-    loaded = True
-    while loaded:  # a dataset may be used up
-        loaded = False
-        for batch in DataLoader.__iter__(loader):
-            loaded = True
-            yield batch
+def _again_and_again(begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """Yield what one iterator has after the other, until one has nothing: a dataset may be used up."""
+    is_empty = False
+    while not is_empty:
+        is_empty = True
+        for each in begin():
+            is_empty = False
+            yield each
+
+
+class _Endless:
+    """The indices of a sampler, epoch after epoch."""
+
+    def __init__(self, sampler: Iterable[Any]) -> None:
+        self._sampler = sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        return _again_and_again(lambda: iter(self._sampler))
+
+
+def _stream(loader: DataLoader[Any]) -> Iterator[Any]:
+    return _again_and_again(lambda: DataLoader.__iter__(loader))
 
 
 def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
@@ -131,6 +147,9 @@ def _changed(loader: DataLoader[Any], settings: LoaderSettings) -> DataLoader[An
         pin_memory=settings.pin_memory,
         timeout=(loader.timeout or TIMEOUT_S) if workers else 0,
     )
+    if not isinstance(loader.dataset, IterableDataset):
+        name = "sampler" if loader.batch_sampler is None else "batch_sampler"
+        changed.__dict__[name] = _Endless(getattr(loader, name))
     if settings.worker_threads:
         initialize = functools.partial(_with_threads, loader.worker_init_fn, settings.worker_threads)
         changed.__dict__.update(worker_init_fn=initialize)

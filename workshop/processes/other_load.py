@@ -138,7 +138,7 @@ class LoadMeter:
         self._looking = ExitStack()
         self._result: OtherLoad | None = None
         self._begin_s = time.monotonic()
-        self._busy_s = _busy_seconds()
+        self._busy_s = busy_seconds()
         self._used_s = _seconds_of_all()
         self._tree_s = self._look()
         self._own_before_s = dict(self._own_s)
@@ -169,7 +169,7 @@ class LoadMeter:
     def _measured(self) -> OtherLoad:
         quota = _quota()
         cores = usable_cores() if quota is None else quota
-        tree_s, busy_s = self._look(), _busy_seconds()
+        tree_s, busy_s = self._look(), busy_seconds()
         passed_s = time.monotonic() - self._begin_s
         if busy_s is None or self._busy_s is None or passed_s < MIN_SECONDS:
             return OtherLoad(cores)
@@ -236,7 +236,7 @@ def _quota() -> float | None:
     return quota if quota is not None and quota < usable_cores() else None
 
 
-def _busy_seconds() -> float | None:
+def busy_seconds() -> float | None:
     """Return how long the usable cores have been busy since the machine started; None where that is not known.
 
     Where a quota allows less than these cores, it is what all programs have used that share the quota. On macOS neither

@@ -13,7 +13,7 @@ from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.setting_search import SettingSearch
 from workshop.tuning.setting_words import in_words
 
-CYCLES, LONGEST = 6, 3.0
+CYCLES, LONGEST = 4, 3.0
 """Every trial sees each worker load this many batches, unless that takes this many times as long as a trial."""
 
 FEWEST, ATTEMPTS = 3, 2
@@ -100,6 +100,7 @@ class LoaderTrials:
         self.steps[known.settings] = steps
         known.samples = steps.samples / steps.count
         known.first_batch_s = known.first_batch_s or self.run.started_s
+        known.busy_cores = self.run.busy_cores
         known.shared_bytes = self.memory.room.shared(settings)
         if known.memory_bytes is None and goes_on:
             self.memory.look(known)

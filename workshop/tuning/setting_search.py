@@ -1,5 +1,6 @@
 """The search for the best settings of a DataLoader: which are tried next, and which are taken; it runs nothing."""
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,12 +22,18 @@ CLEARLY_WORSE = 1.25
 """Nothing is looked for beyond a number of workers with which a step takes, for certain, longer by this factor."""
 
 USELESS_STEPS = 2
-"""Twice as many workers, this many times in a row without a gain, end the search."""
+"""Twice as many workers, this many times in a row without a gain, end the search; once, where no core is idle."""
+
+CLIMBS = 1.1
+"""Twice as many workers bring something if a step takes longer by this factor without; less may be noise."""
+
+NO_CORE_IDLE = 0.9
+"""No core is idle if the cores are busy for this share of the time: more workers can hardly load more."""
 
 RIVAL = 1.15
 """Cheaper settings that seem slower by less than this factor are measured again."""
 
-NO_WORSE = 1.05
+NO_WORSE = 1.03
 """Settings that seem slower by less than this factor, which may be noise, are taken if they are cheaper."""
 
 AT_FIRST = 4
@@ -64,6 +71,8 @@ class SettingSearch:
     start_methods: tuple[str, ...] = ()
     """Other ways to start workers, for datasets that cannot be loaded in workers of the present way."""
     max_workers: int = MAX_WORKERS
+    cores: float = math.inf
+    """The number of cores that the script may use."""
     why_not: Callable[[LoaderSettings], str] = lambda _: ""
     """Says why settings would not fit; empty if they do."""
     slows_by: Callable[[], float] = lambda: 1.0
@@ -216,16 +225,20 @@ class SettingSearch:
 
     def _climb(self) -> Iterator[LoaderSettings]:
         """Double the workers until this brings nothing."""
-        useless, method = 0, self.present.start_method
+        useless, method, before_ms = 0, self.present.start_method, self.best.ms
         if not (workers := self.present.workers) and self.of(self.present).known:
             workers = self._fewest_at_first() // 2
-        while useless < USELESS_STEPS and not self.reached and (workers := 2 * workers or 1) <= self.max_workers:
-            before_ms = self.best.ms
+        while not self.reached and (workers := 2 * workers or 1) <= self.max_workers:
             tried = yield from self._try_to_start(replace(self.present, workers=workers, start_method=method))
             method = tried.start_method
             if not self.of(tried).known or self._is_clearly_worse(tried):
                 return
-            useless = 0 if self.of(tried).ms * WORTH < before_ms else useless + 1
+            if self.of(tried).ms * CLIMBS < before_ms:
+                useless, before_ms = 0, self.of(tried).ms
+            else:
+                useless += 1
+            if useless >= (1 if self.of(tried).busy_cores >= NO_CORE_IDLE * self.cores else USELESS_STEPS):
+                return
 
     def _try_to_start(self, settings: LoaderSettings) -> Generator[LoaderSettings, None, LoaderSettings]:
         """Try settings, and other ways to start workers if none has loaded yet; return the settings tried last."""

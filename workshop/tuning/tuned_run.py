@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.diagnosis.diagnosis import diagnose
+from workshop.diagnosis.loading import cores
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import StagedRun
@@ -177,7 +178,8 @@ class TunedRun:
             pins=bool(steps.pageable_bytes),
             threads=0 if now.forked or now.device != "cpu" else now.threads,
             start_methods=tuple(each for each in START_METHODS if each != present.start_method),
-            max_workers=max_workers,
+            max_workers=min(max_workers, origin.seen.batches or max_workers),
+            cores=cores(),
             why_not=memory.why_not,
             slows_by=lambda: self.load.so_far().slows_by,
         )
