@@ -25,6 +25,7 @@ from workshop.pages.tuning_page import page
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import OtherLoad, about
+from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
 from workshop.tuning.setting_words import is_faster
 from workshop.tuning.tried_setting import TriedSetting
@@ -355,6 +356,38 @@ def test_only_what_is_proven_to_be_the_same_work_is_written(
     assert edited or "+ loader = DataLoader(Stored(), batch_size=8, shuffle=True, num_workers=8" in printed
     again = {4: "workshop tune --no-proof --write mine.py --lr 1", 130: "workshop tune --write mine.py --lr 1"}
     assert again.get(exit_code, "") in printed
+
+
+def test_the_command_for_the_edit_has_the_same_limits(
+    workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workshop.tuning.tuned_run.tune", lambda *_: made(tmp_path))
+    done = workshop("tune", "--no-proof", "--memory", "16G", "--budget", "5m", "mine.py")
+    assert "workshop tune --budget 5m --memory 16G --write mine.py" in " ".join(done.stdout.split())
+
+
+def test_what_a_library_makes_is_not_written_and_said_so(
+    workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "transformers makes this DataLoader: for TrainingArguments, set dataloader_num_workers=8."
+    found = replace(made(tmp_path), edit=None, why_no_edit=why)
+    monkeypatch.setattr("workshop.tuning.tuned_run.tune", lambda *_: found)
+    done = workshop("tune", "--write", "--json", "mine.py")
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["why_not_written"] == why
+    assert workshop("tune", "mine.py").returncode == 0
+
+
+def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for outcome, advice, became in (
+        (Outcome.OTHER_WORK, Advice.LEAVE, "refused by the judge"),
+        (Outcome.NOT_YET, Advice.UNDECIDED, "not proven faster"),
+    ):
+        monkeypatch.setattr("workshop.tuning.edit_proof._judged", lambda *_, of=outcome: Verdict("", of, ("other",)))
+        found = with_proof(made(tmp_path), "mine.py", [], False, 60.0, print)
+        assert (found.advice, found.taken, found.edit, found.speedup) == (advice, None, None, 1.0)
+        assert [each.became for each in found.tried if each.settings.workers == 8] == [became]
 
 
 def test_a_search_that_ctrl_c_has_stopped_is_not_written(

@@ -25,6 +25,7 @@ def train(model):
         losses.append(loss)
         best = best + loss
         table["x"] = loss
+        errors.append(BadBatch())
 """
 
 
@@ -37,6 +38,7 @@ def train(model):
         ("best", "best = best + loss", "train"),
         ("table['x']", 'table["x"] = loss', "train"),
         ("loss", "loss = model(x)", "train"),
+        ("errors[...].__traceback__.loss", "errors.append(BadBatch())", "train"),
     ],
 )
 def test_the_line(tmp_path: Path, holder: str, line: str, function: str) -> None:

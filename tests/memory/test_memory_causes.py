@@ -10,7 +10,14 @@ from made_memory import MIB, STACK, TRAINER, look, made_memory, report, row, seg
 from workshop.memory.host_watch import HostLook
 from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
-from workshop.probe.memory.memory_notes import AttributeObjects, MemoryTrial, TouchedAttribute, WorkerAttributes
+from workshop.probe.memory.memory_notes import (
+    AttributeObjects,
+    MemoryTrial,
+    OldGraph,
+    TouchedAttribute,
+    UserContainer,
+    WorkerAttributes,
+)
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.observations import LoaderIterated
 
@@ -77,6 +84,71 @@ def test_checkpointing_that_was_tried() -> None:
         assert found(segments=[segment(5)], trials=useless) == []
 
 
+# Containers
+
+
+def container(length: int, step: int, kind: str = "list", holder: str = "log.entries") -> UserContainer:
+    return UserContainer(0.0, TRAINER, 1, holder, STACK, kind, length, length * MIB // 100, step)
+
+
+def growing(*containers: UserContainer, mib_a_s: int = 10, **fields: Any) -> list[MemoryFinding]:
+    """What is found if the process grows by so much a second, in steps of 0.1 s."""
+    looks = [look(float(each), p7=300 + mib_a_s * each) for each in range(20)]
+    reports = tuple(report(float(each)) for each in range(20))
+    return found(*looks, reports=reports, containers=list(containers), **fields)
+
+
+def test_a_container_that_grows_with_the_process() -> None:
+    [finding] = growing(container(1000, 10), container(9000, 90))
+    assert (finding.cause, finding.holder, finding.gain_bytes) == ("objects-kept", "log.entries", 90 * MIB)
+    assert finding.bytes_a_step == pytest.approx(MIB)
+    assert "grows by 100.0 entries a step" in finding.words
+    [finding] = growing(container(1000, 10, "Queue"), container(9000, 90, "Queue"))
+    assert "maxsize" in finding.words
+
+
+def test_containers_that_explain_no_growth() -> None:
+    assert growing(container(1000, 10), container(9000, 90), mib_a_s=0) == [], "the process does not grow"
+    assert growing(container(9000, 10), container(9000, 90)) == [], "it was as long before"
+    assert growing(container(9000, 90)) == [], "it was seen once"
+    assert growing(container(10, 10), container(90, 90)) == [], "it is too small"
+
+
+def test_what_tensors_are_kept_by_is_found_as_such() -> None:
+    graph = OldGraph(0.0, TRAINER, 1, "log.entries[...]", STACK, 500, 90)
+    findings = growing(container(1000, 10), container(9000, 90), graphs=[graph])
+    assert [each.cause for each in findings] == ["graph-kept"]
+
+
+# Validations
+
+
+def test_a_graph_of_a_validation_is_named_at_its_holder() -> None:
+    freed = (("validation-graph cpu", 60 * MIB, 0),)
+    validation = segment(9, name="validation", peak=90, freed=freed)
+    steps = [segment(2, peak=20), validation]
+    [finding] = found(segments=steps)
+    assert (finding.cause, finding.holder, finding.line) == ("validation-graph", "", 12)
+    stack = (("evaluate", "train.py", 40),)
+    graph = OldGraph(0.0, TRAINER, 1, "total", stack, 30, 5, validation=True)
+    [finding] = found(segments=steps, validation_graphs=[graph])
+    assert (finding.holder, finding.line, finding.function) == ("total", 40, "evaluate")
+    assert "total keeps the graphs of all its batches" in finding.words
+
+
+def test_outputs_of_all_batches_of_a_validation() -> None:
+    def collected(mib: int, holder: str = "outputs[...]") -> list[MemoryFinding]:
+        rows = replace(row("others", mib), first_step=9, holder=holder, holder_stack=(("evaluate", "train.py", 40),))
+        return found(segments=[segment(2, peak=30), segment(9, rows, name="validation", peak=100)])
+
+    [finding] = collected(60)
+    assert (finding.cause, finding.line, finding.gain_bytes) == ("validation-outputs", 40, 60 * MIB)
+    [finding] = collected(80)
+    assert finding.gain_bytes == 70 * MIB, "then the peak is that of training"
+    assert collected(10) == [], "scores of each sample may be needed"
+    assert collected(60, "") == [], "nobody was seen to hold them"
+
+
 # Workers
 
 
@@ -111,6 +183,11 @@ def test_objects_that_forked_workers_use() -> None:
 def test_objects_that_workers_do_not_use_are_no_fault() -> None:
     assert shared(0.01, [objects()], [touched()]) == []
     assert shared(0.4, [objects()], []) == [], "nothing was tried"
+
+
+def test_arrays_that_workers_get_a_copy_of_are_told_by_their_size() -> None:
+    [finding] = shared(0.0, [replace(objects(start_method="spawn"), objects=1, container="ndarray")], [])
+    assert "a ndarray of the DataLoader that line 12 makes, has 30 MiB" in finding.words
 
 
 @pytest.mark.parametrize("start_method", ["spawn", "forkserver"])

@@ -197,7 +197,7 @@ def test_workers_go_on_to_the_next_epoch_at_once(hooks: TrainingHooks) -> None:
     """So that no batch comes faster because the epoch is almost over, and nothing else is loaded."""
     passes = []
 
-    class Ordered(SequentialSampler[int]):
+    class Ordered(SequentialSampler):
         def __iter__(self) -> Iterator[int]:
             passes.append(None)
             return super().__iter__()

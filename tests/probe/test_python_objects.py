@@ -15,7 +15,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.memory.dataset_attributes import attributes_of
 from workshop.probe.memory.memory_notes import AttributeObjects, TouchedAttribute
 from workshop.probe.memory.process_memory import unshared
-from workshop.probe.memory.python_objects import AttributeCounts, count_objects, describe_container
+from workshop.probe.memory.python_objects import AttributeCounts, array_bytes, count_objects, describe_container
 from workshop.probe.memory.touched_attribute import note_touched
 
 
@@ -40,6 +40,12 @@ def test_the_objects_of_a_list_are_counted_from_a_sample() -> None:
 def test_an_array_is_one_object() -> None:
     assert count_objects(np.arange(1_000_000))[0] == 1
     assert count_objects(torch.arange(1_000_000))[0] == 1
+
+
+def test_arrays_that_workers_get_a_copy_of() -> None:
+    assert array_bytes([np.zeros(1000) for _ in range(10)]) == 80_000
+    assert array_bytes(np.zeros(1000)) == 8000
+    assert array_bytes([torch.zeros(1000)]) == 0
 
 
 def test_the_same_few_objects_again_and_again_do_not_count_each_time() -> None:

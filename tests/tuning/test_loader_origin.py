@@ -42,7 +42,7 @@ def test_a_library_makes_it_and_its_argument_is_named() -> None:
     found = Observations(iterated=[iterated(0)], made={0: (SCRIPT, TRAINER)})
     origin = origin_of(found, found.iterated[0])
     assert origin.library == "transformers"
-    assert "dataloader_num_workers" in origin.where
+    assert (origin.where, origin.prefix) == ("TrainingArguments", "dataloader_")
 
 
 def test_a_library_makes_another_of_what_it_is_given() -> None:

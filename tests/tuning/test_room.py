@@ -36,6 +36,12 @@ def test_batches_on_their_way_must_fit_into_shared_memory() -> None:
     assert ROOM.why_not(LoaderSettings(4, prefetch_factor=4)) == "needs 360 MB of /dev/shm, which has 200 MB"
 
 
+def test_each_rank_has_its_workers() -> None:
+    both = replace(ROOM, ranks=2)
+    assert both.shared(LoaderSettings(2)) == 2 * ROOM.shared(LoaderSettings(2))
+    assert both.memory(LoaderSettings(2)) - 2e9 == 2 * (ROOM.memory(LoaderSettings(2)) - 2e9)
+
+
 def test_what_is_allowed_is_the_limit() -> None:
     script = Mock(process=None, trainers={})
     assert ScriptMemory(script, made_steps({}), "", 0.0).room.limit_bytes == 0.0

@@ -151,6 +151,25 @@ def test_the_loading_of_the_first_batch_is_no_start_of_workers() -> None:
     assert search.taken.settings == LoaderSettings(8), "and need not be kept"
 
 
+def test_in_short_epochs_the_wait_for_a_first_batch_counts() -> None:
+    """An epoch of 4 steps takes 360 ms without workers; with them, 80 ms for the first batch, and 40 for computing."""
+    search = SettingSearch(LoaderSettings(0), 10.0, epoch_steps=4)
+    for settings in search.trials():
+        search.add(settings, [sleeping(settings) * each for each in (1.0, 1.01, 0.99, 1.0)])
+        search.of(settings).first_batch_s = 0.08 if settings.workers else 0.0
+    assert search.taken
+    assert search.gain(search.taken) == pytest.approx(3.0, rel=0.05)
+
+
+def test_a_search_ends_also_where_more_workers_are_faster_and_start_too_slowly() -> None:
+    search = SettingSearch(LoaderSettings(), 20.0, threads=8, epoch_steps=20, keeps=False)
+    trials = search.trials()
+    for settings in trials:
+        search.add(settings, [contended(settings) * each for each in (1.0, 1.01, 0.99, 1.0)])
+        search.of(settings).first_batch_s = 0.1 * settings.workers
+    assert len(search.tried) < 24
+
+
 def beside_others(machine: Machine, present: LoaderSettings, seed: int, lasts: int) -> SettingSearch:
     """A search on two cores of which another program keeps one busy, half of the time, for so many blocks on end."""
     dice, used = np.random.default_rng(seed), [False]

@@ -25,7 +25,7 @@ from workshop.errors import EXIT_INTERRUPTED
 
 app = typer.Typer()
 
-MIN_BUDGET_S = 10.0
+DEFAULT_BUDGET, MIN_BUDGET_S = "2m", 10.0
 SEARCH_SHARE = 0.5
 """The share of the budget that the search may take if the setting found is to be proven, too."""
 
@@ -38,7 +38,9 @@ def tune(
     script: TrainingScriptArgument,
     arguments: ScriptArguments = None,
     is_module: ModuleOption = False,
-    budget: Annotated[str, typer.Option(help="The time for the search and the proof, such as 90 or 5m.")] = "2m",
+    budget: Annotated[
+        str, typer.Option(help="The time for the search and the proof, such as 90 or 5m.")
+    ] = DEFAULT_BUDGET,
     memory: Annotated[
         str | None,
         typer.Option(help="What all processes may use, such as 16G.", metavar="SIZE", show_default=False),
@@ -58,7 +60,8 @@ def tune(
     it always writes, and trains on the same few batches for a while, so let it save checkpoints elsewhere. Then the
     edited script is judged against it. Options of this command come before the script. Exit codes: 0, there is a
     setting to take, or none is worth an edit; 2, there is nothing to tune; 4, the noise or the time allows no answer,
-    or --write has not edited the file, as the edit is not proven to do the same work; 5, the script crashed.
+    or --write has edited nothing, as the edit is not proven to do the same work or a library has the line; 5, the
+    script crashed; 130, Ctrl-C.
     """
     from workshop.cli.tuning_text import print_tuning
     from workshop.course.scripts import replace_content
@@ -87,7 +90,8 @@ def tune(
         raise end_of_broken(script, error, as_json) from None
     kept, edit = None, found.edit if found.advice is Advice.TAKE else None
     why_not = why_not_written(found, proof) if edit else ""
-    refused = why_not if write else ""
+    unedited = found.why_no_edit if found.advice is Advice.TAKE and not edit else ""
+    refused = (why_not or unedited) if write else ""
     if write and edit and not refused:
         kept = replace_content(edit.path, edit.content)
     if html:
@@ -95,7 +99,12 @@ def tune(
     if as_json:
         print_json(**found.as_dict(), kept=kept and str(kept), why_not_written=refused)
     else:
-        again = _again(script, arguments or [], is_module, unproven=bool(why_not) and not found.interrupted)
+        limits = [
+            *(["--budget", budget] if budget != DEFAULT_BUDGET else []),
+            *(["--memory", memory] if memory else []),
+        ]
+        unproven = bool(why_not) and not found.interrupted
+        again = _again(script, arguments or [], is_module, limits, unproven)
         print_tuning(name, found, kept, again, refused)
     undecided = Outcome.UNDECIDED.exit_code
     if refused:
@@ -103,9 +112,9 @@ def tune(
     raise typer.Exit({Advice.NOT_TUNED: 2, Advice.UNDECIDED: undecided}.get(found.advice, 0))
 
 
-def _again(script: str, arguments: list[str], is_module: bool, unproven: bool) -> str:
-    """The command that writes the edit, also if it is not proven."""
-    options = [*["--no-proof"] * unproven, "--write", *["-m"] * is_module]
+def _again(script: str, arguments: list[str], is_module: bool, limits: list[str], unproven: bool) -> str:
+    """The command that writes the edit within the same limits, also if it is not proven."""
+    options = [*limits, *["--no-proof"] * unproven, "--write", *["-m"] * is_module]
     return shlex.join(["workshop", "tune", *options, script, *arguments])
 
 

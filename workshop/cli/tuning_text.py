@@ -53,8 +53,8 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
     out.print(Text(f"{name}: {word}", style))
     out.print(Text(filled(f"- {found.reason}")))
     if found.advice is Advice.UNDECIDED:
-        again = "Nothing was edited. Try it again on a quieter machine, or with a longer --budget, such as 10m."
-        out.print(Text(filled(f"- {again}")))
+        how = " Try it again on a quieter machine, or with a longer --budget, such as 10m." * found.is_noise
+        out.print(Text(filled(f"- Nothing was edited.{how}")))
     if found.limits or found.waits_share >= LITTLE:
         out.print(Text(filled(_limits(found, rough))))
     if found.verdict:

@@ -19,10 +19,12 @@ def assignment_of(holder: str, file: str, function: str) -> Assignment | None:
     """Return the line that gives something to a holder such as "history.losses[...]"; None if the source shows none.
 
     Lines that add to what is there come first, as `total += loss` and `losses.append(loss)` do. Where the function has
-    none, the whole file is searched: the last name of the holder may be filled in a method.
+    none, the whole file is searched: the last name of the holder may be filled in a method. Of a way through a
+    container, such as "errors[...].__traceback__.loss", it is the container that is filled.
     """
     source = "".join(linecache.getlines(file)) if file else ""
-    names = re.sub(r"\[[^]]*\]", "", holder).strip(".")
+    container = holder.rpartition("[...]")[0] or holder
+    names = re.sub(r"\[[^]]*\]", "", container).strip(".")
     if not source or not names:
         return None
     try:

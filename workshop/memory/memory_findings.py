@@ -7,7 +7,7 @@ MIN_BYTES = 1 << 20
 MIN_SHARE = 0.03
 """A finding that frees less than this, or a smaller share of the peak, is not reported."""
 
-FIRST = ("graph-kept", "outputs-kept")
+FIRST = ("graph-kept", "outputs-kept", "objects-kept")
 """What grows comes first: it has no end."""
 
 OPTIONS = ("checkpointing",)

@@ -15,6 +15,7 @@ from workshop.probe.memory.memory_notes import (
     SegmentName,
     TensorRow,
     TouchedAttribute,
+    UserContainer,
     WorkerAttributes,
 )
 from workshop.probe.observations import LoaderIterated, LoaderMade, WireFrame
@@ -29,6 +30,9 @@ class MemoryRecord:
     numbers: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     """Of the stacks that each process has noted, in its own order, the places among `stacks`."""
     graphs: list[OldGraph] = field(default_factory=list)
+    validation_graphs: list[OldGraph] = field(default_factory=list)
+    """Those that go back to earlier batches of a validation."""
+    containers: list[UserContainer] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
     trials: dict[str, MemoryTrial] = field(default_factory=dict)
@@ -90,7 +94,9 @@ def _enter(found: MemoryRecord, event: object) -> None:
         case MemorySegment():
             found.segments.append(_numbered(found, event))
         case OldGraph():
-            found.graphs.append(event)
+            (found.validation_graphs if event.validation else found.graphs).append(event)
+        case UserContainer():
+            found.containers.append(event)
         case AttributeObjects():
             found.objects.append(event)
         case TouchedAttribute():

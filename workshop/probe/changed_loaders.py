@@ -19,12 +19,16 @@ TIMEOUT_S = 60.0
 """Workers that give no batch for so long are taken for hung, unless the script says how long they may take."""
 
 
+USED_UP = "it has no more batches: its dataset or its sampler can be gone through once"
+
+
 class ChangedLoaders:
     """Lets other DataLoaders load what those of the training would, with other settings.
 
     Each DataLoader of the training gets one in its place that lasts, also where the script makes it or its workers
     anew. It has the same dataset, sampler and collate function. Its workers are kept, and go on to the next epoch at
-    once: at the end of an epoch, they would have nothing to do, and the last batches would come faster than others.
+    once, but with an iterable dataset: at the end of an epoch, they would have nothing to do, and the last batches
+    would come faster than others.
     If it fails, or gives no batch for `TIMEOUT_S`, the script's own goes on.
 
     Attributes:
@@ -79,7 +83,7 @@ class ChangedLoaders:
             except Exception as error:  # datasets fail in other processes in many ways
                 batch, self.failure = NO_BATCH, (str(error).strip().splitlines() or [type(error).__name__])[-1]
             if batch is NO_BATCH:
-                self._settings = None
+                self._settings, self.failure = None, self.failure or USED_UP
             else:
                 self.given += 1
                 self.started_s = monotonic() - begin if len(self._streams) > streams else self.started_s

@@ -81,6 +81,9 @@ class LoaderIterated(Event):
     """The number of batches of an epoch; None where it is not known."""
     iterable: bool = False
     """Whether each worker goes through the dataset by itself."""
+    shares_out: bool = False
+    """Whether workers may share it out without asking who they are: `worker_init_fn` may do it, and torch does it for a
+    data pipe."""
     dataset_state: str = ""
     """A digest of the dataset's plain attributes: one that changes from epoch to epoch would not reach workers that are
     kept."""

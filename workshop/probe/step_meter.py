@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import distributed, nn
 from torch.optim.optimizer import Optimizer
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, IterDataPipe
 
 from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
@@ -121,6 +121,7 @@ class StepMeter(Listener):
             collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
             batches=self.hooks.loading.epochs.length(loader),
             iterable=isinstance(loader.dataset, IterableDataset),
+            shares_out=loader.worker_init_fn is not None or isinstance(loader.dataset, IterDataPipe),
             dataset_state=state_of(loader.dataset),
         )
 

@@ -12,6 +12,7 @@ from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.processes.script import Say, ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.setting_search import MIN_GAIN
+from workshop.tuning.setting_words import TO_TAKE, in_words
 from workshop.tuning.tuning_result import Advice, Tuning
 
 MIN_BUDGET_S = 10.0
@@ -48,14 +49,32 @@ def with_proof(
     if verdict.outcome in (Outcome.OTHER_WORK, Outcome.BROKEN):
         what = "do the same work" if verdict.outcome is Outcome.OTHER_WORK else "run"
         reason = f"the edited script does not {what}: {verdict.reasons[0]}"
-        return replace(found, advice=Advice.LEAVE, taken=None, edit=None, reason=reason)
+        return _not_taken(found, Advice.LEAVE, reason, "refused by the judge")
     if verdict.outcome is Outcome.NOT_YET:
-        return replace(
-            found,
-            advice=Advice.UNDECIDED,
-            reason="the search found it faster, but over whole epochs the judge measured a gain of less than 5 %.",
+        assert found.taken
+        assert found.present
+        reason = (
+            f"the search found {in_words(found.taken, found.present)} faster, but over whole epochs the judge measured "
+            "a gain of less than 5 %."
         )
+        return replace(_not_taken(found, Advice.UNDECIDED, reason, "not proven faster"), is_noise=True)
     return found
+
+
+def _not_taken(found: Tuning, advice: Advice, reason: str, became: str) -> Tuning:
+    """The result without the setting that the judge does not confirm."""
+    tried = tuple(replace(each, became=became) if each.became == TO_TAKE else each for each in found.tried)
+    return replace(
+        found,
+        advice=advice,
+        reason=reason,
+        tried=tried,
+        taken=None,
+        edit=None,
+        speedup=1.0,
+        limits=(),
+        waits_share=0.0,
+    )
 
 
 def why_not_written(found: Tuning, proof: bool) -> str:

@@ -15,8 +15,8 @@ MIN_STEPS = 3
 def within_epochs(stage: Stage) -> list[float]:
     """Return the milliseconds of each step of a stage.
 
-    A step that begins an epoch counts with its own wait for data, as workers that are kept begin anew there, but with
-    what the others take apart from that: a validation may be in it. Where epochs are so short that most steps are
+    A step that begins an epoch counts with its own wait for data, but with what the others take apart from that: a
+    validation may be in it. Where epochs are so short that most steps are
     reported together with one that begins one, all are as they are.
     """
     within = [each for each in stage.reports if not each.epochs_begun]

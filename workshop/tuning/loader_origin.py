@@ -14,13 +14,16 @@ AROUND = ("__init__", "wrapper")
 """Functions of libraries inside of which a DataLoader is made by whoever calls them: the constructor of a class that is
 derived from DataLoader, and what Lightning puts around that of DataLoader."""
 
-ARGUMENTS = {
-    "transformers": "dataloader_num_workers of TrainingArguments",
-    "lightning": "num_workers of the DataLoader that train_dataloader() returns",
-    "pytorch_lightning": "num_workers of the DataLoader that train_dataloader() returns",
-    "accelerate": "num_workers of the DataLoader that is given to prepare()",
+SET_IN = {
+    "transformers": "TrainingArguments",
+    "lightning": "the DataLoader that train_dataloader() returns",
+    "pytorch_lightning": "the DataLoader that train_dataloader() returns",
+    "accelerate": "the DataLoader that is given to prepare()",
 }
-"""What decides on the number of workers of a DataLoader that a library makes."""
+"""Where the arguments of a DataLoader are set that a library makes."""
+
+PREFIXES = {"transformers": "dataloader_"}
+"""What stands before their names there."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,15 @@ class LoaderOrigin:
 
     @property
     def where(self) -> str:
-        """What to change: the line, or the argument of a library."""
+        """Where its arguments are set: the line, or what a library takes them from."""
         if not self.library:
             return f"line {self.line} of {self.path.rpartition('/')[2]}"
-        return ARGUMENTS.get(self.library, f"the argument of {self.library} for the number of workers")
+        return SET_IN.get(self.library, f"the DataLoader that {self.library} makes")
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the names of the arguments there."""
+        return PREFIXES.get(self.library, "")
 
 
 def waited_for(found: Observations, waits_s: Mapping[int, float]) -> list[LoaderIterated]:

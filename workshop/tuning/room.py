@@ -31,6 +31,8 @@ class Room:
     batch_bytes: float = 0.0
     shared_free_bytes: int | None = None
     """What is free of /dev/shm; None where there is none."""
+    ranks: int = 1
+    """Each of them has so many workers."""
 
     def after(self, tried: TriedSetting, private_bytes: int) -> "Room":
         """Return what is known after settings were tried, whose largest worker had so many bytes of its own."""
@@ -42,11 +44,12 @@ class Room:
     def memory(self, settings: LoaderSettings) -> float:
         """Return the bytes that all processes will use."""
         batches = (settings.ahead - self.workers * LoaderSettings.prefetch_factor) * self.batch_bytes
-        return self.used_bytes + (settings.workers - self.workers) * self.worker_bytes + max(0.0, batches)
+        workers = (settings.workers - self.workers) * self.worker_bytes
+        return self.used_bytes + self.ranks * (workers + max(0.0, batches))
 
     def shared(self, settings: LoaderSettings) -> int:
         """Return the bytes that batches on their way take of /dev/shm at most."""
-        return round(self.batch_bytes * (settings.ahead + IN_HAND)) if settings.workers else 0
+        return round(self.ranks * self.batch_bytes * (settings.ahead + IN_HAND)) if settings.workers else 0
 
     def why_not(self, settings: LoaderSettings) -> str:
         """Return why settings would not fit; empty if they do."""

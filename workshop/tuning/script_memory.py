@@ -39,6 +39,7 @@ class ScriptMemory:
             worker_bytes=of_parent * max(map(private_memory, trainers), default=0),
             batch_bytes=steps.batch_bytes / max(1, steps.batches),
             shared_free_bytes=free_shared_memory(),
+            ranks=max(1, len(script.trainers)),
         )
 
     def begin_run(self) -> None:

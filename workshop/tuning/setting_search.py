@@ -179,10 +179,16 @@ class SettingSearch:
         one = self._standing(tried, self._kept(tried))
         return one.ms > standing.ms and self._is_real(standing, one)
 
-    def _restart_ms(self, tried: TriedSetting) -> float:
-        """What it adds to a step if workers are started for each epoch."""
-        start_ms = max(0.0, 1e3 * tried.first_batch_s - self._loading_ms()) if tried.settings.workers else 0.0
-        return start_ms / self.epoch_steps if self.epoch_steps else 0.0
+    def _begin_ms(self, tried: TriedSetting, kept: bool) -> float:
+        """What the beginning of each epoch adds to a step.
+
+        All workers load their first batches then, and the training waits for one; if they are not kept, also for their
+        start. Trials do not show this, as they go on from epoch to epoch.
+        """
+        if not (tried.settings.workers and self.epoch_steps):
+            return 0.0
+        first_ms = 1e3 * tried.first_batch_s
+        return (min(first_ms, self._loading_ms()) if kept else first_ms) / self.epoch_steps
 
     def _loading_ms(self) -> float:
         """What loading a batch takes at most: it is part of the wait for the first one, and not of a start of workers.
@@ -200,10 +206,11 @@ class SettingSearch:
     def _kept(self, tried: TriedSetting) -> bool:
         if not tried.settings.workers or (self.present.persistent and self.present.workers):
             return bool(tried.settings.workers)
-        return self.keeps and self._restart_ms(tried) > LONG_START * tried.ms
+        start_ms = self._begin_ms(tried, kept=False) - self._begin_ms(tried, kept=True)
+        return self.keeps and start_ms > LONG_START * tried.ms
 
     def _standing(self, tried: TriedSetting, persistent: bool) -> Standing:
-        more_ms = 0.0 if persistent else self._restart_ms(tried)
+        more_ms = self._begin_ms(tried, persistent)
         settings = self.present if tried is self.of(self.present) else tried.settings
         return Standing(
             replace(settings, persistent=persistent), tuple(each_ms + more_ms for each_ms in tried.blocks_ms)
@@ -211,6 +218,11 @@ class SettingSearch:
 
     def _is_real(self, one: Standing, other: Standing) -> bool:
         return bool(noise.change(one.blocks_ms, other.blocks_ms).is_real(max(1, len(self.tried) - 1)))
+
+    def _ms(self, settings: LoaderSettings) -> float:
+        """What a step takes with settings that are known, the beginning of each epoch included."""
+        tried = self.of(settings)
+        return self._standing(tried, self._kept(tried)).ms
 
     # What is tried
 
@@ -233,8 +245,8 @@ class SettingSearch:
             method = tried.start_method
             if not self.of(tried).known or self._is_clearly_worse(tried):
                 return
-            if self.of(tried).ms * CLIMBS < before_ms:
-                useless, before_ms = 0, self.of(tried).ms
+            if self._ms(tried) * CLIMBS < before_ms:
+                useless, before_ms = 0, self._ms(tried)
             else:
                 useless += 1
             if useless >= (1 if self.of(tried).busy_cores >= NO_CORE_IDLE * self.cores else USELESS_STEPS):
@@ -267,7 +279,7 @@ class SettingSearch:
             yield from self._try(tried)
             if not self.of(tried).known or self._is_clearly_worse(tried):
                 break
-            useless = 0 if self.of(tried).ms * WORTH < before_ms else useless + 1
+            useless = 0 if self._ms(tried) * WORTH < before_ms else useless + 1
         yield from self._try(replace(self.present, workers=0))
 
     def _is_clearly_worse(self, settings: LoaderSettings) -> bool:
@@ -306,20 +318,18 @@ class SettingSearch:
             with_workers = [each for each in self.tried.values() if each.known and each.settings.workers]
             if not with_workers:
                 return
-            fastest = min(with_workers, key=lambda each: each.ms)
-            if not (yield from self._helps(fastest.ms, replace(fastest.settings, threads=threads))):
+            fastest = min((each.settings for each in with_workers), key=self._ms)
+            if not (yield from self._helps(self._ms(fastest), replace(fastest, threads=threads))):
                 break
         while (best := self.best).settings.threads and not self.reached:
-            workers = 2 * best.settings.workers
-            if workers > self.max_workers or not (
-                yield from self._helps(best.ms, replace(best.settings, workers=workers))
-            ):
+            more = replace(best.settings, workers=2 * best.settings.workers)
+            if more.workers > self.max_workers or not (yield from self._helps(best.ms, more)):
                 return
 
     def _helps(self, before_ms: float, settings: LoaderSettings) -> Generator[LoaderSettings, None, bool]:
         """Try settings, and return whether a step takes less time than before, and by enough."""
         yield from self._try(settings)
-        return self.of(settings).known and self.of(settings).ms * WORTH <= before_ms
+        return self.of(settings).known and self._ms(settings) * WORTH <= before_ms
 
     def _in_turns(self) -> Iterator[LoaderSettings]:
         """Measure those that matter again, in turns, until the noise rule tells them apart.

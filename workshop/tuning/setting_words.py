@@ -8,6 +8,9 @@ from workshop.tuning.setting_search import MIN_GAIN, SettingSearch
 from workshop.tuning.tried_setting import TriedSetting
 
 REPEATS = "iterable and does not ask for its worker, so each worker would go through all of it"
+TO_TAKE = "to take"
+"""What becomes of the settings to take."""
+
 NOT_FASTER = "no other setting is 5 % faster for certain."
 STOPPED = "stopped by Ctrl-C, before any setting was tried."
 
@@ -28,7 +31,7 @@ def with_outcomes(search: SettingSearch) -> tuple[TriedSetting, ...]:
         if tried.why_not:
             return tried.why_not
         if taken and tried is search.of(taken.settings):
-            return "to take"
+            return TO_TAKE
         if tried is now:
             return "as it is"
         if not tried.known:
@@ -47,7 +50,7 @@ def is_faster(speedup: float, settings: LoaderSettings, present: LoaderSettings,
 
 def no_headroom(speedup: float, rough: str = "") -> str:
     """Return that a step is hardly faster with batches from memory; `rough` stands before the figure."""
-    return f"with batches from memory, {_faster(speedup, rough)}: no setting can gain 5 %."
+    return f"with batches from memory, {_faster(max(speedup, 1.0), rough)}: no setting can gain 5 %."
 
 
 def repeats_already(where: str, workers: int) -> str:

@@ -20,12 +20,12 @@ class TriedSetting:
     """The number of samples in a step."""
     first_batch_s: float = 0.0
     """The seconds from the start of the DataLoader to its first batch."""
-    busy_cores: float = 0.0
-    """How many cores were busy meanwhile, on average."""
     memory_bytes: int | None = None
     """What all processes of the script used together; None where nothing was seen."""
     shared_bytes: int = 0
     """The most that batches on their way take of /dev/shm."""
+    busy_cores: float = 0.0
+    """How many cores were busy meanwhile, on average."""
     why_not: str = ""
     """Why it cannot be taken; empty if it can."""
     became: str = ""

@@ -69,7 +69,7 @@ def tune(
     name, trial_s = Path(script).name, max(MIN_TRIAL_S, seconds / TRIALS)
     with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
         measured.say = say
-        say(f"waiting for the first steps of {name}; from then on, the search takes {seconds:.0f} s at most")
+        say(f"waiting for the first steps of {name}; from then on, the search takes about {seconds:.0f} s")
         run = StagedRun(measured)
         run.take(WARM_UP_STEPS)
         until_s = time.monotonic() + seconds
@@ -127,7 +127,7 @@ class TunedRun:
         if others:
             most = f"that of {origin.where}, which is waited for most, is tuned"
             self.notes.append(f"Several DataLoaders: {most}; not {', '.join(each.where for each in others)}.")
-        repeats = origin.seen.iterable and not found.asks_for_worker
+        repeats = origin.seen.iterable and not (found.asks_for_worker or origin.seen.shares_out)
         if repeats and present.workers > 1:
             return self._result(Advice.NOT_TUNED, repeats_already(origin.where, present.workers))
         if repeats:
@@ -183,7 +183,7 @@ class TunedRun:
             why_not=memory.why_not,
             slows_by=lambda: self.load.so_far().slows_by,
         )
-        if not present.workers:  # there is no start of workers to be seen
+        if not present.workers or memory.why_not(present):  # no start of workers is to be seen, or no room beside them
             known = search.of(present)
             known.blocks_ms += blocks_ms(within_epochs(self.as_it_is), 0)
             known.samples = steps.samples / steps.count
@@ -221,7 +221,8 @@ class TunedRun:
             )
         why = no_answer(search)
         advice = Advice.UNDECIDED if why or interrupted else Advice.LEAVE
-        return self._result(advice, why or NOT_FASTER, tried=tried, interrupted=interrupted)
+        is_noise = bool(why) and not interrupted and bool(search.of(search.present).blocks_ms)
+        return self._result(advice, why or NOT_FASTER, tried=tried, interrupted=interrupted, is_noise=is_noise)
 
     def _result(self, advice: Advice, reason: str, **more: Any) -> Tuning:
         """What is known, with an advice."""
@@ -246,9 +247,10 @@ class TunedRun:
 def _with_edit(found: Tuning, origin: LoaderOrigin, settings: LoaderSettings) -> Tuning:
     present = origin.seen.settings
     if origin.library:
-        wanted = ", ".join(f"{name}={value}" for name, value in arguments_for(settings, present).items())
+        names = arguments_for(settings, present).items()
+        wanted = ", ".join(f"{origin.prefix}{name}={value}" for name, value in names)
         threads = f"; and before the training, {threads_for(settings)}" * bool(settings.threads)
-        why = f"{origin.library} makes this DataLoader: set {origin.where} ({wanted}){threads}."
+        why = f"{origin.library} makes this DataLoader: for {origin.where}, set {wanted}{threads}."
         return replace(found, why_no_edit=why)
     try:
         return replace(found, edit=edit(Path(origin.path), origin.line, settings, present))

@@ -57,6 +57,8 @@ class Tuning:
     verdict: Verdict | None = None
     """The judge's, on the edited script against the script."""
     why_no_proof: str = ""
+    is_noise: bool = False
+    """Whether the noise, or the time, is what allows no answer: trying it again may give one."""
     interrupted: bool = False
     """Whether Ctrl-C has ended the search, or the proof."""
     ranks: int = 1
@@ -88,6 +90,7 @@ class Tuning:
             "machine": self.machine and self.machine.as_dict(),
             "verdict": self.verdict and self.verdict.as_dict(),
             "why_no_proof": self.why_no_proof,
+            "is_noise": self.is_noise,
             "interrupted": self.interrupted,
             "ranks": self.ranks,
         }

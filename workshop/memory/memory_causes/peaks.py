@@ -54,21 +54,16 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
                 "that the activations of all are there at once. Call backward() after each forward pass: the gradients "
                 "add up to the same.",
             ),
-            (
-                "validation-graph",
-                "The validation computes with gradients switched on, so autograd keeps what only a backward pass "
-                "needs. Put it into `with torch.no_grad():`.",
-            ),
         ):
-            if finding := _replayed(measured, device, name, words):
+            if finding := replayed(measured, device, name, words):
                 yield finding
         yield from _wide(measured, device, peak)
         yield from _views(measured, device, peak)
         yield from _tried(measured, device)
 
 
-def _replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> MemoryFinding | None:
-    """What a replay of steps, or of validations, without some tensors has shown, in the one with the highest peak."""
+def replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> MemoryFinding | None:
+    """Return what a replay of steps, or of validations, without some tensors has shown, at the highest peak of all."""
     segments = [each for each in measured.record.training if each.step >= MIN_STEP and not each.is_last]
     if name == "validation-graph":
         segments = [each for each in measured.record.segments if each.name == SegmentName.VALIDATION]
@@ -88,7 +83,7 @@ def _finding(
     saved = next(((size, stack) for of, size, stack in segment.freed if of == f"{name} {device}"), None)
     if saved is None:
         return None
-    size, stack = _lowers(measured, device, segment, saved[0]), saved[1]
+    size, stack = lowers(measured, device, segment, saved[0]), saved[1]
     function, file, line = innermost(measured.record.stacks[stack]) if stack >= 0 else ("", "", 0)
     held = _holder_at(measured, file, line)
     if name == "gradients-kept":
@@ -109,8 +104,8 @@ def _finding(
     )
 
 
-def _lowers(measured: MeasuredMemory, device: str, segment: MemorySegment, saved: int) -> int:
-    """By how much the peak of the run would be lower: segments of another name may have a higher one."""
+def lowers(measured: MeasuredMemory, device: str, segment: MemorySegment, saved: int) -> int:
+    """Return by how much the peak of the run would be lower: segments of another name may have a higher one."""
     others = [each for each in measured.record.segments if each.name != segment.name]
     highest = max((of.peak_bytes for each in others for of in each.devices if of.device == device), default=0)
     return max(0, min(saved, memory_of(segment, device).peak_bytes - highest))

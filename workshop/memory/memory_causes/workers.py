@@ -7,6 +7,7 @@ from workshop.memory.assignments import assignment_of
 from workshop.memory.host_table import HostTable, grown_bytes, host_table
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.memory.dataset_attributes import MIN_OBJECTS
 from workshop.probe.memory.memory_notes import AttributeObjects, WorkerAttributes
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
@@ -56,7 +57,7 @@ def _objects(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindi
             share=size * largest.workers / max(table.together_bytes, 1),
             measured=largest.start_method == "fork",
             bytes_a_step=0.0,
-            words=f"{largest.attribute}, a {largest.container}{of}, has {largest.objects} Python objects. {words}",
+            words=f"{largest.attribute}, a {largest.container}{of}, {_what(largest)}. {words}",
             basis=f"{basis}, times {largest.workers} workers",
             process="worker",
         )
@@ -87,6 +88,11 @@ def _forked(
         f"{unshared:.0%} of it. Keep it as one numpy array or tensor, which is shared."
     )
     return size, words, f"measured: a forked process that goes through it once comes to own {size / 2**20:.0f} MiB"
+
+
+def _what(noted: AttributeObjects) -> str:
+    """What an attribute has: many objects, or arrays."""
+    return f"has {noted.objects} Python objects" if noted.objects >= MIN_OBJECTS else f"has {noted.bytes >> 20} MiB"
 
 
 def _pickled(largest: AttributeObjects) -> tuple[int, str, str]:

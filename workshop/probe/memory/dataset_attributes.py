@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+MIN_OBJECTS = 10_000
+"""An attribute with so many Python objects is noted for them."""
+
 MAX_NESTED = 5
 """Datasets that are wrapped more often are not looked into."""
 

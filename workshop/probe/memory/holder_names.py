@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
@@ -40,6 +40,19 @@ class Holder:
     """The function whose variable it is; for a module's variable its file, with line 0."""
 
 
+@dataclass(frozen=True)
+class Variable:
+    """A variable, or what one leads to."""
+
+    name: str
+    """Such as "history", or "tracker.history" for what it leads to."""
+    value: Any
+    frame: WireFrame
+    """As in `Holder`."""
+    of: "Variable | None" = None
+    """What has it as an attribute or an entry; None for a variable."""
+
+
 class _HolderWay:
     """An object on the way from a variable to what is held."""
 
@@ -68,6 +81,12 @@ def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ())
             break
         ways = _one_step_back(ways, seen)
     return found
+
+
+def user_variables() -> list[Variable]:
+    """Return the variables of the user's functions that run, outermost first, and of the user's modules."""
+    frames = [each for each in _running_frames() if is_user_code(each.f_code.co_filename)]
+    return [*(each for frame in frames[::-1] for each in _variables_of(frame)), *_variables_of_modules()]
 
 
 def _one_step_back(ways: list[_HolderWay], seen: set[tuple[int, int]]) -> list[_HolderWay]:
@@ -132,17 +151,24 @@ def _variables(frames: Sequence[FrameType]) -> dict[int, Holder]:
     """The variables of functions and modules by the identity of their values: first user code, and outermost frames."""
     found: dict[int, Holder] = {}
     outermost_first = frames[::-1]
-    for frame in sorted(outermost_first, key=lambda each: not is_user_code(each.f_code.co_filename)):
-        code = frame.f_code
-        where = code.co_name, code.co_filename, frame.f_lineno or 0
-        for name, value in locals_of(frame).items():
-            found.setdefault(id(value), Holder(name, where))
+    by_whom = sorted(outermost_first, key=lambda each: not is_user_code(each.f_code.co_filename))
+    for each in (*(variable for frame in by_whom for variable in _variables_of(frame)), *_variables_of_modules()):
+        found.setdefault(id(each.value), Holder(each.name, each.frame))
+    return found
+
+
+def _variables_of(frame: FrameType) -> list[Variable]:
+    where = frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or 0
+    return [Variable(name, value, where) for name, value in locals_of(frame).items()]
+
+
+def _variables_of_modules() -> Iterator[Variable]:
+    """The variables of the user's modules."""
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str) and is_user_code(path):
             for name, value in list(vars(module).items()):
-                found.setdefault(id(value), Holder(name, ("<module>", path, 0)))
-    return found
+                yield Variable(name, value, ("<module>", path, 0))
 
 
 def _running_frames() -> list[FrameType]:

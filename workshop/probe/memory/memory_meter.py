@@ -20,13 +20,16 @@ from workshop.probe.internals import sequence_number, tree_leaves
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
 from workshop.probe.memory.graph_use import Unneeded
-from workshop.probe.memory.inventory import saved_by_graphs, tensors_of_python
-from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
+from workshop.probe.memory.inventory import saved_by_graphs
+from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind, UserContainer
 from workshop.probe.memory.python_objects import AttributeCounts
 from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
-from workshop.probe.memory.storage_lives import Life, StorageLives
+from workshop.probe.memory.storage_lives import StorageLives
 from workshop.probe.memory.tensor_holders import TensorHolders
 from workshop.probe.memory.touched_attribute import note_touched
+from workshop.probe.memory.unseen_tensors import adopt_unseen
+from workshop.probe.memory.user_containers import user_containers
+from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
 from workshop.probe.noted_settings import loader_number
 from workshop.probe.settings import ProbeConfig
@@ -51,12 +54,10 @@ MAX_VALIDATIONS = 3
 """So many calls of a model are followed in each of the first validations."""
 
 MAX_CALLS = 100
+LOOK_CALLS = 5
 PILES_UP = 0.5
 """A validation is followed further, up to so many calls, as long as each call leaves this share of what one usually
-leaves: something keeps the graphs or the outputs of all of them."""
-
-SMALLEST = 1 << 16
-"""What would save less than this at the peak is not told."""
+leaves: something keeps the graphs or the outputs of all of them. After `LOOK_CALLS`, it is looked for."""
 
 NO_MEMORY = ("out of memory", "can't allocate memory", "Cannot allocate memory")
 
@@ -84,7 +85,7 @@ class MemoryMeter(StepMeter):
         self.next_s = self.begun_s = self.ended_s = monotonic()
         self.is_last_wanted = self.is_last = self.failed = self.validates_with_graph = False
         self.tries_checkpoints = self.has_forward = self.is_put_off = False
-        self.batch_samples = self.batch_bytes = self.first_sequence = 0
+        self.batch_samples = self.batch_bytes = self.first_sequence = self.call_sequence = 0
         self.holders: TensorHolders | None = None
 
     def install(self) -> None:
@@ -177,6 +178,8 @@ class MemoryMeter(StepMeter):
             self._begin_segment(SegmentName.TRAINING)
         if validates and self.segment and torch.is_grad_enabled():
             self.validates_with_graph = True
+        if validates and self.followed_calls == LOOK_CALLS - 1:
+            self.call_sequence = _sequence_now()
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Mark what the graph of a validation keeps."""
@@ -189,8 +192,16 @@ class MemoryMeter(StepMeter):
             self.kept = sum(each.size for each in self.lives.alive.values() if each.segment == self.lives.segment)
             usual = self.kept / self.followed_calls
             piles_up = self.kept - before > PILES_UP * usual and self.followed_calls < MAX_CALLS
+            if piles_up and self.followed_calls == LOOK_CALLS and self.validations == 1:
+                self._look_into_validation()
             if self.followed_calls >= VALIDATION_CALLS and not (piles_up or self.config.every_step):
                 self._end_segment()
+
+    def _look_into_validation(self) -> None:
+        """Look for who holds what the calls before have left."""
+        self.holders = TensorHolders(self.lives, self.call_sequence)
+        for each in self.holders.old_graphs:
+            self.events.write(OldGraph, **each, steps=self.followed_calls, validation=True)
 
     def on_backward(self, tensors: Any) -> None:
         """Mark what a graph keeps: it is complete."""
@@ -265,7 +276,7 @@ class MemoryMeter(StepMeter):
         if name is not SegmentName.START:
             self._mark_training()
         if self.is_last or name is SegmentName.VALIDATION:
-            self._find_unseen()
+            adopt_unseen(self.lives)
         if self.is_last:
             now = _sequence_now()
             self.first_sequence = now - RECENT * now // max(self.steps_done, 1)
@@ -291,13 +302,16 @@ class MemoryMeter(StepMeter):
             self.recorded += 1
         table = SegmentTable(self.lives, allocated, self.begun_ns, ended_ns)
         at_peak, at_end = table.rows_at_peak(), table.rows_at_end()
+        if name is SegmentName.VALIDATION and self.holders:
+            at_peak, self.holders = self.holders.with_holders(at_peak), None
         if self.is_last or failure:
             of_end = TensorHolders(self.lives, self.first_sequence, self._failed_frames, self.epoch_sequence)
             at_peak = (of_end if failure or not self.holders else self.holders).with_holders(at_peak)
-            at_end = of_end.with_holders(at_end)
+            at_end, self.holders = of_end.with_holders(at_end), None
             for each in of_end.old_graphs:
                 steps = self.steps_done - self.epoch_began
                 self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
+            self._note_containers()
         self.events.write(
             MemorySegment,
             name=SegmentName.OUT_OF_MEMORY if failure else name,
@@ -310,12 +324,24 @@ class MemoryMeter(StepMeter):
             epoch=self.epochs,
             is_last=self.is_last,
             failure=failure,
-            freed=self._would_be_freed(name, table),
+            freed=would_be_freed(name, table, self.lives, self.unneeded, self.validates_with_graph),
             batch_bytes=self.batch_bytes,
             samples=self.batch_samples,
         )
         self.is_last = self.validates_with_graph = False
         self.lives.dead = []
+
+    def _note_containers(self) -> None:
+        for place, container, length, size in user_containers():
+            self.events.write(
+                UserContainer,
+                holder=place.name,
+                holder_stack=(place.frame,),
+                container=container,
+                length=length,
+                bytes=size,
+                step=self.steps_done,
+            )
 
     def _put_off(self) -> None:
         """Record a step that has not begun to compute from its first forward pass on."""
@@ -340,52 +366,6 @@ class MemoryMeter(StepMeter):
             )
         mark(TensorKind.PARAMETERS, parameters)
         mark(TensorKind.GRADIENTS, (each.grad for each in parameters if each.grad is not None))
-
-    def _find_unseen(self) -> None:
-        """Take the tensors of steps that were not recorded: one like others is taken to be from the same line."""
-        alike: dict[Any, Life] = {}
-        pythons = tensors_of_python()
-        for key, life in (
-            *((_looks(each), self.lives.find(each)) for each in pythons),
-            *((_size(each), each) for each in self.lives.alive.values()),
-        ):
-            if life is not None and life.step >= FIRST_STEPS:
-                alike.setdefault(key, life)
-        for each in (*pythons, *saved_by_graphs(each for each in pythons if each.grad_fn is not None)):
-            if self.lives.find(each) is None and (found := self.lives.adopt(each, -1)) is not None:
-                like = alike.get(_looks(each)) or alike.get(_size(found))
-                if like is not None:
-                    found.stack, found.kind, found.step = like.stack, like.kind, max(like.step, FIRST_STEPS)
-
-    def _would_be_freed(self, name: SegmentName, table: SegmentTable) -> list[tuple[str, int, int]]:
-        """By how much the peak would be lower without what need not be there, by the causes of which this is known."""
-        found = []
-        for device in table.peaks:
-            gradients = table.select(
-                device, lambda each: each.kind is TensorKind.GRADIENTS and each.segment != self.lives.segment
-            )
-            for cause, lives, stack in self.unneeded.of_device(device):
-                found.append((f"{cause} {device}", table.saved_without(device, lives), stack))
-            if name is SegmentName.TRAINING:
-                found.append((f"gradients-kept {device}", table.saved_without(device, gradients), -1))
-                kept = table.select(device, self._is_of_last_step)
-                stack = max(kept, key=lambda each: each.size).stack if kept else -1
-                found.append((f"kept-into-next-step {device}", table.saved_without(device, kept), stack))
-            if name is SegmentName.VALIDATION and self.validates_with_graph:
-                graph = table.select(device, self._is_of_graph)
-                stack = max(graph, key=lambda each: each.size).stack if graph else -1
-                found.append((f"validation-graph {device}", table.saved_without(device, graph), stack))
-        return [each for each in found if each[1] > SMALLEST]
-
-    def _is_of_graph(self, life: Life) -> bool:
-        """Whether a graph of this segment has made it, and not only keeps it, as it does its inputs."""
-        return life.kind is TensorKind.ACTIVATIONS and life.segment == self.lives.segment
-
-    def _is_of_last_step(self, life: Life) -> bool:
-        """Whether the step before has made it, and this one has let it go: what stays longer is no part of this."""
-        is_kept = life.kind in (TensorKind.ACTIVATIONS, TensorKind.OTHERS, TensorKind.BATCHES)
-        is_of_last = life.segment != self.lives.segment and 0 <= life.step == self.lives.step - 1
-        return is_kept and is_of_last and life.died_ns > 0
 
     # Allocations that fail
 
@@ -422,15 +402,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     return isinstance(error, RuntimeError) and any(each in str(error) for each in NO_MEMORY)
-
-
-def _looks(tensor: torch.Tensor) -> Any:
-    """What tensors have in common that the same line has made."""
-    return str(tensor.device), tensor.dtype, tensor.shape, type(tensor.grad_fn)
-
-
-def _size(life: Life) -> Any:
-    return life.device, life.dtype, life.size
 
 
 def _first_line(error: BaseException) -> str:

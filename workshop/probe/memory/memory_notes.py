@@ -147,6 +147,25 @@ class OldGraph(Event):
     """The number of those, of all graphs together, that were made in the present epoch; 0 for all but the largest."""
     epoch_steps: int = 0
     """The number of steps in this epoch so far."""
+    validation: bool = False
+    """Whether it goes back to earlier batches of a validation, not to earlier steps."""
+
+
+@dataclass(frozen=True)
+class UserContainer(Event):
+    """A container that a variable of the user's code leads to, as holders are looked for."""
+
+    holder: str
+    """The way to it, such as "log.entries"."""
+    holder_stack: tuple[WireFrame, ...]
+    """The frame of that variable."""
+    container: str
+    """Its type, such as "list"."""
+    length: int
+    bytes: int
+    """Its size with what it contains, estimated from some of its entries."""
+    step: int
+    """The number of steps so far."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
+import torch
 from torch.utils.data import DataLoader
 
 from workshop.probe.changed_loaders import start_method_of
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.dataset_attributes import attributes_of, entries_of, length_of
+from workshop.probe.memory.dataset_attributes import MIN_OBJECTS, attributes_of, entries_of, length_of
 from workshop.probe.memory.memory_notes import AttributeObjects
 from workshop.probe.noted_settings import loader_number, loader_site
 from workshop.probe.observations import WireFrame
@@ -18,7 +19,7 @@ from workshop.probe.observations import WireFrame
 SAMPLE = 200
 """So many entries of a container are looked at."""
 
-MIN_OBJECTS = 10_000
+MIN_ARRAYS = 1 << 20
 MAX_DEPTH = 3
 
 
@@ -40,6 +41,22 @@ def count_objects(value: Any, depth: int = 0) -> tuple[int, int]:
     size = sum(each for _, each in counted) / len(counted) * length * many
     keys = length * 50 if isinstance(value, dict) else 0
     return 1 + round(objects), round(own_bytes + size) + keys
+
+
+def array_bytes(value: Any, depth: int = 0) -> int:
+    """Return the bytes of the arrays in something, estimated from a sample.
+
+    A worker that is not forked gets a copy of each array. Tensors do not count: they are moved to shared memory.
+    """
+    if isinstance(value, torch.Tensor):
+        return 0
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    entries = entries_of(value, SAMPLE) if depth < MAX_DEPTH else None
+    if not entries:
+        return 0
+    return round(sum(array_bytes(each, depth + 1) for each in entries) / len(entries) * length_of(value))
 
 
 def describe_container(value: Any) -> str:
@@ -86,14 +103,15 @@ class AttributeCounts:
         found = CountedDataset(ref(loader.dataset), loader_number(loader), {})
         for name, value in attributes_of(loader.dataset):
             objects, size = count_objects(value)
-            if objects >= MIN_OBJECTS:
+            arrays = array_bytes(value) if start_method_of(loader) != "fork" else 0
+            if objects >= MIN_OBJECTS or arrays >= MIN_ARRAYS:
                 found.addresses[name] = [id(each) for each in entries_of(value, SAMPLE) or ()]
                 self._events.write(
                     AttributeObjects,
                     attribute=name,
                     container=describe_container(value),
                     objects=objects,
-                    bytes=size,
+                    bytes=size + arrays,
                     stack=stack,
                     loader=found.loader,
                     workers=loader.num_workers,

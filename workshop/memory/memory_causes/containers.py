@@ -1,0 +1,71 @@
+"""Containers that become longer, and the process with them, such as lists of Python objects, and queues."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from workshop.memory.assignments import assignment_of
+from workshop.memory.growth import STEPS, ProcessGrowth, growing_lines, process_growth
+from workshop.memory.memory_findings import MIN_SHARE, MemoryFinding
+from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.memory.holder_names import GRAPH
+from workshop.probe.memory.memory_notes import UserContainer
+
+MIN_ENTRIES = 8
+"""A container has become longer by so many entries."""
+
+EXPLAINS = 0.2
+"""It explains this share of what the process grows by, at least."""
+
+QUEUES = ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue", "deque")
+
+
+def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
+    """Yield the containers that explain why the process grows, those aside whose tensors were followed."""
+    growth = process_growth(measured.host.looks, measured.reports)
+    if growth is None:
+        return
+    followed = [each.holder.removeprefix(GRAPH) for each in growing_lines(measured.record)]
+    followed += [each.holder for each in measured.record.graphs]
+    looks: defaultdict[object, list[UserContainer]] = defaultdict(list)
+    for each in measured.record.containers:
+        looks[each.holder, each.holder_stack[0][:2], each.container].append(each)
+    for of_one in looks.values():
+        first, last = of_one[0], of_one[-1]
+        if any(each.startswith(last.holder) for each in followed if each):
+            continue
+        if finding := _grown(measured, growth, first, last):
+            yield finding
+
+
+def _grown(
+    measured: MeasuredMemory, growth: ProcessGrowth, first: UserContainer, last: UserContainer
+) -> MemoryFinding | None:
+    entries, steps = last.length - first.length, last.step - first.step
+    if entries < MIN_ENTRIES or steps <= 0:
+        return None
+    rate = last.bytes * entries / last.length / steps
+    most = measured.host.most
+    if most is None or rate * STEPS < MIN_SHARE * most.together or rate < EXPLAINS * growth.bytes_a_step:
+        return None
+    function, file, line = last.holder_stack[0]
+    if at := assignment_of(last.holder, file, function):
+        function, line = at.function, at.number
+    what = f"{last.holder}, a {last.container}, grows by {entries / steps:.1f} entries a step, and has {last.length}. "
+    if last.container in QUEUES:
+        words = "What fills it is faster than what takes from it. Give it a largest length, such as maxsize=4."
+    else:
+        words = "Keep numbers, or only the last few entries, or write to disk what is not read again."
+    return MemoryFinding(
+        cause="objects-kept",
+        place="host",
+        file=file,
+        line=line or None,
+        function=function,
+        holder=last.holder,
+        gain_bytes=last.bytes,
+        share=min(last.bytes / max(most.together, 1), 1.0),
+        measured=False,
+        bytes_a_step=rate,
+        words=what + words,
+        basis="estimated from the size of some entries; the process was seen to grow",
+    )
