@@ -1,19 +1,29 @@
 """What becomes more with each step: graphs that are kept, and tensors that are collected."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from workshop.memory.assignments import assignment_of
 from workshop.memory.growth import GrowingLine, growing_lines, process_growth
 from workshop.memory.memory_findings import MemoryFinding
-from workshop.memory.memory_lines import devices_of
+from workshop.memory.memory_lines import devices_of, innermost
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import OldGraph, TensorKind
+from workshop.probe.observations import WireFrame
 
 MIN_STEPS = 5
 MIN_OPERATIONS_A_STEP = 0.5
 """A graph that gains fewer operations a step may be one of another kind, such as that of an initial state."""
 
+MIN_GROWTH = 1.5
+"""A graph that grows has this many times the operations that it had when half as many steps were over, at least."""
+
+CYCLES = (
+    "backward(create_graph=True) keeps a graph of the gradients, and the parameters hold their gradients: a cycle that "
+    "only Python's garbage collector frees, now and then. If no others are taken of these gradients, call backward() "
+    "without it; if they are, torch.autograd.grad() makes no cycle."
+)
 LET_GO = "keep a number, loss.item(), or a tensor without its graph, loss.detach()"
 LET_ALL_GO = (
     "count or add up what is needed of it in each step, and keep these numbers; .detach() lets only the graph go, and "
@@ -26,7 +36,13 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     lines = growing_lines(measured.record)
     graph = _growing_graph(measured)
     of_graph = [each for each in lines if _is_of_graph(each, graph)]
-    if of_graph or graph:
+    backward = _backward_with_graph(measured)
+    if backward and graph and not graph.holder:
+        of_graph = [each for each in lines if not each.holder or _is_of_graph(each, graph)]
+        function, file, line = backward
+        found = _graph_kept(measured, of_graph, graph)
+        yield replace(found, cause="graph-of-gradients", function=function, file=file, line=line, words=CYCLES)
+    elif of_graph or graph:
         yield _graph_kept(measured, of_graph, graph)
     for each in lines:
         if each not in of_graph:
@@ -42,12 +58,29 @@ def _is_of_graph(line: GrowingLine, graph: OldGraph | None) -> bool:
 
 def _growing_graph(measured: MeasuredMemory) -> OldGraph | None:
     """The largest graph that goes back to earlier steps, if it gains operations with each step, or does in an epoch."""
-    for steps in sorted({each.steps for each in measured.record.graphs}, reverse=True):
-        look = (each for each in measured.record.graphs if each.steps == steps)
-        largest = max(look, key=lambda each: each.old_operations)
-        if _grows(largest.old_operations, steps) or _grows(largest.epoch_operations, largest.epoch_steps):
+    graphs = measured.record.graphs
+    for steps in sorted({each.steps for each in graphs}, reverse=True):
+        largest = max((each for each in graphs if each.steps == steps), key=lambda each: each.old_operations)
+        is_old = _grows(largest.old_operations, steps) and not _stays(largest, graphs)
+        if is_old or _grows(largest.epoch_operations, largest.epoch_steps):
             return largest
     return None
+
+
+def _backward_with_graph(measured: MeasuredMemory) -> WireFrame | None:
+    """The line of a backward pass that keeps a graph of the gradients, if there is one."""
+    freed = [each for segment in measured.record.training for each in segment.freed]
+    stacks = [stack for cause, _, stack in freed if cause.startswith("graph-of-gradients") and stack >= 0]
+    return innermost(measured.record.stacks[stacks[-1]]) if stacks else None
+
+
+def _stays(graph: OldGraph, graphs: list[OldGraph]) -> bool:
+    """Whether a graph was about as large long before or after, as that of the last validation is."""
+    before = [each.old_operations for each in graphs if 2 * each.steps <= graph.steps]
+    after = [each.old_operations for each in graphs if each.steps >= 2 * graph.steps]
+    grew = not before or graph.old_operations >= MIN_GROWTH * max(before)
+    goes_on = not after or max(after) >= MIN_GROWTH * graph.old_operations
+    return not (grew and goes_on)
 
 
 def _grows(operations: int, steps: int) -> bool:

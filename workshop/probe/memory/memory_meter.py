@@ -156,8 +156,9 @@ class MemoryMeter(StepMeter):
         if tries and module is self.model and torch.is_grad_enabled() and not self.compiled():
             self.tries_checkpoints = False
             try_checkpoints(module, inputs, options, self.events)
-        if module not in self.models and next(module.parameters(), None) is not None:
-            self.models.add(module)
+        if next(module.parameters(), None) is None:
+            return  # as a loss function, which stays in training mode in a validation
+        self.models.add(module)
         if module.training:
             self.seen_training.add(module)
         is_teacher = module not in self.seen_training
@@ -184,7 +185,7 @@ class MemoryMeter(StepMeter):
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Mark what the graph of a validation keeps."""
         super().after_forward(module, output)
-        if self.segment is SegmentName.VALIDATION:
+        if self.segment is SegmentName.VALIDATION and module in self.models:
             outputs = [each for each in tree_leaves(output) if isinstance(each, torch.Tensor)]
             self.lives.mark(TensorKind.ACTIVATIONS, saved_by_graphs(outputs))
             self.followed_calls += 1
