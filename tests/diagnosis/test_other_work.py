@@ -121,12 +121,12 @@ def test_the_share_of_periodic_work_is_that_of_whole_periods(count: int, found: 
 def test_where_the_steps_are_too_few_to_see_a_line_grow_that_is_said(found: Found) -> None:
     (early,) = found("total = sum(seen)", [STEP_S] * 8)
     assert early.words.endswith(
-        " In 8 steps it cannot be seen whether it takes longer and longer: measure more steps, with a larger "
-        "--seconds, to tell whether the cause is growing-steps."
+        " In 8 steps it cannot be seen whether it takes longer and longer: more steps, as with a larger --seconds of "
+        "workshop measure, tell whether the cause is growing-steps."
     )
     (slightly,) = found("total = sum(seen)", [0.1] * 20 + [0.12] * 20, only_line_grows=True)
     assert slightly.cause == "own-work"
-    assert " It took 50.0 ms in the first half of the steps and 70.0 ms in the second: measure more" in slightly.words
+    assert " It took 50.0 ms in the first half of the steps and 70.0 ms in the second: more steps" in slightly.words
     (steady,) = found("total = sum(seen)", [STEP_S] * 40)
     assert "growing-steps" not in steady.words
 

@@ -26,6 +26,7 @@ def train(model):
         best = best + loss
         table["x"] = loss
         errors.append(BadBatch())
+        model.act.register_forward_hook(print)
 """
 
 
@@ -38,6 +39,8 @@ def train(model):
         ("best", "best = best + loss", "train"),
         ("table['x']", 'table["x"] = loss', "train"),
         ("loss", "loss = model(x)", "train"),
+        ("tracker.history[...].__closure__[...]", "self.history.append(out)", "note"),
+        ("model.act._forward_hooks[...]", "model.act.register_forward_hook(print)", "train"),
         ("errors[...].__traceback__.loss", "errors.append(BadBatch())", "train"),
     ],
 )

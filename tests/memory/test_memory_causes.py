@@ -120,6 +120,31 @@ def test_what_tensors_are_kept_by_is_found_as_such() -> None:
     assert [each.cause for each in findings] == ["graph-kept"]
 
 
+# Graphs
+
+
+def graphs(*looks: tuple[int, int], holder: str = "total") -> list[OldGraph]:
+    """The largest graph when so many steps were over, with so many old operations."""
+    return [OldGraph(0.0, TRAINER, 1, holder, STACK, operations, steps) for steps, operations in looks]
+
+
+def test_a_graph_that_grows_and_one_that_stays() -> None:
+    [finding] = growing(graphs=graphs((20, 120), (60, 361)))
+    assert (finding.cause, finding.holder) == ("graph-kept", "total")
+    assert growing(graphs=graphs((20, 361), (60, 361))) == [], "as that of the last validation"
+    [finding] = growing(graphs=graphs((60, 361)))
+    assert finding.cause == "graph-kept", "it was looked at once"
+
+
+def test_a_graph_of_gradients_that_nobody_but_the_parameters_holds() -> None:
+    step = segment(9, freed=(("graph-of-gradients cpu", 2 * MIB, 0),))
+    [finding] = growing(graphs=graphs((20, 120), (60, 361), holder=""), segments=[step])
+    assert (finding.cause, finding.line) == ("graph-of-gradients", 12)
+    assert "cycle" in finding.words
+    [finding] = growing(graphs=graphs((20, 120), (60, 361)), segments=[step])
+    assert (finding.cause, finding.holder) == ("graph-kept", "total"), "a variable holds it"
+
+
 # Validations
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from workshop.probe import wire
 from workshop.probe.connection import Connection
 from workshop.probe.memory.memory_meter import MemoryMeter
-from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind
+from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
 from workshop.probe.settings import ProbeConfig
 
 UNIT = 4 << 20
@@ -59,9 +59,12 @@ class Training:
         self.model.train()
 
 
+def events(folder: Path) -> list[object]:
+    return [wire.decode(line) for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
+
+
 def noted(folder: Path) -> list[MemorySegment]:
-    events = [wire.decode(line) for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
-    return [each for each in events if isinstance(each, MemorySegment)]
+    return [each for each in events(folder) if isinstance(each, MemorySegment)]
 
 
 def test_the_second_of_two_recorded_steps_shows_what_is_kept_of_the_first(meter: MemoryMeter, tmp_path: Path) -> None:
@@ -98,3 +101,22 @@ def test_a_step_with_a_validation_before_it_is_recorded_from_its_forward_pass_on
     assert {2, 3} <= {each.step for each in steps}
     assert [each.step for each in steps if each.is_last] == [7]
     assert all(TensorKind.ACTIVATIONS in {row.kind for row in each.at_peak} for each in steps)
+
+
+def test_a_validation_with_a_loss_function_is_one_and_its_graph_has_a_holder(
+    meter: MemoryMeter, tmp_path: Path
+) -> None:
+    """The loss function is a module, too, and in training mode all the time."""
+    training, criterion, total = Training(), nn.MSELoss(), torch.zeros(())
+    training.steps(3)
+    training.model.eval()
+    for _ in range(8):
+        total = total + criterion(training.model(torch.randn(64, 64)), torch.zeros(64, 1))
+    training.model.train()
+    training.steps(2)
+    [validation] = [each for each in noted(tmp_path) if each.name == SegmentName.VALIDATION]
+    freed = {cause: size for cause, size, _ in validation.freed}
+    assert freed["validation-graph cpu"] > 6 * 64 * 512 * 4, "the activations of most of its batches"
+    graphs = [each for each in events(tmp_path) if isinstance(each, OldGraph) and each.validation]
+    assert max(graphs, key=lambda each: each.old_operations).holder == "total"
+    assert total.requires_grad

@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -53,6 +54,18 @@ def test_what_will_be_full_is_left_out() -> None:
     del last
 
 
+def test_hooks_of_a_module_with_what_they_keep() -> None:
+    def keeps(tensor: torch.Tensor) -> Callable[..., None]:
+        return lambda *_: print(tensor)
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    for _ in range(20):
+        net[1].register_forward_hook(keeps(torch.zeros(1024)))
+    _, length, size = noted()["net.1._forward_hooks"]
+    assert length == 20
+    assert size >= 20 * 4096
+
+
 def test_no_code_of_the_user_is_run() -> None:
     class Lengthy(list[int]):
         def __len__(self) -> int:
@@ -66,4 +79,6 @@ def test_no_code_of_the_user_is_run() -> None:
 def test_sizes() -> None:
     assert size_of([np.zeros(1000) for _ in range(100)]) > 800_000
     assert size_of([torch.zeros(1000) for _ in range(100)]) >= 400_000
+    model = torch.zeros(1_000_000)
+    assert size_of([{"of": model, "at": number} for number in range(1000)]) < 400_000, "all of them know the same"
     assert size_of([1, 2] * 10_000) < 200_000, "the same few objects are there once"

@@ -146,7 +146,10 @@ def _print_edit(found: Tuning, kept: Path | None, again: str, why_not: str) -> N
     else:
         if why_not:
             out.print(Text(f"\n{filled(f'{found.edit.path.name} is not edited: {why_not}')}"))
-        out.print(Text(f"\nTo search again and make the edit, with a copy of the file kept:\n\n{commands(again)}"))
+        out.print(
+            Text(filled("\nMake the edit by hand, or search again and have it made, with a copy of the file kept:"))
+        )
+        out.print(Text(f"\n{commands(again)}"))
 
 
 KEPT = "Workers that are kept do not see what the script changes in the dataset later, such as an epoch counter."

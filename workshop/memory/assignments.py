@@ -6,6 +6,11 @@ import re
 from typing import NamedTuple
 
 ADDS = ("append", "extend", "add", "appendleft", "update", "insert", "setdefault")
+HOOKS = re.compile(r"\._\w+_hooks(_\w+)?$")
+"""What a module keeps its hooks in."""
+
+REGISTERS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook")
+"""The methods of a module that add to it."""
 
 
 class Assignment(NamedTuple):
@@ -23,13 +28,20 @@ def assignment_of(holder: str, file: str, function: str) -> Assignment | None:
     container, such as "errors[...].__traceback__.loss", it is the container that is filled.
     """
     source = "".join(linecache.getlines(file)) if file else ""
-    container = holder.rpartition("[...]")[0] or holder
-    names = re.sub(r"\[[^]]*\]", "", container).strip(".")
-    if not source or not names:
-        return None
     try:
         tree = ast.parse(source)
     except SyntaxError:
+        return None
+    parts = holder.split("[...]")
+    containers = ["[...]".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
+    found = (_assignment(tree, each, function) for each in [*containers, holder] if source)
+    return next((each for each in found if each), None)
+
+
+def _assignment(tree: ast.Module, container: str, function: str) -> Assignment | None:
+    """The line that gives something to a container, or to a variable."""
+    names = HOOKS.sub("", re.sub(r"\[[^]]*\]", "", container).strip("."))
+    if not names:
         return None
     own = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == function]
     places: list[ast.AST] = [*own, tree]
@@ -66,7 +78,9 @@ def _adds(place: ast.AST, name: str, exact: bool) -> list[int]:
 
 def _fills(function: ast.expr, name: str, exact: bool) -> bool:
     """Whether a function is a method of a container by this name, which adds to it."""
-    return isinstance(function, ast.Attribute) and function.attr in ADDS and _is(function.value, name, exact)
+    return (
+        isinstance(function, ast.Attribute) and function.attr in ADDS + REGISTERS and _is(function.value, name, exact)
+    )
 
 
 def _assigns(place: ast.AST, name: str, exact: bool) -> list[int]:

@@ -1,7 +1,7 @@
 """Trials of settings in a run of the script, in which other DataLoaders take the place of its own."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.diagnosis.staged_run import StagedRun
@@ -118,5 +118,6 @@ class LoaderTrials:
         known = [each for each in self.search.tried.values() if each.known]
         if not known:
             return "nothing is known yet"
-        best = min(known, key=lambda each: each.ms)
-        return f"best so far: {best.rate:.1f} samples/s with {in_words(best.settings, self.search.present)}"
+        best, present = min(known, key=lambda each: each.ms), self.search.present
+        settings = replace(best.settings, persistent=present.persistent and best.settings.workers > 0)
+        return f"best so far: {best.rate:.1f} samples/s with {in_words(settings, present)}"

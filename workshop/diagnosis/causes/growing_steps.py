@@ -64,7 +64,7 @@ def growing_steps(timeline: Timeline) -> list[Finding]:
 def may_grow(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> str:
     """Return a sentence if it may be that a line takes more and more time, and the steps were too few to tell."""
     count = timeline.steps.count
-    longer = "measure more steps, with a larger --seconds, to tell whether the cause is growing-steps."
+    longer = "more steps, as with a larger --seconds of workshop measure, tell whether the cause is growing-steps."
     if count < MIN_STEPS_TO_GROW:
         return f" In {count} steps it cannot be seen whether it takes longer and longer: {longer}"
     halves_s = [0.0, 0.0]

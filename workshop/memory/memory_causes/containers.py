@@ -47,11 +47,14 @@ def _grown(
     most = measured.host.most
     if most is None or rate * STEPS < MIN_SHARE * most.together or rate < EXPLAINS * growth.bytes_a_step:
         return None
-    function, file, line = last.holder_stack[0]
-    if at := assignment_of(last.holder, file, function):
-        function, line = at.function, at.number
+    function, file, _ = last.holder_stack[0]
+    at = assignment_of(f"{last.holder}[...]", file, function)
     what = f"{last.holder}, a {last.container}, grows by {entries / steps:.1f} entries a step, and has {last.length}. "
-    if last.container in QUEUES:
+    if "_hooks" in last.holder:
+        words = (
+            "Hooks are registered again and again. Keep what register_forward_hook() returns, and call its remove()."
+        )
+    elif last.container in QUEUES:
         words = "What fills it is faster than what takes from it. Give it a largest length, such as maxsize=4."
     else:
         words = "Keep numbers, or only the last few entries, or write to disk what is not read again."
@@ -59,8 +62,8 @@ def _grown(
         cause="objects-kept",
         place="host",
         file=file,
-        line=line or None,
-        function=function,
+        line=at.number if at else None,
+        function=at.function if at else function,
         holder=last.holder,
         gain_bytes=last.bytes,
         share=min(last.bytes / max(most.together, 1), 1.0),

@@ -4,6 +4,8 @@ import queue
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -23,8 +25,11 @@ MIN_LENGTH = 8
 """Shorter containers are not noted."""
 
 MAX_SEEN, MAX_NOTED = 20_000, 100
-SAMPLE, MAX_NESTED = 16, 3
-"""So many entries are looked at to estimate a size, and so deep."""
+SAMPLE, FURTHER, MAX_NESTED = 16, 4, 5
+"""So many entries are looked at to estimate a size, so many further in, and so deep."""
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+"""What a module keeps its hooks in."""
 
 LIMITS = ("cap", "max", "limit", "size")
 """A number of which the name has one of these, beside a container, may be the length that it will have when full."""
@@ -55,23 +60,40 @@ def _is_container(value: Any) -> bool:
     return any(isinstance(value, kind) and type(value).__len__ is kind.__len__ for kind in (*KINDS, tuple))
 
 
-def size_of(value: Any, nested: int = 0) -> int:
-    """Return the bytes of something with what it contains, estimated from some of it; tensors count if on the CPU."""
+def size_of(value: Any, nested: int = 0, seen: set[int] | None = None) -> int:
+    """Return the bytes of something with what it contains, estimated from some of it; tensors count if on the CPU.
+
+    What several entries lead to counts once, such as a model that each of them knows.
+    """
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
     if isinstance(value, torch.Tensor):
         return value.untyped_storage().nbytes() if value.device.type == "cpu" else 0
     own = sys.getsizeof(value)
     if isinstance(getattr(value, "nbytes", None), int):
         return max(own, int(value.nbytes))
-    attributes = getattr(value, "__dict__", None)
-    if nested < MAX_NESTED and isinstance(attributes, dict) and not isinstance(value, type):
-        return own + sum(size_of(each, nested + 1) for each in [*attributes.values()][:SAMPLE])
-    entries = entries_of(value, SAMPLE) if nested < MAX_NESTED else None
-    if not entries:
+    if nested == MAX_NESTED:
         return own
-    distinct = {id(each): each for each in entries}  # the same few, such as small numbers, are there once
-    share = len(distinct) / len(entries)
-    usual = sum(size_of(each, nested + 1) for each in distinct.values()) / len(distinct)
-    return own + round(usual * length_of(value) * (share if share <= 0.9 else 1.0))
+    entries = entries_of(value, SAMPLE if not nested else FURTHER)
+    if entries is None:
+        return own + sum(size_of(each, nested + 1, seen) for each in _parts_of(value))
+    sizes = [size_of(each, nested + 1, seen) for each in entries]
+    if length_of(value) <= len(entries):
+        return own + sum(sizes)
+    return own + round(sum(sizes[1:]) / max(len(sizes) - 1, 1) * length_of(value))
+
+
+def _parts_of(value: Any) -> Iterator[Any]:
+    """Yield some of the attributes of an object, or what a function has from around it."""
+    if isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # it is empty
+                yield cell.cell_contents
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, dict) and not isinstance(value, type):
+        yield from [*attributes.values()][:SAMPLE]
 
 
 def _reached(variables: Iterable[Variable]) -> Iterator[Variable]:
@@ -90,7 +112,7 @@ def _reached(variables: Iterable[Variable]) -> Iterator[Variable]:
 
 
 def _inside(value: Any) -> list[tuple[str, Any]]:
-    """What is looked into: small containers, and objects of the user's classes."""
+    """What is looked into: small containers, objects of the user's classes, and modules."""
     if isinstance(value, (list, tuple, dict)) and not (_is_container(value) and len(value) <= FEW):
         return []
     if isinstance(value, dict):
@@ -99,9 +121,12 @@ def _inside(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, (list, tuple)):
         return [("[...]", each) for each in value]
     attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict) and not isinstance(value, type) and _is_of_user(type(value)):
-        return [(f".{name}", each) for name, each in list(attributes.items())]
-    return []
+    if not isinstance(attributes, dict) or isinstance(value, type):
+        return []
+    own = list(attributes.items()) if _is_of_user(type(value)) else []
+    if isinstance(value, torch.nn.Module):
+        own += [(name, attributes.get(name)) for name in HOOKS] + list(attributes.get("_modules", {}).items())
+    return [(f".{name}", each) for name, each in own if name != "_modules"]
 
 
 def _is_of_user(kind: type) -> bool:
