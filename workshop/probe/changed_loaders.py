@@ -18,7 +18,6 @@ from workshop.probe.noted_settings import is_there, loader_number, loader_site, 
 TIMEOUT_S = 60.0
 """Workers that give no batch for so long are taken for hung, unless the script says how long they may take."""
 
-
 USED_UP = "it has no more batches: its dataset or its sampler can be gone through once"
 
 
@@ -27,9 +26,8 @@ class ChangedLoaders:
 
     Each DataLoader of the training gets one in its place that lasts, also where the script makes it or its workers
     anew. It has the same dataset, sampler and collate function. Its workers are kept, and go on to the next epoch at
-    once, but with an iterable dataset: at the end of an epoch, they would have nothing to do, and the last batches
-    would come faster than others.
-    If it fails, or gives no batch for `TIMEOUT_S`, the script's own goes on.
+    once: at the end of an epoch, they would have nothing to do, and the last batches would come faster than others.
+    (Not so with an iterable dataset.) If it fails, or gives no batch for `TIMEOUT_S`, the script's own goes on.
 
     Attributes:
         given: the number of batches that others have loaded so far.
