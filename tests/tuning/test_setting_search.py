@@ -67,6 +67,14 @@ def test_it_comes_near_the_best(machine: Machine, workers: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
+def test_no_workers_are_tried_whatever_the_noise_says_of_more(seed: int) -> None:
+    search, asked = found(in_memory, LoaderSettings(4), 2.0, seed, noise=0.4)
+    assert LoaderSettings(0) in asked
+    assert search.taken
+    assert search.taken.settings.workers == 0
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_of_equally_good_ones_the_cheapest_is_taken(seed: int) -> None:
     search, _ = found(sleeping, LoaderSettings(0), 10.0, seed)
     assert search.taken

@@ -97,6 +97,7 @@ class SettingSearch:
     def trials(self) -> Iterator[LoaderSettings]:
         """Yield the settings to be tried next, until it is clear which are taken."""
         yield from self._try(self.present)
+        yield from self._try(replace(self.present, workers=0))  # nothing has to be handed over
         yield from self._climb()
         if self.best.settings.workers <= self.present.workers and self.present.workers:
             yield from self._descend()
@@ -272,7 +273,7 @@ class SettingSearch:
         return workers
 
     def _descend(self) -> Iterator[LoaderSettings]:
-        """Halve the workers until this brings nothing; without workers, nothing has to be handed over."""
+        """Halve the workers until this brings nothing."""
         workers, useless = self.present.workers, 0
         while useless < USELESS_STEPS and (workers := workers // 2):
             before_ms, tried = self.best.ms, replace(self.present, workers=workers)
@@ -280,7 +281,6 @@ class SettingSearch:
             if not self.of(tried).known or self._is_clearly_worse(tried):
                 break
             useless = 0 if self._ms(tried) * WORTH < before_ms else useless + 1
-        yield from self._try(replace(self.present, workers=0))
 
     def _is_clearly_worse(self, settings: LoaderSettings) -> bool:
         standing = self._standing(self.of(settings), persistent=True)
