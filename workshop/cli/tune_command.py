@@ -4,7 +4,7 @@ import re
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from workshop.cli.options import (
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken
 from workshop.errors import EXIT_INTERRUPTED
+
+if TYPE_CHECKING:
+    from workshop.tuning.tuning_result import Tuning
 
 app = typer.Typer()
 
@@ -68,11 +71,10 @@ def tune(
     from workshop.judge.verdict import Outcome
     from workshop.pages.tuning_page import page
     from workshop.processes.script import ScriptError
-    from workshop.tuning.edit_proof import why_not_written, with_proof
-    from workshop.tuning.tuned_run import tune as tune_script
+    from workshop.tuning.edit_proof import why_not_written
     from workshop.tuning.tuning_result import Advice
 
-    begin, name = time.monotonic(), script_name(script, arguments or [], is_module)
+    name = script_name(script, arguments or [], is_module)
     refuse_misplaced(context, script, arguments or [])
     memory_bytes, budget_s = _bytes(memory) if memory else None, seconds_of(budget)
     if budget_s < MIN_BUDGET_S:
@@ -80,12 +82,7 @@ def tune(
     if html:
         require_writable(html)
     try:
-        with progress_line() as show:
-            seconds = budget_s * (SEARCH_SHARE if proof else 1.0)
-            found = tune_script(script, arguments or [], seconds, show, is_module, memory_bytes)
-            if proof:
-                left_s = budget_s - (time.monotonic() - begin)
-                found = with_proof(found, script, arguments or [], is_module, left_s, show)
+        found = _found(script, arguments or [], is_module, budget_s, memory_bytes, proof)
     except ScriptError as error:
         raise end_of_broken(script, error, as_json) from None
     kept, edit = None, found.edit if found.advice is Advice.TAKE else None
@@ -110,6 +107,20 @@ def tune(
     if refused:
         raise typer.Exit(EXIT_INTERRUPTED if found.interrupted else undecided)
     raise typer.Exit({Advice.NOT_TUNED: 2, Advice.UNDECIDED: undecided}.get(found.advice, 0))
+
+
+def _found(
+    script: str, arguments: list[str], is_module: bool, budget_s: float, memory_bytes: float | None, proof: bool
+) -> "Tuning":
+    """Search, and have what was found proven, within a budget."""
+    from workshop.tuning.edit_proof import with_proof
+    from workshop.tuning.tuned_run import tune as tune_script
+
+    until_s = time.monotonic() + budget_s
+    with progress_line() as show:
+        seconds = budget_s * (SEARCH_SHARE if proof else 1.0)
+        found = tune_script(script, arguments, seconds, show, is_module, memory_bytes)
+        return with_proof(found, script, arguments, is_module, until_s - time.monotonic(), show) if proof else found
 
 
 def _again(script: str, arguments: list[str], is_module: bool, limits: list[str], unproven: bool) -> str:

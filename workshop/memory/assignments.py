@@ -5,6 +5,8 @@ import linecache
 import re
 from typing import NamedTuple
 
+from workshop.probe.observations import WireFrame
+
 ADDS = ("append", "extend", "add", "appendleft", "update", "insert", "setdefault")
 HOOKS = re.compile(r"\._\w+_hooks(_\w+)?$")
 """What a module keeps its hooks in."""
@@ -36,6 +38,13 @@ def assignment_of(holder: str, file: str, function: str) -> Assignment | None:
     containers = ["[...]".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
     found = (_assignment(tree, each, function) for each in [*containers, holder] if source)
     return next((each for each in found if each), None)
+
+
+def filled_at(holder: str, frame: WireFrame) -> WireFrame:
+    """Return the line that gives something to a holder; the frame whose variable it is if the source shows none."""
+    function, file, _ = frame
+    at = assignment_of(holder, file, function)
+    return (at.function, file, at.number) if at else frame
 
 
 def _assignment(tree: ast.Module, container: str, function: str) -> Assignment | None:

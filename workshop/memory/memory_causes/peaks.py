@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import assignment_of
+from workshop.memory.assignments import filled_at
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import devices_of, innermost, lines_of, memory_of, peak_segment
 from workshop.memory.memory_run import MeasuredMemory
@@ -169,9 +169,8 @@ def _views(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterat
         if row.device == device and is_kept and 0 < row.viewed_bytes * MANY_TIMES <= row.bytes:
             of_holders[row.holder].append(row)
     for holder, rows in of_holders.items():
-        function, file, line = innermost(measured.record.stack_of(max(rows, key=lambda each: each.bytes)))
-        if at := assignment_of(holder, file, function):
-            function, line = at.function, at.number
+        largest = max(rows, key=lambda each: each.bytes)
+        function, file, line = filled_at(holder, innermost(measured.record.stack_of(largest)))
         viewed = sum(each.viewed_bytes for each in rows)
         size = sum(each.bytes for each in rows) - viewed
         yield MemoryFinding(

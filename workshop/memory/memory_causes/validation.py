@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workshop.memory.assignments import assignment_of
+from workshop.memory.assignments import filled_at
 from workshop.memory.memory_causes.peaks import lowers, replayed
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import devices_of, memory_of, peak_segment
@@ -36,9 +36,7 @@ def _at_holder(measured: MeasuredMemory, finding: MemoryFinding) -> MemoryFindin
     if not held:
         return finding
     graph = max(held, key=lambda each: each.old_operations)
-    function, file, line = graph.holder_stack[0]
-    if at := assignment_of(graph.holder, file, function):
-        function, line = at.function, at.number
+    function, file, line = filled_at(graph.holder, graph.holder_stack[0])
     words = f"{finding.words} {graph.holder} keeps the graphs of all its batches until it is over."
     return replace(finding, holder=graph.holder, function=function, file=file, line=line or None, words=words)
 
@@ -59,9 +57,7 @@ def _outputs(measured: MeasuredMemory, device: str) -> MemoryFinding | None:
     size, whole = sum(each.bytes for each in rows), memory_of(peak, device).peak_bytes
     if size < MIN_SHARE * whole:
         return None
-    function, file, line = rows[0].holder_stack[0]
-    if at := assignment_of(holder, file, function):
-        function, line = at.function, at.number
+    function, file, line = filled_at(holder, rows[0].holder_stack[0])
     gain = lowers(measured, device, peak, size)
     return MemoryFinding(
         cause="validation-outputs",

@@ -21,14 +21,14 @@ from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
 from workshop.probe.memory.graph_use import Unneeded
 from workshop.probe.memory.inventory import saved_by_graphs
-from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind, UserContainer
+from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
 from workshop.probe.memory.python_objects import AttributeCounts
 from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
 from workshop.probe.memory.storage_lives import StorageLives
 from workshop.probe.memory.tensor_holders import TensorHolders
 from workshop.probe.memory.touched_attribute import note_touched
 from workshop.probe.memory.unseen_tensors import adopt_unseen
-from workshop.probe.memory.user_containers import user_containers
+from workshop.probe.memory.user_containers import note_containers
 from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
 from workshop.probe.noted_settings import loader_number
@@ -312,7 +312,7 @@ class MemoryMeter(StepMeter):
             for each in of_end.old_graphs:
                 steps = self.steps_done - self.epoch_began
                 self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
-            self._note_containers()
+            note_containers(self.steps_done, self.events)
         self.events.write(
             MemorySegment,
             name=SegmentName.OUT_OF_MEMORY if failure else name,
@@ -331,18 +331,6 @@ class MemoryMeter(StepMeter):
         )
         self.is_last = self.validates_with_graph = False
         self.lives.dead = []
-
-    def _note_containers(self) -> None:
-        for place, container, length, size in user_containers():
-            self.events.write(
-                UserContainer,
-                holder=place.name,
-                holder_stack=(place.frame,),
-                container=container,
-                length=length,
-                bytes=size,
-                step=self.steps_done,
-            )
 
     def _put_off(self) -> None:
         """Record a step that has not begun to compute from its first forward pass on."""

@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from workshop.probe.event_file import EventFile
 from workshop.probe.memory.dataset_attributes import entries_of, length_of
 from workshop.probe.memory.holder_names import Variable, user_variables
+from workshop.probe.memory.memory_notes import UserContainer
 from workshop.probe.user_code import is_user_code
 
 KINDS = (list, dict, set, deque)
@@ -58,6 +60,20 @@ def user_containers() -> Iterator[tuple[Variable, str, int, int]]:
 def _is_container(value: Any) -> bool:
     """Whether something is one whose length is told without code of the user's."""
     return any(isinstance(value, kind) and type(value).__len__ is kind.__len__ for kind in (*KINDS, tuple))
+
+
+def note_containers(step: int, events: EventFile) -> None:
+    """Note them, after so many steps."""
+    for place, container, length, size in user_containers():
+        events.write(
+            UserContainer,
+            holder=place.name,
+            holder_stack=(place.frame,),
+            container=container,
+            length=length,
+            bytes=size,
+            step=step,
+        )
 
 
 def size_of(value: Any, nested: int = 0, seen: set[int] | None = None) -> int:
