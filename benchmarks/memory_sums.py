@@ -10,7 +10,6 @@ Then a step of 100 ms is timed by the script itself, alone and under `workshop m
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -156,9 +155,9 @@ def timed(script: Path, number: int) -> float:
     seconds = {}
     for each in (plain, memory) if number % 2 else (memory, plain):
         output = script.with_name("seconds.txt")
-        subprocess.run(
-            [*each, str(script), str(output)], cwd=script.parent, env=os.environ, check=True, stdout=subprocess.DEVNULL
-        )
+        done = subprocess.run([*each, str(script), str(output)], cwd=script.parent, stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit(done.stdout)
         seconds[len(each)] = float(output.read_text())
     return seconds[len(memory)] / seconds[len(plain)]
 

@@ -3,17 +3,22 @@
 import contextlib
 import itertools
 import linecache
+import multiprocessing.reduction
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
+from workshop.probe.internals import SHARING
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.inventory import saved_by_graphs, tensors_of_python
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.segment_table import SegmentTable
 from workshop.probe.memory.storage_lives import StorageLives
+from workshop.probe.replaced_function import replace_function
 
 
 def follow() -> StorageLives:
@@ -130,6 +135,74 @@ def test_what_an_earlier_segment_has_allocated_is_freed_once() -> None:
     (device,) = SegmentTable(lives, allocator.end(), begun, time.time_ns()).devices()
     both = first.nbytes + second.nbytes
     assert (device.peak_bytes, device.followed_bytes, device.allocator_bytes) == (both, both, both)
+
+
+def compared_in_segments(work: Callable[[int], object], number: int = 12) -> list[tuple[int, int | None]]:
+    """Return what is followed, and what the allocator says, of each third part of some work."""
+    lives, allocator, found = StorageLives(lambda _: None), AllocatorEvents(), []
+    for step in range(number):
+        is_recorded = step % 3 == 0
+        if is_recorded:
+            lives.step = step
+            lives.begin()
+            allocator.begin()
+        begun = time.time_ns()
+        work(step)
+        if is_recorded:
+            lives.end()
+            table = SegmentTable(lives, allocator.end(), begun, time.time_ns())
+            found += [(each.followed_bytes, each.allocator_bytes) for each in table.devices()]
+    return found
+
+
+def test_batches_of_workers_are_freed_once() -> None:
+    """Of shared memory, torch tells that it is freed, also if nobody was told that it was allocated."""
+    rows = TensorDataset(torch.randn(20 * 256, 64))
+    batches = iter(DataLoader(rows, 256, num_workers=2, multiprocessing_context="fork"))
+    held: list[torch.Tensor] = []
+
+    def work(_: int) -> None:
+        held[:] = next(batches)
+        held[0].exp().sum()
+
+    assert all(followed == said for followed, said in compared_in_segments(work))
+
+
+def test_what_was_freed_while_nobody_asked_is_not_freed_again_as_what_has_its_address_now() -> None:
+    held: list[torch.Tensor] = []
+
+    def work(step: int) -> None:
+        held[:] = [torch.zeros(1000 + 7 * step) for _ in range(200)]
+
+    found = compared_in_segments(work, 60)
+    assert len(found) == 20
+    assert all(followed == said for followed, said in found)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_tensor_that_is_moved_to_shared_memory_is_there_once(is_recorded: bool) -> None:
+    lives = follow()
+    tensor = torch.zeros(100_000)
+    stack = lives.find(tensor).stack  # type: ignore[union-attr]
+    lives.end()
+    original = torch.UntypedStorage._share_fd_cpu_
+    put_back = replace_function(torch.UntypedStorage, SHARING[0], lambda storage: lives.share(original, storage))
+    try:
+        if is_recorded:
+            lives.begin()
+        begun = time.time_ns()
+        multiprocessing.reduction.ForkingPickler.dumps(tensor)
+    finally:
+        put_back()
+    assert tensor.is_shared()
+    (life,) = [each for each in lives.alive.values() if each.size == tensor.nbytes]
+    assert (life.stack, life.step, life.died_ns) == (stack, 5, 0)
+    if is_recorded:
+        lives.end()
+        table = SegmentTable(lives, None, begun, time.time_ns())
+        assert [each.bytes for each in table.rows_at_end()] == [tensor.nbytes]
+    del tensor
+    assert not lives.alive
 
 
 def test_a_scope_of_an_earlier_profiler_is_not_left_under_a_later_one() -> None:

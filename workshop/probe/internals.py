@@ -24,6 +24,9 @@ FETCH_PATH, LOADER_PATH = "torch/utils/data/_utils/fetch.py", "torch/utils/data/
 STARTS_OR_ENDS_WORKERS = ("__init__", "_shutdown_workers", "__del__")
 """The functions of `LOADER_PATH` that do so."""
 
+SHARING = ("_share_fd_cpu_", "_share_filename_cpu_")
+"""The methods of `torch.UntypedStorage` that move it to shared memory."""
+
 
 class Internal(NamedTuple):
     """Something private, and what is lost when an upgrade has moved it."""
@@ -67,6 +70,8 @@ INTERNALS = (
     Internal("torch.utils._python_dispatch", "TorchDispatchMode", "tensors are not followed"),
     Internal("torch.utils._python_dispatch", "_get_current_dispatch_mode", "tensors are not followed"),
     Internal("torch._C._autograd", "SavedTensor.data", "activations count as others"),
+    *(Internal("torch", f"UntypedStorage.{name}", "what is sent to spawned workers counts twice") for name in SHARING),
+    Internal("torch._C._profiler", "_EventType.Allocation", "what operators allocate inside is not known"),
     Internal("torch.autograd", "_profiler_enabled", "what operators allocate inside is not known"),
     Internal("sys", "_current_frames", "no stack is sampled"),
     Internal("sys", "_getframe", "the lines that make DataLoaders and settings are not known"),
@@ -345,3 +350,15 @@ def dataset_of_worker(function: Callable[..., Any], args: Any, options: Any) -> 
     """Return the dataset that a worker loop is called with, as it is or in a list; None if there is none."""
     held = worker_argument(function, "dataset_holder", args, options, None)
     return held[0] if isinstance(held, list) and held else worker_argument(function, "dataset", args, options, None)
+
+
+def allocations_of(results: Any) -> Iterator[tuple[int, int, int]]:
+    """Yield the time in ns, the address and the bytes of each event of the CPU's allocator that a profiler has seen."""
+    import torch
+
+    ahead = [*results.experimental_event_tree()]
+    while ahead:
+        event = ahead.pop()
+        ahead += event.children
+        if event.tag == torch._C._profiler._EventType.Allocation and event.extra_fields.device.type == "cpu":
+            yield event.start_time_ns, event.extra_fields.ptr, event.extra_fields.alloc_size

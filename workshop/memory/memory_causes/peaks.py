@@ -18,8 +18,9 @@ HALF_AS_WIDE = 0.5
 MANY_TIMES = 4
 """Views that are so many times smaller than what they keep."""
 
-MIN_STEP = 2
-"""The first steps are like no others: there is no gradient, and no state, when they begin."""
+MIN_STEP, MIN_STEP_OF = 2, {"zero-gradients": 3}
+"""The first steps are like no others: there is no gradient, and no state, when they begin. That a gradient is always 0
+is known even later."""
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
@@ -40,8 +41,14 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
             ),
             (
                 "unused-graph",
-                "Autograd keeps this for gradients of parameters that no optimizer has. Call this part of the model "
-                "under torch.no_grad(), or set requires_grad_(False) for its parameters.",
+                "Autograd keeps this for gradients of parameters that no optimizer changes: none has them, or with a "
+                "learning rate of 0. Call this part of the model under torch.no_grad(), or set requires_grad_(False) "
+                "for its parameters.",
+            ),
+            (
+                "zero-gradients",
+                "All gradients of what computes this are 0 in each recorded step: its loss is multiplied by 0, or its "
+                "result by something that is always 0. If that is meant, do not call it in the training.",
             ),
             (
                 "graph-of-gradients",
@@ -64,7 +71,8 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 
 def replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> MemoryFinding | None:
     """Return what a replay of steps, or of validations, without some tensors has shown, at the highest peak of all."""
-    segments = [each for each in measured.record.training if each.step >= MIN_STEP and not each.is_last]
+    begin = MIN_STEP_OF.get(name, MIN_STEP)
+    segments = [each for each in measured.record.training if each.step >= begin and not each.is_last]
     if name == "validation-graph":
         segments = [each for each in measured.record.segments if each.name == SegmentName.VALIDATION]
     if name == "kept-into-next-step":

@@ -5,9 +5,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from workshop.probe.internals import allocations_of
 from workshop.probe.profiled_scopes import ProfiledScopes
-
-MEMORY = "[memory]"
 
 
 class AllocatorEvents:
@@ -26,15 +25,22 @@ class AllocatorEvents:
     def end(self) -> list[tuple[int, int]] | None:
         """Return the time in ns, by the system's clock, and the bytes of each event; None if nothing was recorded.
 
-        What was allocated while nothing was recorded is not told when it is freed.
+        What was allocated before is left out when it is freed: torch tells its size by its address, and may have kept
+        that of something else, which was freed in the meantime.
         """
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return None
         profiler.stop()
         self.scopes.on_profiler_end()
-        events = profiler.profiler.kineto_results.events()
-        cpu = torch.profiler.profiler.torch.autograd.DeviceType.CPU
-        return sorted(
-            (each.start_ns(), each.nbytes()) for each in events if each.name() == MEMORY and each.device_type() == cpu
-        )
+        events = list[tuple[int, int]]()
+        present = set[int]()
+        for when, address, size in sorted(allocations_of(profiler.profiler.kineto_results)):
+            if size > 0:
+                present.add(address)
+            elif address not in present:
+                continue
+            else:
+                present.remove(address)
+            events.append((when, size))
+        return events

@@ -1,18 +1,21 @@
-"""Which activations a backward pass finds that need not be there: for gradients nobody uses, or of several passes."""
+"""Which activations a backward pass finds and need not: for gradients that change nothing, or of several passes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import torch
 from torch import nn
+from torch.optim.optimizer import Optimizer
 
 from workshop.probe.backward_graph import nodes_of
-from workshop.probe.internals import saved_tensors
+from workshop.probe.internals import saved_tensors, sequence_number
 from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.storage_lives import Life, StorageLives
 from workshop.probe.memory.user_stacks import UserCall, UserStacks
-from workshop.probe.optimizers import all_optimizers, parameters_of
+from workshop.probe.optimizers import all_optimizers
 
 ADDS_UP = ("Add", "Sub", "Neg", "Div", "Mul", "Sum", "Mean", "Stack", "Cat", "Unsqueeze", "View", "Squeeze", "ToCopy")
 """What adds up losses, perhaps with a factor: the first letters of the nodes."""
@@ -20,8 +23,23 @@ ADDS_UP = ("Add", "Sub", "Neg", "Div", "Mul", "Sum", "Mean", "Stack", "Cat", "Un
 LARGE = 0.1
 """Where to change something, storages decide that are at least this part as large as the largest."""
 
-Freed = tuple[list[Life], int]
-"""What need not be there, and the number of the stack on which to change that."""
+SHAPES = ("TBackward", "Transpose", "Permute", "View", "UnsafeView", "ToCopy", "Expand", "Unsqueeze", "Squeeze")
+"""What may be between a parameter and the operator that computes with it: the first letters of the nodes."""
+
+SILENT_STEPS = 2
+"""So often must the gradient of a parameter have been 0: some are only in the first step."""
+
+
+class Freed(NamedTuple):
+    """What need not be there."""
+
+    lives: list[Life] = []  # noqa: RUF012 (never changed)
+    stack: int = -1
+    """The number of the stack on which to change that."""
+    nodes: frozenset[int] = frozenset()
+    """The numbers of the nodes of the graph that need not run backward, either."""
+    stacks: frozenset[int] = frozenset()
+    """The stacks on which nothing need be made."""
 
 
 class GraphUse:
@@ -38,35 +56,85 @@ class GraphUse:
 
     def unused(self, trained: Collection[int]) -> Freed:
         """Return what is kept only for gradients of parameters whose identities are not among the `trained` ones."""
-        parents: defaultdict[Any, list[Any]] = defaultdict(list)
-        for node in self._nodes:
-            for following, _ in node.next_functions:
-                parents[following].append(node)
-        ahead = [each for each in self._nodes if _is_wanted(getattr(each, "variable", None), trained)]
-        useful = set(ahead)
-        while ahead:
-            for node in parents[ahead.pop()]:
-                if node not in useful:
-                    useful.add(node)
-                    ahead.append(node)
+        useful = self._above(each for each in self._nodes if _is_wanted(getattr(each, "variable", None), trained))
         unused = [each for each in self._nodes if each not in useful]
         if not useful or not unused:
-            return [], -1
-        own, others = self._stacks_of(unused), self._stacks_of(useful)
-        freed = [each for each in self._kept_by(unused, self._kept_by(useful)) if each.stack in own]  # not its inputs
+            return Freed()
+        others, freed = self._stacks_of(useful), self._kept_by_these(unused, useful)
+        if not freed:
+            return Freed()
         large = {each.stack for each in freed if each.size >= LARGE * max(life.size for life in freed)}
-        return freed, call_of(self._lives.stacks, large, others)
+        return Freed(freed, call_of(self._lives.stacks, large, others), _numbers(unused))
+
+    def without_gradient(self, silent: Collection[int]) -> Freed:
+        """Return what is kept only to compute gradients that are 0, given the parameters whose gradients always are.
+
+        An operator all of whose parameters have a gradient of 0 gets a gradient of 0, and hands on no other.
+        """
+        idle = self._below_and_above(self._silent_nodes(silent))
+        useful = [each for each in self._nodes if each not in idle]
+        if not idle or any(each.grad_fn in idle for each in self._roots):
+            return Freed()
+        if not (freed := self._kept_by_these(idle, useful)):
+            return Freed()
+        stack = max(freed, key=lambda each: each.size).stack
+        return Freed(freed, stack, _numbers(idle), frozenset(self._stacks_of(idle) - self._stacks_of(useful)))
+
+    def _silent_nodes(self, silent: Collection[int]) -> set[Any]:
+        """The nodes that compute with parameters, all of which are silent."""
+        found, others = set[Any](), set[Any]()
+        for leaf in self._nodes:
+            if isinstance(parameter := getattr(leaf, "variable", None), nn.Parameter):
+                ahead = [leaf]
+                while ahead:
+                    for node in self._parents[ahead.pop()]:
+                        if node.name().startswith(SHAPES):
+                            ahead.append(node)
+                        else:
+                            (found if id(parameter) in silent else others).add(node)
+        return found - others
+
+    def _below_and_above(self, idle: set[Any]) -> set[Any]:
+        """With these nodes, those all of whose results go to such nodes, or all of whose gradients."""
+        idle, ahead = set(idle), [*idle]
+        while ahead:
+            node = ahead.pop()
+            above = [each for each in self._parents[node] if each not in idle and _following(each) <= idle]
+            below = [each for each in _following(node) - idle if idle.issuperset(self._parents[each])]
+            idle.update(above, below)
+            ahead += [*above, *below]
+        return idle
+
+    @cached_property
+    def _parents(self) -> dict[Any, list[Any]]:
+        """Of each node, those that a pass comes from."""
+        parents: defaultdict[Any, list[Any]] = defaultdict(list)
+        for node in self._nodes:
+            for following in _following(node):
+                parents[following].append(node)
+        return parents
+
+    def _above(self, nodes: Iterable[Any]) -> set[Any]:
+        """These nodes, and all through which a pass comes to them."""
+        ahead = [*nodes]
+        found = set(ahead)
+        while ahead:
+            for node in self._parents[ahead.pop()]:
+                if node not in found:
+                    found.add(node)
+                    ahead.append(node)
+        return found
 
     def summed(self) -> Freed:
         """Return what all but one of several passes through the same lines keep, whose losses are added up."""
         groups = self._terms()
         lines = [self._stacks_of(each) for each in groups]
         if len(groups) < 2 or not lines[0] or any(each != lines[0] for each in lines):
-            return [], -1
+            return Freed()
         kept = [self._kept_by(each) for each in groups]
         largest = max(kept, key=lambda each: sum(life.size for life in each))
         freed = {life for each in kept if each is not largest for life in each} - set(largest)
-        return list(freed), self._lives.stack_of(self._roots[0].grad_fn)
+        return Freed(list(freed), self._lives.stack_of(self._roots[0].grad_fn))
 
     def _terms(self) -> list[set[Any]]:
         """The nodes of each of the terms of a sum that have no node in common but those of parameters."""
@@ -77,6 +145,11 @@ class GraphUse:
             groups = [each for each in groups if each.isdisjoint(own)] + [own.union(*together)]
         return groups
 
+    def _kept_by_these(self, nodes: Collection[Any], others: Collection[Any]) -> list[Life]:
+        """The storages that some nodes keep and others do not, without the inputs of these nodes."""
+        own = self._stacks_of(nodes)
+        return [each for each in self._kept_by(nodes, self._kept_by(others)) if each.stack in own]
+
     def _kept_by(self, nodes: Collection[Any], but: Collection[Life] = ()) -> list[Life]:
         """The storages of this segment that some nodes keep."""
         lives = {self._lives.find(each) for node in nodes for each in saved_tensors(node)} - {None, *but}
@@ -84,6 +157,14 @@ class GraphUse:
 
     def _stacks_of(self, nodes: Collection[Any]) -> set[int]:
         return {number for each in nodes if (number := self._lives.stack_of(each)) >= 0}
+
+
+def _following(node: Any) -> set[Any]:
+    return {each for each, _ in node.next_functions if each is not None}
+
+
+def _numbers(nodes: Iterable[Any]) -> frozenset[int]:
+    return frozenset(map(sequence_number, nodes)) - {0}
 
 
 def _is_wanted(leaf: Any, trained: Collection[int]) -> bool:
@@ -126,8 +207,9 @@ class Unneeded:
 
     def __init__(self, lives: StorageLives) -> None:
         self._lives = lives
-        self._optimized: set[int] = set()
+        self._optimizers: WeakSet[Optimizer] = WeakSet()
         self._freed: dict[str, Freed] = {}
+        self._zeros, self._not_silent = Counter[int](), set[int]()
 
     def begin(self) -> None:
         """Begin another step."""
@@ -135,41 +217,79 @@ class Unneeded:
 
     def know_optimizers(self) -> None:
         """Learn which parameters are trained: of every optimizer, also of those that have not stepped yet."""
-        self._optimized = {id(each) for optimizer in all_optimizers() for each in parameters_of(optimizer)}
+        self._optimizers = WeakSet(all_optimizers())
 
     def on_backward(self, roots: list[torch.Tensor]) -> None:
         """Look at the graph of a pass that is about to run."""
-        if roots and self._optimized:
+        if roots and (changed := changed_parameters(self._optimizers)):
             use = GraphUse(roots, self._lives)
-            self._add("unused-graph", use.unused(self._optimized))
+            self._add("unused-graph", use.unused(changed))
             self._add("graphs-at-once", use.summed())
+            if silent := self._silent & changed:
+                self._add("zero-gradients", use.without_gradient(silent))
 
     def after_backward(self, parameters: Iterable[nn.Parameter]) -> None:
         """Look at the gradients that it has computed."""
+        changed, silent = changed_parameters(self._optimizers), self._silent
         with_gradients = [each for each in parameters if each.grad is not None]
-        if "unused-graph" in self._freed:
-            unused = (self._lives.find(each.grad) for each in with_gradients if id(each) not in self._optimized)
-            self._add("unused-graph", ([each for each in unused if each is not None], self._freed["unused-graph"][1]))
+        unused = [each for each in with_gradients if id(each) not in changed]
+        self._add_computed("unused-graph", unused)
+        self._add_computed("zero-gradients", [each for each in with_gradients if id(each) in silent])
         with_graph = [each.grad for each in with_gradients if each.grad is not None and each.grad.grad_fn is not None]
         if with_graph:
             self._add("graph-of-gradients", kept_by_gradients(with_graph, self._lives))
 
+    def on_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Look at gradients that an optimizer is about to use: are they 0?"""
+        for each in parameters:
+            if each.grad is not None and id(each) not in self._not_silent:
+                if _is_zero(each.grad):
+                    self._zeros[id(each)] += 1
+                else:
+                    self._not_silent.add(id(each))
+
+    @property
+    def _silent(self) -> set[int]:
+        """The parameters whose gradients have been 0 each time."""
+        return {each for each, times in self._zeros.items() if times >= SILENT_STEPS} - self._not_silent
+
     def of_device(self, device: str) -> Iterator[tuple[str, list[Life], int]]:
         """Yield each cause with what need not be there on a device, and the number of the stack to change."""
-        for cause, (lives, stack) in self._freed.items():
-            yield cause, [each for each in set(lives) if each.device == device], stack
+        for cause, freed in self._freed.items():
+            once = {id(each): each for each in freed.lives}.values()  # the hash of one that is dead cannot be asked
+            yield cause, [each for each in once if each.device == device], freed.stack
 
     def _add(self, cause: str, freed: Freed) -> None:
-        lives, stack = freed
-        if lives:
-            self._freed[cause] = [*self._freed.get(cause, ([], -1))[0], *lives], stack
+        if freed.lives:
+            before = self._freed.get(cause, Freed())
+            lives, nodes = [*before.lives, *freed.lives], before.nodes | freed.nodes
+            self._freed[cause] = freed._replace(lives=lives, nodes=nodes)
+
+    def _add_computed(self, cause: str, parameters: Iterable[nn.Parameter]) -> None:
+        """Add the gradients of these parameters, and what else was computed on the way to them."""
+        if freed := self._freed.get(cause):
+            gradients = [life for each in parameters if (life := self._lives.find(each.grad)) is not None]
+            all_lives = (*self._lives.alive.values(), *self._lives.dead)
+            made = [each for each in all_lives if each.made_by in freed.nodes or each.stack in freed.stacks]
+            self._freed[cause] = freed._replace(lives=[*freed.lives, *gradients, *made])
+
+
+def changed_parameters(optimizers: Iterable[Optimizer]) -> set[int]:
+    """Return the identities of the parameters that optimizers change: the learning rate is not 0."""
+    groups = [group for each in optimizers for group in each.param_groups]
+    return {id(each) for group in groups if float(group.get("lr", 1)) != 0 for each in group["params"]}
+
+
+def _is_zero(gradient: torch.Tensor) -> bool:
+    """Whether all of a gradient is 0; other classes of tensors might have to ask other processes."""
+    return type(gradient) is torch.Tensor and gradient.layout is torch.strided and not bool(gradient.any())
 
 
 def kept_by_gradients(gradients: Sequence[torch.Tensor], lives: StorageLives) -> Freed:
     """Return what the graph of gradients keeps that a backward pass has computed with `create_graph`."""
     stack = next((life.called_from for each in gradients if (life := lives.find(each)) is not None), -1)
     kept = {lives.find(each) for each in saved_by_graphs(gradients)} - {None}
-    return [each for each in kept if each is not None and each.called_from == stack >= 0], stack
+    return Freed([each for each in kept if each is not None and each.called_from == stack >= 0], stack)
 
 
 def call_of(stacks: UserStacks, some: Collection[int], others: Collection[int]) -> int:

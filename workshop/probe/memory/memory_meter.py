@@ -16,7 +16,7 @@ from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
 from workshop.probe.backward_graph import roots_of
-from workshop.probe.internals import sequence_number, tree_leaves
+from workshop.probe.internals import SHARING, sequence_number, tree_leaves
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
 from workshop.probe.memory.graph_use import Unneeded
@@ -32,6 +32,7 @@ from workshop.probe.memory.user_containers import note_containers
 from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
 from workshop.probe.noted_settings import loader_number
+from workshop.probe.optimizers import parameters_of
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.sharding import inner_optimizer
 from workshop.probe.step_meter import StepMeter, measure_batch
@@ -94,6 +95,8 @@ class MemoryMeter(StepMeter):
         self.allocator.scopes.watch()
         self._begin_segment(SegmentName.START)
         os.register_at_fork(after_in_child=lambda: self.lives.leave_fork())
+        for name in SHARING:
+            self.hooks.wrap(torch.UntypedStorage, name, lambda *args, **options: self.lives.share(*args, **options))
 
     def leave_worker(self) -> None:
         """Follow nothing: this process is a DataLoader's worker."""
@@ -162,7 +165,8 @@ class MemoryMeter(StepMeter):
         if module.training:
             self.seen_training.add(module)
         is_teacher = module not in self.seen_training
-        validates = not module.training and not is_teacher and self.steps_done > 0
+        without_gradients = self.hooks.loading.of_validation and not torch.is_grad_enabled()
+        validates = not is_teacher and self.steps_done > 0 and (not module.training or without_gradients)
         if self.segment is (SegmentName.TRAINING if validates else SegmentName.VALIDATION):
             if validates and not self.has_forward and not self.config.every_step:
                 self._put_off()  # it comes between two steps
@@ -235,6 +239,8 @@ class MemoryMeter(StepMeter):
             self.unneeded.know_optimizers()
         if self.segment:
             self._mark_training()
+            if self._looks_at_graphs():
+                self.unneeded.on_gradients(parameters_of(optimizer))
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         """Mark the optimizer's state."""

@@ -52,18 +52,17 @@ class SegmentTable:
     def _is_before(self, life: Life) -> bool:
         return life.segment != self._segment
 
-    def _is_told(self, life: Life) -> bool:
-        """Whether the allocator tells when it is freed: it was asked when this was allocated, in an earlier step."""
-        return self._is_before(life) and life.is_ours and life.step >= 0
+    def _is_own(self, life: Life) -> bool:
+        """Whether it was allocated in this segment: the allocator, if it was asked, tells of it."""
+        return life.is_ours and not self._is_before(life)
 
     def _changes(self, lives: Iterable[Life], is_asked: bool) -> list[Change]:
         """The changes of a sum; if the allocator `is_asked`, without what it tells."""
         changes = []
         for each in lives:
-            is_before = self._is_before(each)
-            if is_before or not (is_asked and each.is_ours):
-                changes.append((self._begun_ns if is_before else each.born_ns, each.size))
-                if each.died_ns and not (is_asked and self._is_told(each)):
+            if not (is_asked and self._is_own(each)):
+                changes.append((self._begun_ns if self._is_before(each) else each.born_ns, each.size))
+                if each.died_ns:
                     changes.append((max(each.died_ns, self._begun_ns), -each.size))
         return changes
 
@@ -82,7 +81,7 @@ class SegmentTable:
 
     def _compared(self, device: str) -> tuple[int, int | None]:
         """The most that the tensors of the segment are, and what the allocator says at that moment."""
-        own = [each for each in self._by_device[device] if each.is_ours and not self._is_before(each)]
+        own = [each for each in self._by_device[device] if self._is_own(each)]
         total = most = 0
         at_ns = self._begun_ns
         for when, size in sorted(self._changes(own, is_asked=False)):
@@ -91,8 +90,7 @@ class SegmentTable:
                 most, at_ns = total, when
         if device != CPU or self._allocated is None:
             return most, None
-        freed = (each for each in self._by_device[device] if self._is_told(each) and 0 < each.died_ns <= at_ns)
-        return most, sum(size for when, size in self._allocated if when <= at_ns) + sum(each.size for each in freed)
+        return most, sum(size for when, size in self._allocated if when <= at_ns)
 
     def at_peak(self, device: str) -> list[Life]:
         """Return the storages that there were at the peak, those of the operator that was at work included."""

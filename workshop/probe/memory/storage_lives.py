@@ -54,6 +54,7 @@ class Life(ref[Any]):
         "is_ours",
         "key",
         "kind",
+        "made_by",
         "segment",
         "size",
         "stack",
@@ -70,6 +71,8 @@ class Life(ref[Any]):
     the forward pass came here; -1 if that is not known."""
     called_from: int
     """The number of the stack on which it was allocated, in any case."""
+    made_by: int
+    """The number of the node of a graph that has made it in a backward pass; 0 for others."""
     step: int
     kind: TensorKind
     began_ns: int
@@ -169,7 +172,7 @@ class StorageLives(TorchDispatchMode):
         if torch.is_grad_enabled():
             self._made_by.setdefault(newest_sequence_number(), here)
         elif (node := node_at_work()) is not None:
-            life.kind, life.stack = TensorKind.BACKWARD, self.stack_of(node, here)
+            life.kind, life.stack, life.made_by = TensorKind.BACKWARD, self.stack_of(node, here), sequence_number(node)
 
     def stack_of(self, node: Any, otherwise: int = -1) -> int:
         """Return the number of the stack on which this segment has made a node of a graph."""
@@ -180,11 +183,32 @@ class StorageLives(TorchDispatchMode):
         life.key, life.size, life.device = storage._cdata, storage.nbytes(), str(tensor.device)
         life.dtype, life.stack, life.called_from, life.step = tensor.dtype, stack, stack, self.step
         life.began_ns, life.born_ns, life.died_ns = began_ns, time_ns(), 0
-        life.is_ours, life.segment, life.kind = is_ours, self.segment, TensorKind.OTHERS
+        life.is_ours, life.segment, life.kind, life.made_by = is_ours, self.segment, TensorKind.OTHERS, 0
         self.alive[life.key] = life
         return life
 
+    def share(self, original: Callable[..., Any], storage: Any, *args: Any, **options: Any) -> Any:
+        """Move a storage to shared memory, as for a worker that is spawned, and follow it there."""
+        life = None if storage.is_shared() else self.alive.get(storage._cdata)
+        result = original(storage, *args, **options)
+        if life is not None and self._pid == os.getpid():
+            self._died(life)
+            self._moved(life, storage)
+        return result
+
+    def _moved(self, life: Life, storage: Any) -> None:
+        """Begin another life for the same storage: what it had before is freed."""
+        moved = Life(storage, self._died)
+        for name in Life.__slots__:
+            setattr(moved, name, getattr(life, name))
+        moved.began_ns, moved.born_ns, moved.died_ns = life.died_ns, life.died_ns, 0
+        if self._keeps_dead:
+            moved.is_ours, moved.segment = True, self.segment
+        self.alive[moved.key] = moved
+
     def _died(self, life: Life) -> None:
+        if life.died_ns:
+            return  # it went to shared memory
         life.died_ns = time_ns()
         if self.alive.get(life.key) is life:
             del self.alive[life.key]
