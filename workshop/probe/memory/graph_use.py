@@ -1,21 +1,17 @@
 """Which activations a backward pass finds and need not: for gradients that change nothing, or of several passes."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 import torch
 from torch import nn
-from torch.optim.optimizer import Optimizer
 
 from workshop.probe.backward_graph import nodes_of
 from workshop.probe.internals import saved_tensors, sequence_number
-from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.storage_lives import Life, StorageLives
 from workshop.probe.memory.user_stacks import UserCall, UserStacks
-from workshop.probe.optimizers import all_optimizers
 
 ADDS_UP = ("Add", "Sub", "Neg", "Div", "Mul", "Sum", "Mean", "Stack", "Cat", "Unsqueeze", "View", "Squeeze", "ToCopy")
 """What adds up losses, perhaps with a factor: the first letters of the nodes."""
@@ -26,14 +22,11 @@ LARGE = 0.1
 SHAPES = ("TBackward", "Transpose", "Permute", "View", "UnsafeView", "ToCopy", "Expand", "Unsqueeze", "Squeeze")
 """What may be between a parameter and the operator that computes with it: the first letters of the nodes."""
 
-SILENT_STEPS = 2
-"""So often must the gradient of a parameter have been 0: some are only in the first step."""
-
 
 class Freed(NamedTuple):
     """What need not be there."""
 
-    lives: list[Life] = []  # noqa: RUF012 (never changed)
+    lives: Sequence[Life] = ()
     stack: int = -1
     """The number of the stack on which to change that."""
     nodes: frozenset[int] = frozenset()
@@ -134,7 +127,7 @@ class GraphUse:
         kept = [self._kept_by(each) for each in groups]
         largest = max(kept, key=lambda each: sum(life.size for life in each))
         freed = {life for each in kept if each is not largest for life in each} - set(largest)
-        return Freed(list(freed), self._lives.stack_of(self._roots[0].grad_fn))
+        return Freed([*freed], self._lives.stack_of(self._roots[0].grad_fn))
 
     def _terms(self) -> list[set[Any]]:
         """The nodes of each of the terms of a sum that have no node in common but those of parameters."""
@@ -196,100 +189,6 @@ def _below(root: Any) -> set[Any]:
             found.add(node)
             ahead += [each for each, _ in node.next_functions if each is not None]
     return found
-
-
-class Unneeded:
-    """What the backward passes of a step have found and do not need, by the cause.
-
-    Args:
-        lives: the storages that are known.
-    """
-
-    def __init__(self, lives: StorageLives) -> None:
-        self._lives = lives
-        self._optimizers: WeakSet[Optimizer] = WeakSet()
-        self._freed: dict[str, Freed] = {}
-        self._zeros, self._not_silent = Counter[int](), set[int]()
-
-    def begin(self) -> None:
-        """Begin another step."""
-        self._freed = {}
-
-    def know_optimizers(self) -> None:
-        """Learn which parameters are trained: of every optimizer, also of those that have not stepped yet."""
-        self._optimizers = WeakSet(all_optimizers())
-
-    def on_backward(self, roots: list[torch.Tensor]) -> None:
-        """Look at the graph of a pass that is about to run."""
-        if roots and (changed := changed_parameters(self._optimizers)):
-            use = GraphUse(roots, self._lives)
-            self._add("unused-graph", use.unused(changed))
-            self._add("graphs-at-once", use.summed())
-            if silent := self._silent & changed:
-                self._add("zero-gradients", use.without_gradient(silent))
-
-    def after_backward(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Look at the gradients that it has computed."""
-        changed, silent = changed_parameters(self._optimizers), self._silent
-        with_gradients = [each for each in parameters if each.grad is not None]
-        unused = [each for each in with_gradients if id(each) not in changed]
-        self._add_computed("unused-graph", unused)
-        self._add_computed("zero-gradients", [each for each in with_gradients if id(each) in silent])
-        with_graph = [each.grad for each in with_gradients if each.grad is not None and each.grad.grad_fn is not None]
-        if with_graph:
-            self._add("graph-of-gradients", kept_by_gradients(with_graph, self._lives))
-
-    def on_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Look at gradients that an optimizer is about to use: are they 0?"""
-        for each in parameters:
-            if each.grad is not None and id(each) not in self._not_silent:
-                if _is_zero(each.grad):
-                    self._zeros[id(each)] += 1
-                else:
-                    self._not_silent.add(id(each))
-
-    @property
-    def _silent(self) -> set[int]:
-        """The parameters whose gradients have been 0 each time."""
-        return {each for each, times in self._zeros.items() if times >= SILENT_STEPS} - self._not_silent
-
-    def of_device(self, device: str) -> Iterator[tuple[str, list[Life], int]]:
-        """Yield each cause with what need not be there on a device, and the number of the stack to change."""
-        for cause, freed in self._freed.items():
-            once = {id(each): each for each in freed.lives}.values()  # the hash of one that is dead cannot be asked
-            yield cause, [each for each in once if each.device == device], freed.stack
-
-    def _add(self, cause: str, freed: Freed) -> None:
-        if freed.lives:
-            before = self._freed.get(cause, Freed())
-            lives, nodes = [*before.lives, *freed.lives], before.nodes | freed.nodes
-            self._freed[cause] = freed._replace(lives=lives, nodes=nodes)
-
-    def _add_computed(self, cause: str, parameters: Iterable[nn.Parameter]) -> None:
-        """Add the gradients of these parameters, and what else was computed on the way to them."""
-        if freed := self._freed.get(cause):
-            gradients = [life for each in parameters if (life := self._lives.find(each.grad)) is not None]
-            all_lives = (*self._lives.alive.values(), *self._lives.dead)
-            made = [each for each in all_lives if each.made_by in freed.nodes or each.stack in freed.stacks]
-            self._freed[cause] = freed._replace(lives=[*freed.lives, *gradients, *made])
-
-
-def changed_parameters(optimizers: Iterable[Optimizer]) -> set[int]:
-    """Return the identities of the parameters that optimizers change: the learning rate is not 0."""
-    groups = [group for each in optimizers for group in each.param_groups]
-    return {id(each) for group in groups if float(group.get("lr", 1)) != 0 for each in group["params"]}
-
-
-def _is_zero(gradient: torch.Tensor) -> bool:
-    """Whether all of a gradient is 0; other classes of tensors might have to ask other processes."""
-    return type(gradient) is torch.Tensor and gradient.layout is torch.strided and not bool(gradient.any())
-
-
-def kept_by_gradients(gradients: Sequence[torch.Tensor], lives: StorageLives) -> Freed:
-    """Return what the graph of gradients keeps that a backward pass has computed with `create_graph`."""
-    stack = next((life.called_from for each in gradients if (life := lives.find(each)) is not None), -1)
-    kept = {lives.find(each) for each in saved_by_graphs(gradients)} - {None}
-    return Freed([each for each in kept if each is not None and each.called_from == stack >= 0], stack)
 
 
 def call_of(stacks: UserStacks, some: Collection[int], others: Collection[int]) -> int:

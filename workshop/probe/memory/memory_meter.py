@@ -19,7 +19,6 @@ from workshop.probe.backward_graph import roots_of
 from workshop.probe.internals import SHARING, sequence_number, tree_leaves
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
-from workshop.probe.memory.graph_use import Unneeded
 from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
 from workshop.probe.memory.python_objects import AttributeCounts
@@ -27,6 +26,7 @@ from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
 from workshop.probe.memory.storage_lives import StorageLives
 from workshop.probe.memory.tensor_holders import TensorHolders
 from workshop.probe.memory.touched_attribute import note_touched
+from workshop.probe.memory.unneeded import Unneeded
 from workshop.probe.memory.unseen_tensors import adopt_unseen
 from workshop.probe.memory.user_containers import note_containers
 from workshop.probe.memory.would_be_freed import would_be_freed

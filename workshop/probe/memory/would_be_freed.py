@@ -1,9 +1,9 @@
 """By how much the peak of a recorded segment would be lower without what need not be there."""
 
-from workshop.probe.memory.graph_use import Unneeded
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.probe.memory.segment_table import SegmentTable
 from workshop.probe.memory.storage_lives import Life, StorageLives
+from workshop.probe.memory.unneeded import Unneeded
 
 SMALLEST = 1 << 16
 """What would save less than this at the peak is not told."""
