@@ -30,14 +30,17 @@ SECONDS = 15.0
 ENDS_WITHIN_S = 60.0
 
 TORCH = """
-import json, runpy, sys, time
+import json, os, runpy, sys
 from collections import Counter
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 script, output, steps = sys.argv[1], sys.argv[2], 0
 activities = [torch.profiler.ProfilerActivity.CPU]
-profiler = torch.profiler.profile(activities=activities, profile_memory=True, with_stack=True)
+verbose = torch._C._profiler._ExperimentalConfig(verbose=True)  # else the stacks are empty
+profiler = torch.profiler.profile(
+    activities=activities, profile_memory=True, with_stack=True, experimental_config=verbose
+)
 
 
 def count(*_):
@@ -49,8 +52,8 @@ def count(*_):
         profiler.stop()
         kept, made = Counter(), Counter()
         for event in profiler.events():
-            own = [each for each in event.stack if each.startswith(script + "(")]
-            if own:
+            own = [each for each in event.stack if os.path.basename(each.split("(")[0]) == os.path.basename(script)]
+            if own and event.name.startswith("aten::"):
                 line = own[0].split("(")[1].split(")")[0]
                 kept[line] += event.self_cpu_memory_usage
                 made[line] += max(event.self_cpu_memory_usage, 0)

@@ -2,6 +2,7 @@
 
 import linecache
 
+import pytest
 import torch
 from torch import nn
 
@@ -153,6 +154,7 @@ def test_a_head_whose_loss_is_multiplied_by_zero() -> None:
 def test_a_gradient_that_is_zero_only_at_first() -> None:
     assert in_steps(TwoHeads(), [0.0, 0.0])[1] == {}, "it may be so in the first steps alone"
     assert in_steps(TwoHeads(), [0.0, 1.0, 0.0, 0.0, 0.0])[1] == {}
+    assert in_steps(TwoHeads(), [0.0, 0.0, 1.0])[1] == {}, "this step shows that it was so only for a while"
 
 
 def test_a_head_that_gets_no_gradient_and_hands_none_on() -> None:
@@ -166,6 +168,33 @@ def test_a_head_that_gets_no_gradient_and_hands_none_on() -> None:
     assert freed.lives
     assert needed.isdisjoint(freed.lives)
     assert use_of(lives, loss).without_gradient(identities(model)) == Freed(), "a loss without any gradient"
+
+
+def test_a_parameter_that_is_chosen_hides_no_gradient_of_what_is_behind_it() -> None:
+    model, instead, inputs = Net(), nn.Parameter(torch.zeros(64)), torch.randn(32, 64)
+    lives = follow()
+    chosen = torch.where(torch.zeros(32, 1, dtype=torch.bool), instead, model.first(inputs))
+    loss = model.second(chosen).square().mean()
+    assert use_of(lives, loss).without_gradient({id(instead)}) == Freed()
+
+
+@pytest.mark.parametrize("rate", [None, [0.0], torch.zeros(2), lambda: 0.0, 0.1, torch.tensor(0.1)])
+def test_a_learning_rate_that_is_not_known_to_be_zero(rate: object) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer.param_groups[0]["lr"] = rate
+    assert changed_parameters([optimizer]) == identities(model)
+
+
+def test_a_new_optimizer_for_parameters_of_one_that_is_gone() -> None:
+    model, lives = Net(), follow()
+    unneeded = Unneeded(lives)
+    optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model.first, model.second)]
+    unneeded.know_optimizers()
+    optimizers[0] = torch.optim.SGD(model.first.parameters(), lr=0.1)
+    unneeded.on_backward([model(torch.randn(32, 64)).mean()])
+    lives.end()
+    assert not [*unneeded.of_device("cpu")]
 
 
 def test_parameters_with_a_learning_rate_of_zero_are_not_changed() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader
 
-from workshop.probe import wire
+from workshop.probe import noted_settings, wire
 from workshop.probe.connection import Connection
 from workshop.probe.memory.memory_meter import MemoryMeter
 from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
@@ -120,3 +121,37 @@ def test_a_validation_with_a_loss_function_is_one_and_its_graph_has_a_holder(
     graphs = [each for each in events(tmp_path) if isinstance(each, OldGraph) and each.validation]
     assert max(graphs, key=lambda each: each.old_operations).holder == "total"
     assert total.requires_grad
+
+
+def test_a_validation_of_a_model_in_training_mode(
+    meter: MemoryMeter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    training, loader = Training(), DataLoader(torch.randn(320, 64), 64)
+    monkeypatch.setitem(vars(loader), noted_settings._NUMBER, 0)
+    monkeypatch.setitem(noted_settings._sites, 0, "where it was made")
+    training.steps(4)
+    with torch.no_grad():
+        outputs = [training.model(each) for each in loader]
+    training.steps(2)
+    assert {each.step for each in noted(tmp_path) if each.name == SegmentName.VALIDATION} == {4}
+    assert len(outputs) == 5
+
+
+@pytest.mark.parametrize("asks_inside", [True, False])
+def test_pseudo_labels_are_part_of_a_step(meter: MemoryMeter, tmp_path: Path, asks_inside: bool) -> None:
+    """A model says, without gradients and in training mode, what it is then trained to say of changed inputs."""
+    training = Training()
+    labelled, unlabelled = iter(DataLoader(torch.randn(640, 64), 64)), iter(DataLoader(torch.randn(640, 64), 64))
+    for _ in range(8):
+        loss = training.model(next(labelled)).square().mean()
+        inputs = None if asks_inside else next(unlabelled)
+        with torch.no_grad():
+            inputs = next(unlabelled) if inputs is None else inputs
+            wanted = training.model(inputs)
+        training.optimizer.zero_grad()
+        (loss + (training.model(inputs + 0.1) - wanted).square().mean()).backward()
+        training.optimizer.step()
+    segments = noted(tmp_path)
+    after_the_first = [each for each in segments if each.step >= 2]
+    assert {each.name for each in after_the_first} == {SegmentName.TRAINING}
+    assert all(TensorKind.BACKWARD in {row.kind for row in each.at_peak} for each in after_the_first)

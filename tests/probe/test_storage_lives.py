@@ -3,22 +3,20 @@
 import contextlib
 import itertools
 import linecache
-import multiprocessing.reduction
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from workshop.probe.internals import SHARING
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.inventory import saved_by_graphs, tensors_of_python
 from workshop.probe.memory.memory_notes import TensorKind
 from workshop.probe.memory.segment_table import SegmentTable
 from workshop.probe.memory.storage_lives import StorageLives
-from workshop.probe.replaced_function import replace_function
 
 
 def follow() -> StorageLives:
@@ -179,30 +177,51 @@ def test_what_was_freed_while_nobody_asked_is_not_freed_again_as_what_has_its_ad
     assert all(followed == said for followed, said in found)
 
 
-@pytest.mark.parametrize("is_recorded", [True, False])
-def test_a_tensor_that_is_moved_to_shared_memory_is_there_once(is_recorded: bool) -> None:
-    lives = follow()
-    tensor = torch.zeros(100_000)
-    stack = lives.find(tensor).stack  # type: ignore[union-attr]
+def test_a_tensor_of_another_size_is_there_once() -> None:
+    lives, allocator = follow(), AllocatorEvents()
+    tensor = torch.zeros(1_000_000)
     lives.end()
-    original = torch.UntypedStorage._share_fd_cpu_
-    put_back = replace_function(torch.UntypedStorage, SHARING[0], lambda storage: lives.share(original, storage))
-    try:
-        if is_recorded:
-            lives.begin()
-        begun = time.time_ns()
-        multiprocessing.reduction.ForkingPickler.dumps(tensor)
-    finally:
-        put_back()
-    assert tensor.is_shared()
-    (life,) = [each for each in lives.alive.values() if each.size == tensor.nbytes]
-    assert (life.stack, life.step, life.died_ns) == (stack, 5, 0)
-    if is_recorded:
-        lives.end()
-        table = SegmentTable(lives, None, begun, time.time_ns())
-        assert [each.bytes for each in table.rows_at_end()] == [tensor.nbytes]
+    lives.begin()
+    allocator.begin()
+    begun = time.time_ns()
+    tensor.resize_(2_000_000)
+    later = torch.ones(3_000_000)
+    lives.end()
+    table = SegmentTable(lives, allocator.end(), begun, time.time_ns())
+    assert table.peaks["cpu"].bytes == tensor.nbytes + later.nbytes
+    assert sum(each.bytes for each in table.rows_at_peak()) == table.peaks["cpu"].bytes
+
+
+@pytest.mark.parametrize("thread", ["its own", "another", "between segments"])
+def test_a_tensor_that_moves_to_shared_memory_is_there_once(thread: str) -> None:
+    lives, allocator = follow(), AllocatorEvents()
+    tensor = torch.zeros(1_000_000)
+    life = lives.find(tensor)
+    assert life is not None
+    lives.end()
+    if thread != "between segments":
+        lives.begin()
+        allocator.begin()
+    begun = time.time_ns()
+
+    def share(tensor: torch.Tensor) -> None:
+        tensor.share_memory_()
+        lives.moved(life, tensor.untyped_storage())
+
+    if thread == "another":  # as the feeder of a queue does
+        with ThreadPoolExecutor() as pool:
+            pool.submit(share, tensor).result()
+    else:
+        share(tensor)
+    later = torch.ones(500_000)
+    lives.end()
+    table = SegmentTable(lives, allocator.end(), begun, time.time_ns())
+    (moved,) = [each for each in lives.alive.values() if each.size == tensor.nbytes]
+    assert (moved.stack, moved.step, moved.died_ns) == (life.stack, 5, 0)
+    at_end = sum(size for _, size in table.peaks["cpu"].changes)
+    assert at_end == tensor.nbytes + later.nbytes * (thread != "between segments")
     del tensor
-    assert not lives.alive
+    assert moved.died_ns
 
 
 def test_a_scope_of_an_earlier_profiler_is_not_left_under_a_later_one() -> None:

@@ -12,7 +12,7 @@ from workshop.memory.host_table import HostTable, host_table
 from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import MemorySegment, TensorsOfDevice
+from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorsOfDevice
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,13 @@ class MemoryDiagnosis:
 
     @property
     def overhead(self) -> float | None:
-        """How much longer the steps took because of what was recorded, as a share; None if that is not known."""
-        asked = {each.step for each in self.measured.record.segments if each.is_last}
-        recorded = {each.step for each in self.measured.record.segments} - asked
+        """How much longer the steps took because of what was recorded, as a share; None if that is not known.
+
+        A step with a validation before it, or for which holders were looked for, is longer by itself.
+        """
+        segments = self.measured.record.segments
+        asked = {each.step for each in segments if each.is_last or each.name == SegmentName.VALIDATION}
+        recorded = {each.step for each in segments} - asked
         plain, all_us = [], []
         for report in self.measured.reports:
             for number, each_us in enumerate(report.durations_us, report.first_step):

@@ -55,28 +55,28 @@ class TrainingHooks:
 
     def install(self) -> None:
         """Install every hook and wrapper."""
-        self.wrap(torch.jit.RecursiveScriptModule, "__call__", self.models.call)
+        self._wrap(torch.jit.RecursiveScriptModule, "__call__", self.models.call)
         self.models.install()
         self._undo.append(register_optimizer_step_pre_hook(self._before_optimizer).remove)
         self._undo.append(register_optimizer_step_post_hook(self._after_optimizer).remove)
-        self.wrap(torch.autograd, "backward", self._backward)
-        self.wrap(torch.autograd, "grad", self._backward)
+        self._wrap(torch.autograd, "backward", self._backward)
+        self._wrap(torch.autograd, "grad", self._backward)
         beside_step = partial(self.clock.call, Phase.OPTIMIZER)  # what is done with gradients before and after it
-        self.wrap(Optimizer, "zero_grad", beside_step)
+        self._wrap(Optimizer, "zero_grad", beside_step)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
-            self.wrap(nn.utils, name, beside_step)
-        self.wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
+            self._wrap(nn.utils, name, beside_step)
+        self._wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
         for name in LOSSES:
-            self.wrap(nn.functional, name, self._loss)
+            self._wrap(nn.functional, name, self._loss)
         for name in ("to", "cuda"):
-            self.wrap(torch.Tensor, name, self._copy)
-        self.wrap(nn.Module, "compile", self.models.compile_in_place)
-        self.wrap(torch.jit, "script", self.models.script)
+            self._wrap(torch.Tensor, name, self._copy)
+        self._wrap(nn.Module, "compile", self.models.compile_in_place)
+        self._wrap(torch.jit, "script", self.models.script)
         for no_gradients in (torch.no_grad, torch.inference_mode):
-            self.wrap(no_gradients, "__exit__", self._leave_no_gradients)
-        self.wrap(DataLoader, "__iter__", self._iterate)
+            self._wrap(no_gradients, "__exit__", self._leave_no_gradients)
+        self._wrap(DataLoader, "__iter__", self._iterate)
         for kind in loader_iterators()[1:]:
-            self.wrap(kind, "__next__", self.loading.load)
+            self._wrap(kind, "__next__", self.loading.load)
         log("the hooks into the training are in place")
 
     def remove(self) -> None:
@@ -85,7 +85,7 @@ class TrainingHooks:
         while self._undo:
             self._undo.pop()()
 
-    def wrap(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
+    def _wrap(self, owner: Any, name: str, by: Callable[..., Any]) -> None:
         """Replace a function by `by(original, *args, **options)`, until the hooks are removed."""
         original, is_script = getattr(owner, name), self.audience.is_script
 

@@ -65,6 +65,11 @@ class LoaderHooks:
             return False
         return number < 0 or site_of(number) in self._trains or not self._evaluates()
 
+    @property
+    def only_validates(self) -> bool:
+        """Whether the last batch was loaded to validate, by a DataLoader that nothing was ever trained on."""
+        return self.of_validation and site_of(self.asked) not in self._trains
+
     def trained(self) -> None:
         """Remember that the last batch was trained on."""
         self._trains.add(site_of(self.asked))

@@ -22,6 +22,9 @@ MIN_STEP, MIN_STEP_OF = 2, {"zero-gradients": 3}
 """The first steps are like no others: there is no gradient, and no state, when they begin. That a gradient is always 0
 is known even later."""
 
+STILL_SO = ("unused-graph", "zero-gradients")
+"""What may have been so for a while; it must be in the last recorded step, too."""
+
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield what is there at the peak of each device and need not be."""
@@ -42,13 +45,13 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
             (
                 "unused-graph",
                 "Autograd keeps this for gradients of parameters that no optimizer changes: none has them, or with a "
-                "learning rate of 0. Call this part of the model under torch.no_grad(), or set requires_grad_(False) "
-                "for its parameters.",
+                "learning rate that is 0 so far. Call this part of the model under torch.no_grad(), or set "
+                "requires_grad_(False) for its parameters.",
             ),
             (
                 "zero-gradients",
                 "All gradients of what computes this are 0 in each recorded step: its loss is multiplied by 0, or its "
-                "result by something that is always 0. If that is meant, do not call it in the training.",
+                "result by something that is 0. If that is meant, do not call it as long as it is so.",
             ),
             (
                 "graph-of-gradients",
@@ -79,7 +82,7 @@ def replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> Me
         recorded = {each.step for each in measured.record.training}
         segments = [each for each in segments if each.step - 1 in recorded]
     having = [each for each in segments if any(of.device == device for of in each.devices)]
-    if not having:
+    if not having or (name in STILL_SO and _freed(having[-1], name, device) is None):
         return None
     highest = max(having, key=lambda each: memory_of(each, device).peak_bytes)
     return _finding(measured, device, name, words, highest)
@@ -88,8 +91,7 @@ def replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> Me
 def _finding(
     measured: MeasuredMemory, device: str, name: str, words: str, segment: MemorySegment
 ) -> MemoryFinding | None:
-    saved = next(((size, stack) for of, size, stack in segment.freed if of == f"{name} {device}"), None)
-    if saved is None:
+    if (saved := _freed(segment, name, device)) is None:
         return None
     size, stack = lowers(measured, device, segment, saved[0]), saved[1]
     function, file, line = innermost(measured.record.stacks[stack]) if stack >= 0 else ("", "", 0)
@@ -110,6 +112,11 @@ def _finding(
         words=words,
         basis=REPLAYED,
     )
+
+
+def _freed(segment: MemorySegment, name: str, device: str) -> tuple[int, int] | None:
+    """How much lower the peak of a segment is without it, and the stack on which to change that; None if it is not."""
+    return next(((size, stack) for of, size, stack in segment.freed if of == f"{name} {device}"), None)
 
 
 def lowers(measured: MeasuredMemory, device: str, segment: MemorySegment, saved: int) -> int:

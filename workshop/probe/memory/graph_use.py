@@ -62,11 +62,13 @@ class GraphUse:
     def without_gradient(self, silent: Collection[int]) -> Freed:
         """Return what is kept only to compute gradients that are 0, given the parameters whose gradients always are.
 
-        An operator all of whose parameters have a gradient of 0 gets a gradient of 0, and hands on no other.
+        If all parameters of an operator have a gradient of 0, it gets one of 0 itself, and hands on no other. There are
+        exceptions, as a parameter that is chosen by `torch.where`: then parameters behind it have other gradients.
         """
         idle = self._below_and_above(self._silent_nodes(silent))
+        leaves = [leaf for each in idle if (leaf := getattr(each, "variable", None)) is not None]
         useful = [each for each in self._nodes if each not in idle]
-        if not idle or any(each.grad_fn in idle for each in self._roots):
+        if any(id(each) not in silent for each in leaves) or any(each.grad_fn in idle for each in self._roots):
             return Freed()
         if not (freed := self._kept_by_these(idle, useful)):
             return Freed()

@@ -4,6 +4,7 @@ import math
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from statistics import median
 from time import monotonic, time_ns  # the script may replace those of the module
 from types import TracebackType
@@ -33,6 +34,7 @@ from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
 from workshop.probe.noted_settings import loader_number
 from workshop.probe.optimizers import parameters_of
+from workshop.probe.replaced_function import replace_function
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.sharding import inner_optimizer
 from workshop.probe.step_meter import StepMeter, measure_batch
@@ -85,7 +87,7 @@ class MemoryMeter(StepMeter):
         self.plain_s: list[float] = []
         self.next_s = self.begun_s = self.ended_s = monotonic()
         self.is_last_wanted = self.is_last = self.failed = self.validates_with_graph = False
-        self.tries_checkpoints = self.has_forward = self.is_put_off = False
+        self.tries_checkpoints = self.has_forward = self.is_put_off = self.trains_on_batch = False
         self.batch_samples = self.batch_bytes = self.first_sequence = self.call_sequence = 0
         self.holders: TensorHolders | None = None
 
@@ -95,8 +97,24 @@ class MemoryMeter(StepMeter):
         self.allocator.scopes.watch()
         self._begin_segment(SegmentName.START)
         os.register_at_fork(after_in_child=lambda: self.lives.leave_fork())
+        self._watch_sharing()
+
+    def _watch_sharing(self) -> None:
+        """Follow storages that move to shared memory, as a dataset does that is sent to a worker that is spawned."""
+
+        def watched(original: Callable[..., Any]) -> Callable[..., Any]:
+            def share(storage: Any, *args: Any, **options: Any) -> Any:
+                life = None if storage.is_shared() else self.lives.alive.get(storage._cdata)
+                result = original(storage, *args, **options)
+                if life is not None and os.getpid() == self._pid:
+                    with self.hooks.audience:
+                        self.lives.moved(life, storage)
+                return result
+
+            return share
+
         for name in SHARING:
-            self.hooks.wrap(torch.UntypedStorage, name, lambda *args, **options: self.lives.share(*args, **options))
+            replace_function(torch.UntypedStorage, name, watched(getattr(torch.UntypedStorage, name)))
 
     def leave_worker(self) -> None:
         """Follow nothing: this process is a DataLoader's worker."""
@@ -134,6 +152,7 @@ class MemoryMeter(StepMeter):
     def on_batch(self, batch: Any) -> None:
         """Take a batch: workers have allocated it."""
         super().on_batch(batch)
+        self.trains_on_batch = False
         self.batch_samples, self.batch_bytes = measure_batch(batch)
         if self.segment:
             self._take(TensorKind.BATCHES, tree_leaves(batch))
@@ -165,8 +184,9 @@ class MemoryMeter(StepMeter):
         if module.training:
             self.seen_training.add(module)
         is_teacher = module not in self.seen_training
-        without_gradients = self.hooks.loading.of_validation and not torch.is_grad_enabled()
-        validates = not is_teacher and self.steps_done > 0 and (not module.training or without_gradients)
+        only_asked = self.hooks.loading.only_validates and not torch.is_grad_enabled() and not self.trains_on_batch
+        validates = not is_teacher and self.steps_done > 0 and (not module.training or only_asked)
+        self.trains_on_batch = self.trains_on_batch or (module.training and torch.is_grad_enabled())
         if self.segment is (SegmentName.TRAINING if validates else SegmentName.VALIDATION):
             if validates and not self.has_forward and not self.config.every_step:
                 self._put_off()  # it comes between two steps
@@ -229,7 +249,8 @@ class MemoryMeter(StepMeter):
 
     def _looks_at_graphs(self) -> bool:
         """Whether it is of interest what a backward pass does not need."""
-        return self.segment is SegmentName.TRAINING and not self.config.every_step
+        is_capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        return self.segment is SegmentName.TRAINING and not self.config.every_step and not is_capturing
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Get to know an optimizer."""

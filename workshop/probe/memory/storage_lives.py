@@ -6,6 +6,7 @@ when it is gone, also long after the mode has been left.
 
 import math
 import os
+import threading
 from collections.abc import Callable, Iterable
 from time import time_ns  # the script may replace that of the module
 from typing import Any
@@ -112,14 +113,14 @@ class StorageLives(TorchDispatchMode):
         self.operations, self.most_operations = 0, math.inf
         self._on_failure = on_failure
         self._is_entered, self._keeps_dead = False, False
-        self._pid = os.getpid()
+        self._pid, self._thread = os.getpid(), threading.get_ident()
         self._made_by: dict[int, int] = {}
 
     def begin(self) -> None:
         """Begin a segment."""
         self.segment += 1
         self.dead, self._made_by = [], {}
-        self._keeps_dead = True
+        self._keeps_dead, self._thread = True, threading.get_ident()
         if not self._is_entered:
             self._is_entered = True
             self.__enter__()
@@ -162,8 +163,8 @@ class StorageLives(TorchDispatchMode):
         if life is None or life() is None:
             if tensor.device.type != "meta" and storage.nbytes():
                 self._born_in_operator(tensor, storage, began_ns)
-        elif life.size != (size := storage.nbytes()):  # it was resized
-            life.size = size
+        elif life.size != storage.nbytes():
+            self.moved(life, storage)
 
     def _born_in_operator(self, tensor: torch.Tensor, storage: Any, began_ns: int) -> None:
         """Note a birth; in a backward pass, on the stack of the forward pass that has made the node at work."""
@@ -187,28 +188,23 @@ class StorageLives(TorchDispatchMode):
         self.alive[life.key] = life
         return life
 
-    def share(self, original: Callable[..., Any], storage: Any, *args: Any, **options: Any) -> Any:
-        """Move a storage to shared memory, as for a worker that is spawned, and follow it there."""
-        life = None if storage.is_shared() else self.alive.get(storage._cdata)
-        result = original(storage, *args, **options)
-        if life is not None and self._pid == os.getpid():
-            self._died(life)
-            self._moved(life, storage)
-        return result
+    def moved(self, life: Life, storage: Any) -> None:
+        """Let a storage begin another life elsewhere, as in shared memory, or of another size: the former is freed.
 
-    def _moved(self, life: Life, storage: Any) -> None:
-        """Begin another life for the same storage: what it had before is freed."""
-        moved = Life(storage, self._died)
+        The allocator tells of it only in the thread that has begun the segment.
+        """
+        self._died(life)
+        other = Life(storage, self._died)
         for name in Life.__slots__:
-            setattr(moved, name, getattr(life, name))
-        moved.began_ns, moved.born_ns, moved.died_ns = life.died_ns, life.died_ns, 0
-        if self._keeps_dead:
-            moved.is_ours, moved.segment = True, self.segment
-        self.alive[moved.key] = moved
+            setattr(other, name, getattr(life, name))
+        other.size, other.began_ns, other.born_ns, other.died_ns = storage.nbytes(), life.died_ns, life.died_ns, 0
+        if self._keeps_dead and threading.get_ident() == self._thread:
+            other.is_ours, other.segment = True, self.segment
+        self.alive[other.key] = other
 
     def _died(self, life: Life) -> None:
         if life.died_ns:
-            return  # it went to shared memory
+            return  # it has moved
         life.died_ns = time_ns()
         if self.alive.get(life.key) is life:
             del self.alive[life.key]

@@ -16,6 +16,8 @@ from workshop.probe.optimizers import all_optimizers
 SILENT_STEPS = 2
 """So often must the gradient of a parameter have been 0: some are only in the first step."""
 
+PIECE = 1 << 16
+
 
 class Unneeded:
     """What the backward passes of a step have found and do not need, by the cause.
@@ -27,6 +29,7 @@ class Unneeded:
     def __init__(self, lives: StorageLives) -> None:
         self._lives = lives
         self._optimizers: WeakSet[Optimizer] = WeakSet()
+        self._known = 0
         self._freed: dict[str, Freed] = {}
         self._zeros, self._not_silent = Counter[int](), set[int]()
 
@@ -37,9 +40,12 @@ class Unneeded:
     def know_optimizers(self) -> None:
         """Learn which parameters are trained: of every optimizer, also of those that have not stepped yet."""
         self._optimizers = WeakSet(all_optimizers())
+        self._known = len(self._optimizers)
 
     def on_backward(self, roots: list[torch.Tensor]) -> None:
         """Look at the graph of a pass that is about to run."""
+        if len(self._optimizers) < self._known:  # one is gone, and another may have its parameters
+            self.know_optimizers()
         if roots and (changed := changed_parameters(self._optimizers)):
             use = GraphUse(roots, self._lives)
             self._add("unused-graph", use.unused(changed))
@@ -66,6 +72,7 @@ class Unneeded:
                     self._zeros[id(each)] += 1
                 else:
                     self._not_silent.add(id(each))
+                    self._freed.pop("zero-gradients", None)
 
     @property
     def _silent(self) -> set[int]:
@@ -94,14 +101,26 @@ class Unneeded:
 
 
 def changed_parameters(optimizers: Iterable[Optimizer]) -> set[int]:
-    """Return the identities of the parameters that optimizers change: the learning rate is not 0."""
+    """Return the identities of the parameters that optimizers change, as far as can be told: the rate is not 0."""
     groups = [group for each in optimizers for group in each.param_groups]
-    return {id(each) for group in groups if float(group.get("lr", 1)) != 0 for each in group["params"]}
+    return {id(each) for group in groups if not _is_still(group.get("lr")) for each in group["params"]}
+
+
+def _is_still(rate: object) -> bool:
+    """Whether a learning rate is 0; it may also be None, a list, a function, or on a device not to wait for."""
+    if isinstance(rate, torch.Tensor):
+        return type(rate) is torch.Tensor and rate.device.type == "cpu" and rate.numel() == 1 and rate.item() == 0
+    return isinstance(rate, (int, float)) and rate == 0
 
 
 def _is_zero(gradient: torch.Tensor) -> bool:
     """Whether all of a gradient is 0; other classes of tensors might have to ask other processes."""
-    return type(gradient) is torch.Tensor and gradient.layout is torch.strided and not bool(gradient.any())
+    if type(gradient) is not torch.Tensor or gradient.layout is not torch.strided or gradient.is_meta:
+        return False
+    pieces = (gradient,)
+    if gradient.device.type == "cpu" and gradient.is_contiguous():  # `any` makes a copy of what it is asked of
+        pieces = gradient.detach().view(-1).split(PIECE)
+    return not any(bool(each.any()) for each in pieces)
 
 
 def kept_by_gradients(gradients: Sequence[torch.Tensor], lives: StorageLives) -> Freed:
