@@ -27,6 +27,7 @@ def train(model):
         table["x"] = loss
         errors.append(BadBatch())
         model.act.register_forward_hook(print)
+        heapq.heappush(worst, (loss, x))
 """
 
 
@@ -41,6 +42,7 @@ def train(model):
         ("loss", "loss = model(x)", "train"),
         ("tracker.history[...].__closure__[...]", "self.history.append(out)", "note"),
         ("model.act._forward_hooks[...]", "model.act.register_forward_hook(print)", "train"),
+        ("worst[...][...]", "heapq.heappush(worst, (loss, x))", "train"),
         ("errors[...].__traceback__.loss", "errors.append(BadBatch())", "train"),
     ],
 )

@@ -71,6 +71,31 @@ def test_a_part_that_nobody_trains() -> None:
     assert place(lives, freed) == "return self.head(self.body(inputs))"
 
 
+class Probe(nn.Module):
+    """A part that nobody trains, whose own lines are several, is called on a line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = Body(), nn.Linear(64, 1)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        features = self.body(inputs)
+        return self.head(features.relu())
+
+
+class Body(Net):
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        first = self.first(inputs).relu()
+        return self.first(first).exp()
+
+
+def test_a_part_with_several_lines_that_nobody_trains() -> None:
+    model, inputs = Probe(), torch.randn(32, 64)
+    lives = follow()
+    loss = model(inputs).square().mean()
+    assert place(lives, use_of(lives, loss).unused(identities(model.head))) == "features = self.body(inputs)"
+
+
 def test_what_is_trained_is_needed_and_so_is_the_gradient_of_an_input() -> None:
     model, inputs = Net(), torch.randn(32, 64, requires_grad=True)
     lives = follow()

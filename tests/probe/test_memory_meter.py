@@ -155,3 +155,17 @@ def test_pseudo_labels_are_part_of_a_step(meter: MemoryMeter, tmp_path: Path, as
     after_the_first = [each for each in segments if each.step >= 2]
     assert {each.name for each in after_the_first} == {SegmentName.TRAINING}
     assert all(TensorKind.BACKWARD in {row.kind for row in each.at_peak} for each in after_the_first)
+
+
+def test_who_holds_views_and_how_much_they_are_views_of(meter: MemoryMeter, tmp_path: Path) -> None:
+    """The tensor that each is a part of is in Python, too, but only its view holds it."""
+    training, kept = Training(), list[torch.Tensor]()
+    for number in range(12):
+        meter.is_last_wanted = number == 10
+        inputs = torch.randn(64, 64)
+        kept.append(inputs[0])
+        training.steps(1)
+    last = next(each for each in noted(tmp_path) if each.is_last)
+    row = max((each for each in last.at_end if each.holder.startswith("kept")), key=lambda each: each.bytes)
+    assert row.bytes >= 6 * 64 * 64 * 4
+    assert row.viewed_bytes <= row.bytes / 8

@@ -177,6 +177,20 @@ def test_what_was_freed_while_nobody_asked_is_not_freed_again_as_what_has_its_ad
     assert all(followed == said for followed, said in found)
 
 
+def test_what_was_there_before_is_not_allocated_where_it_is_changed_or_viewed() -> None:
+    before, resized = torch.zeros(100_000), torch.empty(0)
+    lives = follow()
+    before.add_(1)
+    view = before[:10]
+    resized.resize_(50_000)
+    lives.end()
+    known, new = lives.find(view), lives.find(resized)
+    assert known is not None
+    assert new is not None
+    assert (known.is_ours, known.stack, known.step) == (False, -1, -1)
+    assert new.is_ours
+
+
 def test_a_tensor_of_another_size_is_there_once() -> None:
     lives, allocator = follow(), AllocatorEvents()
     tensor = torch.zeros(1_000_000)

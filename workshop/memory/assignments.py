@@ -8,6 +8,9 @@ from typing import NamedTuple
 from workshop.probe.observations import WireFrame
 
 ADDS = ("append", "extend", "add", "appendleft", "update", "insert", "setdefault")
+PUSHES = ("heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right")
+"""The functions that add to the list that they are given first."""
+
 HOOKS = re.compile(r"\._\w+_hooks(_\w+)?$")
 """What a module keeps its hooks in."""
 
@@ -68,7 +71,7 @@ def _adds(place: ast.AST, name: str, exact: bool) -> list[int]:
     for node in ast.walk(place):
         if isinstance(node, ast.AugAssign) and _is(node.target, name, exact):
             found.append(node.lineno)
-        if isinstance(node, ast.Call) and _fills(node.func, name, exact):
+        if isinstance(node, ast.Call) and (_fills(node.func, name, exact) or _pushes(node, name, exact)):
             found.append(node.lineno)
         if isinstance(node, ast.Assign) and any(
             isinstance(each, ast.Name | ast.Attribute | ast.Subscript) for each in node.targets
@@ -90,6 +93,12 @@ def _fills(function: ast.expr, name: str, exact: bool) -> bool:
     return (
         isinstance(function, ast.Attribute) and function.attr in ADDS + REGISTERS and _is(function.value, name, exact)
     )
+
+
+def _pushes(call: ast.Call, name: str, exact: bool) -> bool:
+    """Whether a call adds to a list by this name, as heapq does."""
+    is_push = ast.unparse(call.func).rpartition(".")[2] in PUSHES
+    return is_push and bool(call.args) and _is(call.args[0], name, exact)
 
 
 def _assigns(place: ast.AST, name: str, exact: bool) -> list[int]:

@@ -8,5 +8,7 @@ ALL = (growing.find, containers.find, peaks.find, validation.find, workers.find)
 
 
 def memory_findings(measured: MeasuredMemory) -> list[MemoryFinding]:
-    """Return everything that was found, in order."""
-    return in_order([finding for find in ALL for finding in find(measured)])
+    """Return everything that was found, in order; what grows because of views is told as views."""
+    found = [finding for find in ALL for finding in find(measured)]
+    of_views = {each.holder for each in found if each.cause == "views-kept"}
+    return in_order([each for each in found if each.cause != "outputs-kept" or each.holder not in of_views])

@@ -149,10 +149,10 @@ def _wide(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterato
     """Tensors of double precision, and where they come from: of the model if it has it, too."""
     rows = [each for each in peak.at_peak if each.device == device]
     parameters = [each for each in rows if each.kind == TensorKind.PARAMETERS]
-    wide = lines_of(measured.record, peak, [each for each in rows if each.dtype == WIDE])
-    if not parameters or not wide:
+    is_model = bool(parameters) and max(parameters, key=lambda each: each.bytes).dtype == WIDE
+    wide = lines_of(measured.record, peak, [each for each in rows if _is_wide(each, is_model)])
+    if not parameters or not any(WIDE in each.dtypes for each in wide):
         return
-    is_model = max(parameters, key=lambda each: each.bytes).dtype == WIDE
     first = next((each for each in wide if each.kind == TensorKind.PARAMETERS and is_model), wide[0])
     size = sum(each.bytes for each in wide)
     yield MemoryFinding(
@@ -173,6 +173,11 @@ def _wide(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterato
         "other by default. Convert them where they are made: .astype(np.float32), or dtype=torch.float32.",
         basis="counted: half of what float64 takes at the peak",
     )
+
+
+def _is_wide(row: TensorRow, is_model: bool) -> bool:
+    """Whether tensors are of double precision; what is inside of operators is, if the model is."""
+    return row.dtype == WIDE or (is_model and row.kind == TensorKind.SCRATCH)
 
 
 def _views(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterator[MemoryFinding]:

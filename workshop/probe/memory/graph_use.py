@@ -196,14 +196,15 @@ def _below(root: Any) -> set[Any]:
 def call_of(stacks: UserStacks, some: Collection[int], others: Collection[int]) -> int:
     """Return the number of the stack of the outermost call that all of some stacks have, and none of others.
 
-    If it is the innermost one, in a module's forward, the call of that module is returned.
+    If all end there, in a module's forward, the call of that module is returned.
     """
-    common = _common([stacks.calls(each) for each in some])
+    own = [stacks.calls(each) for each in some]
+    common = _common(own)
     paths = [stacks.calls(each) for each in others]
     depth = next((n for n in range(len(common)) if all(each[: n + 1] != common[: n + 1] for each in paths)), None)
     if depth is None:
         return stacks.of_calls(common) if common else -1
-    if depth and depth == len(common) - 1 and common[depth][0].co_name == "forward":
+    if depth and common[depth][0].co_name == "forward" and all(len(each) == depth + 1 for each in own):
         depth -= 1
     return stacks.of_calls(common[: depth + 1])
 

@@ -56,7 +56,7 @@ VALIDATION_CALLS = 3
 MAX_VALIDATIONS = 3
 """So many calls of a model are followed in each of the first validations."""
 
-MAX_CALLS = 100
+MAX_CALLS = 300
 LOOK_CALLS = 5
 PILES_UP = 0.5
 """A validation is followed further, up to so many calls, as long as each call leaves this share of what one usually

@@ -8,6 +8,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable
+from functools import cache
 from time import time_ns  # the script may replace that of the module
 from typing import Any
 from weakref import ref
@@ -23,6 +24,9 @@ BEFORE = -1
 """The step of what was allocated before the first one."""
 
 RANKS = {kind: number for number, kind in enumerate(TensorKind)}
+
+OTHER_STORAGE = ("set_", "resize")
+"""Operators that give a tensor another storage: the first letters of their names."""
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Other classes of tensors are made of such ones."""
@@ -40,6 +44,16 @@ def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if layout in (torch.sparse_csc, torch.sparse_bsc):
         return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
     return ()
+
+
+@cache
+def gives_back(operator: Any) -> bool:
+    """Return whether what an operator returns has the storage of what it was given, as a view has."""
+    schema = operator._schema
+    name = schema.name.partition("::")[2]
+    if name.startswith(OTHER_STORAGE) or "out" in schema.overload_name:
+        return False
+    return any(each.alias_info is not None for each in schema.returns)
 
 
 class Life(ref[Any]):
@@ -149,19 +163,22 @@ class StorageLives(TorchDispatchMode):
         if self._keeps_dead and self.fault is None and self.operations < self.most_operations:
             try:
                 self.operations += 1
+                is_given_back = gives_back(function)
                 for each in result if isinstance(result, (tuple, list)) else (result,):
                     if type(each) in PLAIN:
                         for part in parts_of(each):
-                            self._note(part, began_ns)
+                            self._note(part, began_ns, is_given_back)
             except Exception as error:
                 self.fault = error
         return result
 
-    def _note(self, tensor: torch.Tensor, began_ns: int) -> None:
+    def _note(self, tensor: torch.Tensor, began_ns: int, is_given_back: bool) -> None:
         storage = tensor.untyped_storage()
         life = self.alive.get(storage._cdata)
         if life is None or life() is None:
-            if tensor.device.type != "meta" and storage.nbytes():
+            if is_given_back:
+                self.adopt(tensor, -1)
+            elif tensor.device.type != "meta" and storage.nbytes():
                 self._born_in_operator(tensor, storage, began_ns)
         elif life.size != storage.nbytes():
             self.moved(life, storage)

@@ -44,16 +44,12 @@ class TensorHolders:
         self, lives: StorageLives, begun_at: int = 0, extra_frames: Iterable[FrameType] = (), epoch_at: int = 0
     ) -> None:
         self._frames = list(extra_frames)
-        self._pythons: dict[int, torch.Tensor] = {}
+        self._pythons: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
         self._roots: list[torch.Tensor] = []
         self.viewed: defaultdict[Group, int] = defaultdict(int)
-        seen: defaultdict[int, int] = defaultdict(int)
         for each in tensors_of_python():
             if type(each) in PLAIN and (life := lives.find(each)) is not None:
-                self._pythons.setdefault(life.key, each)
-                size = min(each.numel() * each.element_size(), life.size - seen[life.key])
-                seen[life.key] += size
-                self.viewed[group_of(life)] += size
+                self._pythons[life.key].append(each)
             if each.grad_fn is not None:
                 self._roots.append(each)
         self._roots.sort(key=lambda each: sequence_number(each.grad_fn), reverse=True)
@@ -94,16 +90,29 @@ class TensorHolders:
         asked: list[tuple[Group, str, torch.Tensor]] = []
         for group in largest:
             for life in _typical(groups[group]):
-                if (tensor := self._pythons.get(life.key)) is not None:
-                    asked.append((group, "", tensor))
+                asked += [(group, "", tensor) for tensor in _views_first(self._pythons[life.key])]
                 if (root := self._root_of.get(life.key)) is not None:
                     asked.append((group, GRAPH, self._roots[root]))
         named = name_holders([tensor for *_, tensor in asked], self._frames)
         found: dict[Group, tuple[str, Holder]] = {}
-        for (group, by, _), holder in zip(asked, named, strict=True):
+        held = set[int]()
+        for (group, by, tensor), holder in zip(asked, named, strict=True):
             if holder is not None:
                 found.setdefault(group, (f"{by}{holder.expression}", holder))
+                held.add(id(tensor))
+        for group, of_group in groups.items():
+            self.viewed[group] = sum(self._viewed(each, held) for each in of_group)
         return found
+
+    def _viewed(self, life: Life, held: set[int]) -> int:
+        """How much of a storage tensors of Python are views of.
+
+        A tensor that was there before its views may have no holder but them. It counts if somebody is known to hold it.
+        """
+        tensors = self._pythons[life.key]
+        views = [each for each in tensors if each._is_view()]
+        counted = [each for each in tensors if not views or each._is_view() or id(each) in held]
+        return min(sum(each.numel() * each.element_size() for each in counted), life.size)
 
     def with_holders(self, rows: Sequence[TensorRow]) -> list[TensorRow]:
         """Return rows with their holders."""
@@ -131,6 +140,12 @@ class TensorHolders:
             }
             for number, ((count, _), holder) in enumerate(zip(largest, holders, strict=True))
         ]
+
+
+def _views_first(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """A view of a storage, and a tensor that is none, if there are such."""
+    views, others = ([each for each in tensors if each._is_view() == is_view][:1] for is_view in (True, False))
+    return [*views, *others]
 
 
 def _typical(lives: list[Life]) -> list[Life]:
