@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.memory.assignments import assignment_of
+from workshop.memory.assignments import assignment_of, is_limited
 
 SOURCE = """
 class Tracker:
@@ -59,3 +59,49 @@ def test_there_is_none_where_the_source_has_none(tmp_path: Path) -> None:
     path.write_text("x = 1\n")
     assert assignment_of("losses[...]", str(path), "train") is None
     assert assignment_of("losses[...]", str(tmp_path / "none.py"), "train") is None
+
+
+LIMITS = """
+class Pool:
+    def offer(self, item):
+        if len(self.items) < self.size:
+            self.items.append(item)
+        else:
+            heapq.heapreplace(self.heap, item)
+        self.seen.append(item)
+        if len(self.seen) > 64:
+            print(self.seen[-64:])
+        while len(self.recent) > 8:
+            del self.recent[0]
+
+
+def train():
+    if step > 3 and len(window) >= 10:
+        window.pop(0)
+    if len(losses) == 100:
+        losses = []
+    if ready:
+        window.append(1)
+        kept.append(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("holder", "limited"),
+    [
+        ("pool.items[...]", True),
+        ("pool.items[...][...]", True),
+        ("pool.recent[...]", True),
+        ("window[...]", True),
+        ("losses[...]", True),
+        ("pool.seen[...]", False),
+        ("pool.heap[...]", False),
+        ("kept[...]", False),
+        ("", False),
+    ],
+)
+def test_a_container_whose_length_is_limited(tmp_path: Path, holder: str, limited: bool) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(LIMITS)
+    assert is_limited(holder, str(path)) is limited
+    assert not is_limited(holder, str(tmp_path / "none.py"))

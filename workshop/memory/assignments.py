@@ -11,6 +11,9 @@ ADDS = ("append", "extend", "add", "appendleft", "update", "insert", "setdefault
 PUSHES = ("heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right")
 """The functions that add to the list that they are given first."""
 
+DROPS = ("pop", "popleft", "popitem", "clear", "remove")
+"""The methods of a container that drop something."""
+
 HOOKS = re.compile(r"\._\w+_hooks(_\w+)?$")
 """What a module keeps its hooks in."""
 
@@ -32,14 +35,11 @@ def assignment_of(holder: str, file: str, function: str) -> Assignment | None:
     none, the whole file is searched: the last name of the holder may be filled in a method. Of a way through a
     container, such as "errors[...].__traceback__.loss", it is the container that is filled.
     """
-    source = "".join(linecache.getlines(file)) if file else ""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
+    if (tree := _tree_of(file)) is None:
         return None
     parts = holder.split("[...]")
     containers = ["[...]".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
-    found = (_assignment(tree, each, function) for each in [*containers, holder] if source)
+    found = (_assignment(tree, each, function) for each in [*containers, holder])
     return next((each for each in found if each), None)
 
 
@@ -48,6 +48,46 @@ def filled_at(holder: str, frame: WireFrame) -> WireFrame:
     function, file, _ = frame
     at = assignment_of(holder, file, function)
     return (at.function, file, at.number) if at else frame
+
+
+def is_limited(holder: str, file: str) -> bool:
+    """Return whether the source asks for the length of a container before it adds to it or drops something of it.
+
+    Such a container grows only until it is full: `if len(pool) < 50: pool.append(x)`.
+    """
+    names = re.sub(r"\[[^]]*\]", "", holder.partition("[...]")[0])
+    if not names or (tree := _tree_of(file)) is None:
+        return False
+    exact, wanted = "." not in names, names.rpartition(".")[2]
+    branches = [each for each in ast.walk(tree) if isinstance(each, ast.If | ast.While)]
+    return any(_compares_length(each.test, wanted, exact) and _changes(each, wanted, exact) for each in branches)
+
+
+def _tree_of(file: str) -> ast.Module | None:
+    """The source of a file, as far as it is there and can be read."""
+    source = "".join(linecache.getlines(file)) if file else ""
+    try:
+        return ast.parse(source) if source else None
+    except SyntaxError:
+        return None
+
+
+def _compares_length(test: ast.expr, name: str, exact: bool) -> bool:
+    asked = [each.left for each in ast.walk(test) if isinstance(each, ast.Compare)]
+    asked += [right for each in ast.walk(test) if isinstance(each, ast.Compare) for right in each.comparators]
+    calls = [each for each in asked if isinstance(each, ast.Call) and ast.unparse(each.func) == "len" and each.args]
+    return any(_is(each.args[0], name, exact) for each in calls)
+
+
+def _changes(branch: ast.AST, name: str, exact: bool) -> bool:
+    """Whether something is added to a container in a branch, or dropped of it."""
+    dropped = any(
+        isinstance(each, ast.Attribute) and each.attr in DROPS and _is(each.value, name, exact)
+        for each in ast.walk(branch)
+    )
+    deleted = [target for each in ast.walk(branch) if isinstance(each, ast.Delete) for target in each.targets]
+    is_deleted = any(isinstance(each, ast.Subscript) and _is(each.value, name, exact) for each in deleted)
+    return dropped or is_deleted or bool(_adds(branch, name, exact)) or bool(_assigns(branch, name, exact))
 
 
 def _assignment(tree: ast.Module, container: str, function: str) -> Assignment | None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from workshop.memory.assignments import is_limited
 from workshop.memory.host_watch import HostLook
 from workshop.memory.memory_lines import holder_of, innermost
 from workshop.memory.memory_record import MemoryRecord
@@ -89,7 +90,7 @@ def growing_lines(record: MemoryRecord) -> list[GrowingLine]:
         of_group = [one.older_bytes for each in record.segments for one in each.at_end if one.group == row.group]
         function, file, line = innermost(record.stack_of(row))
         holder, held_in = holder_of(record, in_the_end)
-        if BOUNDED in holder:
+        if BOUNDED in holder or is_limited(holder, in_the_end.holder_stack[0][1] if in_the_end.holder_stack else file):
             continue  # it is not yet full
         found.append(
             GrowingLine(

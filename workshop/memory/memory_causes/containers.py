@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import assignment_of
+from workshop.memory.assignments import assignment_of, is_limited
 from workshop.memory.growth import STEPS, ProcessGrowth, growing_lines, process_growth
 from workshop.memory.memory_findings import MIN_SHARE, MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
@@ -31,7 +31,8 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         looks[each.holder, each.holder_stack[0][:2], each.container].append(each)
     for of_one in looks.values():
         first, last = of_one[0], of_one[-1]
-        if any(each.startswith(last.holder) for each in followed if each):
+        is_told = any(each.startswith(last.holder) for each in followed if each)
+        if is_told or is_limited(f"{last.holder}[...]", last.holder_stack[0][1]):
             continue
         if finding := _grown(measured, growth, first, last):
             yield finding
