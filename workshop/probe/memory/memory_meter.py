@@ -4,7 +4,6 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from statistics import median
 from time import monotonic, time_ns  # the script may replace those of the module
 from types import TracebackType
@@ -17,13 +16,14 @@ from torch.optim.optimizer import Optimizer
 from torch.utils.data import DataLoader
 
 from workshop.probe.backward_graph import roots_of
-from workshop.probe.internals import SHARING, sequence_number, tree_leaves
+from workshop.probe.internals import sequence_number, tree_leaves
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
 from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
 from workshop.probe.memory.python_objects import AttributeCounts
 from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
+from workshop.probe.memory.shared_storages import watch_sharing
 from workshop.probe.memory.storage_lives import StorageLives
 from workshop.probe.memory.tensor_holders import TensorHolders
 from workshop.probe.memory.touched_attribute import note_touched
@@ -34,7 +34,6 @@ from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
 from workshop.probe.noted_settings import loader_number
 from workshop.probe.optimizers import parameters_of
-from workshop.probe.replaced_function import replace_function
 from workshop.probe.settings import ProbeConfig
 from workshop.probe.sharding import inner_optimizer
 from workshop.probe.step_meter import StepMeter, measure_batch
@@ -97,24 +96,7 @@ class MemoryMeter(StepMeter):
         self.allocator.scopes.watch()
         self._begin_segment(SegmentName.START)
         os.register_at_fork(after_in_child=lambda: self.lives.leave_fork())
-        self._watch_sharing()
-
-    def _watch_sharing(self) -> None:
-        """Follow storages that move to shared memory, as a dataset does that is sent to a worker that is spawned."""
-
-        def watched(original: Callable[..., Any]) -> Callable[..., Any]:
-            def share(storage: Any, *args: Any, **options: Any) -> Any:
-                life = None if storage.is_shared() else self.lives.alive.get(storage._cdata)
-                result = original(storage, *args, **options)
-                if life is not None and os.getpid() == self._pid:
-                    with self.hooks.audience:
-                        self.lives.moved(life, storage)
-                return result
-
-            return share
-
-        for name in SHARING:
-            replace_function(torch.UntypedStorage, name, watched(getattr(torch.UntypedStorage, name)))
+        watch_sharing(lambda: self.lives, self.hooks.audience)
 
     def leave_worker(self) -> None:
         """Follow nothing: this process is a DataLoader's worker."""
