@@ -186,6 +186,15 @@ def test_a_list_of_strings_is_copied_by_forked_workers_and_an_array_is_not(tmp_p
 
 
 @pytest.mark.slow
+def test_a_dataset_that_moves_to_spawned_workers_counts_once(tmp_path: Path) -> None:
+    spawned = WORKERS.replace("num_workers=2", "num_workers=1, multiprocessing_context='spawn'")
+    found = memory(tmp_path, spawned.format(names="torch.zeros(2_000_000)"), "--json")
+    [peak] = found["peaks"]
+    assert peak["allocator_bytes"] == peak["followed_bytes"]
+    assert [each["bytes"] for each in peak["lines"] if each["function"] == "__init__"] == [8_000_000]
+
+
+@pytest.mark.slow
 def test_running_out_of_memory_ends_in_the_table(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     text = memory(tmp_path, OOM, "--html", str(page), code=5, seconds=30.0)
