@@ -88,7 +88,7 @@ def test_the_figures_of_an_epoch_must_be_the_same(line: str, says: str) -> None:
 
 def test_it_may_be_somewhat_slower() -> None:
     contest = checks.contest_of(PART, PART.solution, checks.config_of(PART, None), Path("unused"), "cpu")
-    assert (contest.allowed, contest.target, contest.solution) == (0.5, target_of(0.5), None)
+    assert (contest.allowed, contest.target, contest.solution) == (0.25, target_of(0.25), None)
 
 
 def half_fixed(tmp_path: Path, *edits: tuple[str, str]) -> Path:
