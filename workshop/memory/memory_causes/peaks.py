@@ -18,12 +18,11 @@ HALF_AS_WIDE = 0.5
 MANY_TIMES = 4
 """Views that are so many times smaller than what they keep."""
 
-MIN_STEP, MIN_STEP_OF = 2, {"zero-gradients": 3}
-"""The first steps are like no others: there is no gradient, and no state, when they begin. That a gradient is always 0
-is known even later."""
+MIN_STEP = 2
+"""The first steps are like no others: there is no gradient, and no state, when they begin."""
 
 STILL_SO = ("unused-graph", "zero-gradients")
-"""What may have been so for a while; it must be in the last recorded step, too."""
+"""What is known only after some steps, or was so for a while: it must be so in the last recorded step."""
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
@@ -74,15 +73,17 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 
 def replayed(measured: MeasuredMemory, device: str, name: str, words: str) -> MemoryFinding | None:
     """Return what a replay of steps, or of validations, without some tensors has shown, at the highest peak of all."""
-    begin = MIN_STEP_OF.get(name, MIN_STEP)
-    segments = [each for each in measured.record.training if each.step >= begin and not each.is_last]
+    segments = [each for each in measured.record.training if each.step >= MIN_STEP and not each.is_last]
     if name == "validation-graph":
         segments = [each for each in measured.record.segments if each.name == SegmentName.VALIDATION]
     if name == "kept-into-next-step":
         recorded = {each.step for each in measured.record.training}
         segments = [each for each in segments if each.step - 1 in recorded]
     having = [each for each in segments if any(of.device == device for of in each.devices)]
-    if not having or (name in STILL_SO and _freed(having[-1], name, device) is None):
+    if having and name in STILL_SO:
+        is_still_so = _freed(having[-1], name, device) is not None
+        having = [each for each in having if is_still_so and _freed(each, name, device)]
+    if not having:
         return None
     highest = max(having, key=lambda each: memory_of(each, device).peak_bytes)
     return _finding(measured, device, name, words, highest)

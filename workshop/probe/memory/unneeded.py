@@ -17,6 +17,7 @@ SILENT_STEPS = 2
 """So often must the gradient of a parameter have been 0: some are only in the first step."""
 
 PIECE = 1 << 16
+"""So many elements of a gradient are looked at together."""
 
 
 class Unneeded:
