@@ -1,5 +1,6 @@
 """What a process is doing is sampled from inside, without preferring one kind of code."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import torch
 
 from workshop.diagnosis.samples import Sample, read_observations
 from workshop.probe.event_file import EventFile
+from workshop.probe.garbage import no_collections
+from workshop.probe.internals import frames_of
 from workshop.probe.observations import Role
 from workshop.probe.stack_sampler import StackSampler, stack_here
 
@@ -123,3 +126,37 @@ def test_workers_work_on_whatever_becomes_of_their_sampler(other: str, lost: str
 def test_a_stack_as_it_is() -> None:
     names = [name for name, _, _ in stack_here(0)]
     assert names[-1] == "test_a_stack_as_it_is"
+
+
+def test_no_garbage_is_looked_for_while_frames_are_read() -> None:
+    """What finds it calls finalizers that may let the thread go on, whose frames then end while they are being read."""
+    collected_in: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        collected_in.append(stack_here(0)[-2][0])
+
+    def deep(left: int) -> None:
+        if left:
+            return deep(left - 1)
+        at_bottom.set()
+        return done.wait() and None
+
+    at_bottom, done, before = threading.Event(), threading.Event(), gc.get_threshold()
+    thread = threading.Thread(target=deep, args=(100,))
+    thread.start()
+    at_bottom.wait()
+    gc.callbacks.append(note)
+    gc.set_threshold(1)
+    try:
+        frames = list(frames_of(thread.ident or 0))
+        assert gc.isenabled()
+        with no_collections():
+            assert len(list(frames_of(thread.ident or 0))) == len(frames) > 100
+            assert not gc.isenabled(), "as it was before"
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(note)
+        done.set()
+        thread.join()
+    assert collected_in, "it was looked for elsewhere"
+    assert collected_in.count("frames_of") < 10, "at the beginning and the end, but not for each frame"

@@ -10,6 +10,7 @@ from functools import cache
 from types import FrameType
 from typing import Any, NamedTuple
 
+from workshop.probe.garbage import no_collections
 from workshop.probe.replaced_function import replace_function
 
 WORKER_MODULE, WORKER_LOOP = "torch.utils.data._utils.worker", "_worker_loop"
@@ -271,9 +272,17 @@ def profiler_settings() -> Any:
     return torch.profiler._ExperimentalConfig(enable_cuda_sync_events=True)
 
 
-def running_frame(thread: int) -> FrameType | None:
-    """Return the innermost frame of another thread."""
-    return sys._current_frames().get(thread)
+def frames_of(thread: int) -> Iterator[FrameType]:
+    """Yield the frames of another thread, innermost first; none if there is no such thread.
+
+    A search for garbage calls finalizers, which may let go of the interpreter's lock. Then the thread goes on, and a
+    frame that is just being read ends: Python 3.11 crashes. Up to 3.12, it may also wait for itself (cpython#106883).
+    """
+    with no_collections():
+        frame = sys._current_frames().get(thread)
+        while frame is not None:
+            yield frame
+            frame = frame.f_back
 
 
 def frame_above(skipped: int) -> FrameType:

@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.internals import WORKER_LOOP, frame_above, running_frame, worker_argument
+from workshop.probe.internals import WORKER_LOOP, frame_above, frames_of, worker_argument
 from workshop.probe.observations import Role, StackSamples, WireFrame
 from workshop.probe.process_end import at_process_end
 from workshop.probe.settings import WRITTEN_EVERY_S
@@ -113,10 +113,9 @@ class StackSampler:
 
     def _sample(self) -> None:
         main, role, phase = self._main()
-        frame = running_frame(main)
-        if frame is not None:  # the thread goes on while its stack is gone through: what it is in comes first
-            stack = self._number_of_stack([(each.f_code, each.f_lasti) for each in _outwards(frame)])
-            self._samples.append((monotonic(), role, phase, stack))
+        # The thread goes on while its stack is gone through: what it is in comes first.
+        if sites := [(each.f_code, each.f_lasti) for each in frames_of(main)]:
+            self._samples.append((monotonic(), role, phase, self._number_of_stack(sites)))
 
     def _number_of_stack(self, sites: list[Site]) -> int:
         for code, instruction in sites:

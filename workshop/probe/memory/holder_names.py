@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import CellType, FrameType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
-from workshop.probe.internals import frame_above, locals_of, running_frame
+from workshop.probe.internals import frame_above, frames_of, locals_of
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
 
@@ -173,15 +173,12 @@ def _variables_of_modules() -> Iterator[Variable]:
 
 def _running_frames() -> list[FrameType]:
     """The frames of all threads, innermost first, without those of the workshop."""
-    here = threading.get_ident()
-    innermost = [
-        frame_above(2),
-        *(running_frame(each.ident) for each in threading.enumerate() if each.ident not in (here, None)),
-    ]
+    own: FrameType | None = frame_above(2)
     found = []
-    for frame in innermost:
-        while frame is not None:
-            if not frame.f_globals.get("__name__", "").startswith("workshop.probe"):
-                found.append(frame)
-            frame = frame.f_back
-    return found
+    while own is not None:
+        found.append(own)
+        own = own.f_back
+    for thread in threading.enumerate():
+        if thread.ident not in (threading.get_ident(), None):
+            found += frames_of(thread.ident)
+    return [each for each in found if not each.f_globals.get("__name__", "").startswith("workshop.probe")]

@@ -1,13 +1,12 @@
 """The critical path as HolisticTraceAnalysis finds it, in an object with the names that notebooks use of its own."""
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workshop.probe.garbage import no_collections
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame
 from workshop.traces.hta.graph import CPEdge, CPEdgeType, CPNode, HtaEvent, HtaGraph
@@ -23,18 +22,6 @@ SHOWN = (CPEdgeType.DEPENDENCY, CPEdgeType.KERNEL_LAUNCH_DELAY, CPEdgeType.SYNC_
 """The edges that lead from one event to another: these are arrows."""
 
 
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Keep Python from looking for garbage: there is none among many objects that all remain, and it takes long."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 class CPGraph(HtaGraph):
     """A graph of dependencies and the longest path through it. Events are named by their position in the file.
 
@@ -46,7 +33,7 @@ class CPGraph(HtaGraph):
     """
 
     def __init__(self, trace: Trace, rank: int, window: tuple[int, int], data_load_events: list[str] | None) -> None:
-        with _no_collections():
+        with no_collections():
             super().__init__(trace, *window, data_load_events)
             KernelEdges(self).add()
         self.rank = rank
@@ -60,7 +47,7 @@ class CPGraph(HtaGraph):
         for edges in self.after.values():
             yield from edges.values()
 
-    @_no_collections()
+    @no_collections()
     def critical_path(self) -> bool:
         """Find the longest path, and return whether there is one: there is none through a graph with a cycle."""
         order = self._topological_order()
