@@ -12,11 +12,12 @@ from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.probe.memory.memory_notes import (
     AttributeObjects,
+    HostObject,
     MemoryTrial,
     OldGraph,
     TouchedAttribute,
-    UserContainer,
-    WorkerAttributes,
+    WorkerContainer,
+    WorkerContainers,
 )
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.observations import LoaderIterated
@@ -87,15 +88,15 @@ def test_checkpointing_that_was_tried() -> None:
 # Containers
 
 
-def container(length: int, step: int, kind: str = "list", holder: str = "log.entries") -> UserContainer:
-    return UserContainer(0.0, TRAINER, 1, holder, STACK, kind, length, length * MIB // 100, step)
+def container(length: int, step: int, kind: str = "list", holder: str = "log.entries") -> HostObject:
+    return HostObject(0.0, TRAINER, 1, holder, STACK, kind, length, length * MIB // 100, step)
 
 
-def growing(*containers: UserContainer, mib_a_s: int = 10, **fields: Any) -> list[MemoryFinding]:
+def growing(*containers: HostObject, mib_a_s: int = 10, **fields: Any) -> list[MemoryFinding]:
     """What is found if the process grows by so much a second, in steps of 0.1 s."""
     looks = [look(float(each), p7=300 + mib_a_s * each) for each in range(20)]
     reports = tuple(report(float(each)) for each in range(20))
-    return found(*looks, reports=reports, containers=list(containers), **fields)
+    return found(*looks, reports=reports, host_objects=list(containers), **fields)
 
 
 def test_a_container_that_grows_with_the_process() -> None:
@@ -118,6 +119,40 @@ def test_what_tensors_are_kept_by_is_found_as_such() -> None:
     graph = OldGraph(0.0, TRAINER, 1, "log.entries[...]", STACK, 500, 90)
     findings = growing(container(1000, 10), container(9000, 90), graphs=[graph])
     assert [each.cause for each in findings] == ["graph-kept"]
+
+
+# Arrays
+
+
+def array(dtype: str = "float64", step: int = 90, **about: Any) -> HostObject:
+    about = {"dtype": dtype, "shape": (1000, 96), **about}
+    return HostObject(0.0, TRAINER, 1, about.pop("holder", "past"), STACK, "ndarray", 1000, 64 * MIB, step, **about)
+
+
+def of_arrays(*arrays: HostObject, batches: str = "float32") -> list[MemoryFinding]:
+    of_step = segment(5, row("batches", 1, batches))
+    return found(look(1.0, p7=300), segments=[of_step], host_objects=list(arrays))
+
+
+def test_arrays_whose_values_need_fewer_bytes_are_one_finding() -> None:
+    [finding] = of_arrays(array(narrower="uint8"), array(narrower="float32", holder="future"))
+    assert (finding.cause, finding.holder, finding.gain_bytes) == ("float64", "past", (56 + 32) * MIB)
+    assert "whole numbers up to 255. Make it with dtype=np.uint8. The same goes for future." in finding.words
+    assert of_arrays(array()) == [], "they may need it"
+    assert of_arrays(array("float32")) == []
+    assert of_arrays(array(narrower="uint8", step=10), array("uint8", step=90)) == [], "it was there once"
+
+
+def test_arrays_of_a_dataset_whose_batches_are_narrower() -> None:
+    [finding] = of_arrays(array(of_dataset=True))
+    assert (finding.gain_bytes, "no batch that is made" in finding.words) == (32 * MIB, True)
+    assert of_arrays(array(of_dataset=True), batches="float64") == []
+
+
+def test_windows_that_repeat_each_other() -> None:
+    [finding] = of_arrays(array("float32", window=96, shift=24))
+    assert (finding.cause, finding.gain_bytes) == ("windows-copied", 48 * MIB)
+    assert "past (1000 x 96) has windows that overlap: each is the one before, 24 further on" in finding.words
 
 
 # Graphs
@@ -176,10 +211,12 @@ def test_outputs_of_all_batches_of_a_validation() -> None:
 
 # Workers
 
+NO_FRAME = ("", "", 0)
 
-def noted_in(worker: int, t: float, length: int = 0, unshared: float = 0.0, loader: int = 4) -> WorkerAttributes:
-    lengths = (("dataset.cache", "dict", length, length * MIB),)
-    return WorkerAttributes(t, worker, 1, TRAINER, lengths, loader, (("dataset.names", unshared),))
+
+def noted_in(worker: int, t: float, length: int = 0, unshared: float = 0.0, loader: int = 4) -> WorkerContainers:
+    containers = (WorkerContainer("dataset.cache", NO_FRAME, "dict", length, length * MIB),)
+    return WorkerContainers(t, worker, 1, TRAINER, containers, loader, (("dataset.names", unshared),))
 
 
 def objects(loader: int = 4, line: int = 12, mib: int = 30, start_method: str = "fork") -> AttributeObjects:
@@ -245,6 +282,33 @@ def test_a_cache_in_each_worker() -> None:
     assert "grows in 2 workers" in finding.words
     still = {each: [noted_in(each, 1.0, 40), noted_in(each, 9.0, 40)] for each in (8, 9)}
     assert found(*looks, workers=still) == []
+
+
+def in_worker(worker: int, last: WorkerContainer) -> list[WorkerContainers]:
+    """What a worker notes at its beginning, and in the end."""
+    return [WorkerContainers(t, worker, 1, TRAINER, held) for t, held in ((1.0, ()), (9.0, (last,)))]
+
+
+def grown_in_workers(held: WorkerContainer, together: int = 300) -> list[MemoryFinding]:
+    looks = (look(1.0, p7=together, p8=10, p9=10), look(9.0, p7=together, p8=60, p9=60))
+    return found(*looks, reports=(report(5.0), report(8.0)), workers={each: in_worker(each, held) for each in (8, 9)})
+
+
+@pytest.mark.parametrize(("answered", "says"), [(3, "had the answer 3 times"), (900, "the others load")])
+def test_the_cache_of_a_function_in_each_worker(answered: int, says: str) -> None:
+    [finding] = grown_in_workers(
+        WorkerContainer("read", ("read", "data.py", 23), "lru_cache", 40, 40 * MIB, 1000, answered)
+    )
+    assert (finding.cause, finding.file, finding.line) == ("cache-per-worker", "data.py", 23)
+    assert says in finding.words
+
+
+def test_items_that_wait_in_each_worker_to_be_shuffled() -> None:
+    held = WorkerContainer("window", ("shuffled", "data.py", 7), "list", 40, 40 * MIB)
+    [finding] = grown_in_workers(held)
+    assert (finding.cause, finding.gain_bytes, finding.bytes_a_step) == ("buffer-per-worker", 80 * MIB, 0)
+    assert "window in shuffled() holds items that are ready in 2 workers, 80 of them together" in finding.words
+    assert grown_in_workers(held, 3000) == [], "some items have to wait"
 
 
 def test_workers_of_other_epochs_do_not_count() -> None:

@@ -15,10 +15,10 @@ from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine
 from workshop.memory.host_table import WORKER, HostTable
 from workshop.memory.memory_change import MemoryChange
-from workshop.memory.memory_diagnosis import MemoryDiagnosis
+from workshop.memory.memory_diagnosis import MemoryDiagnosis, held_as_dict
 from workshop.memory.memory_findings import OPTIONS, MemoryFinding
 from workshop.memory.memory_lines import LineMemory
-from workshop.probe.memory.memory_notes import SegmentName, TensorKind
+from workshop.probe.memory.memory_notes import HostObject, SegmentName, TensorKind
 from workshop.processes.other_load import about
 
 MAX_FINDINGS = 5
@@ -29,6 +29,7 @@ LINES_OF_UNKNOWN = 12
 MIN_SHARE = 0.02
 """Lines with a smaller share of the peak are not in the table."""
 
+MAX_HELD_SHOWN = 5
 MAX_GROWING = 3
 MAX_WORKERS = 4
 MAX_CHANGES = 14
@@ -70,6 +71,8 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
         out.print("", _growing(growing), sep="\n")
     if host := diagnosis.host:
         out.print("", _host(host), sep="\n")
+    if held := diagnosis.held:
+        out.print("", _held_in_python(held), sep="\n")
     for note in found.notes:
         out.print(Text(f"\n{filled(note)}"))
     if largest := diagnosis.largest_batch:
@@ -174,6 +177,18 @@ def _host(host: HostTable) -> Table:
         table.add_row("/dev/shm", "", "", f"{host.shared_memory_bytes / 2**20:.1f}", "")
     if host.prefetched_bytes:
         table.add_row("loaded ahead, at most", "", "", f"{host.prefetched_bytes / 2**20:.1f}", "")
+    return table
+
+
+def _held_in_python(held: list[HostObject]) -> Table:
+    """The largest containers and arrays of the training, each with the line that fills it."""
+    table = Table.grid(padding=(0, 2))
+    table.add_row(*(Text(each, "bold") for each in ("held in Python", "MiB", "what it is", "filled at")))
+    table.columns[1].justify = "right"
+    for each in map(held_as_dict, held[:MAX_HELD_SHOWN]):
+        place = f"{Path(each['file']).name}:{each['line']}" if each["file"] else ""
+        what = each["what"] if " of " in each["what"] else f"{each['what']} of {each['length']}"
+        table.add_row(_cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", _cut(what, 32), place)
     return table
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from workshop.memory.assignments import filled_at
 from workshop.memory.batch_size import LargestBatch, largest_batch
 from workshop.memory.device_peak import DevicePeak, device_peaks
 from workshop.memory.growth import GrowingLine, ProcessGrowth, growing_lines, process_growth
@@ -12,7 +13,9 @@ from workshop.memory.host_table import HostTable, host_table
 from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
-from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorsOfDevice
+from workshop.probe.memory.memory_notes import HostObject, MemorySegment, SegmentName, TensorsOfDevice
+
+MIN_HELD, MAX_HELD = 1 << 20, 10
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ class MemoryDiagnosis:
     def host(self) -> HostTable | None:
         """The processes."""
         return host_table(self.measured)
+
+    @cached_property
+    def held(self) -> list[HostObject]:
+        """The largest containers and arrays that variables led to in the end, with at least 1 MiB, largest first."""
+        noted = self.measured.record.last_host_objects
+        return sorted((each for each in noted if each.bytes >= MIN_HELD), key=lambda each: -each.bytes)[:MAX_HELD]
 
     @cached_property
     def findings(self) -> list[MemoryFinding]:
@@ -104,6 +113,7 @@ class MemoryDiagnosis:
             "growing": [asdict(each) for each in self.growing],
             "process_growth": self.process_growth and asdict(self.process_growth),
             "host": host and host.as_dict(),
+            "held": [held_as_dict(each) for each in self.held],
             "largest_batch": self.largest_batch and asdict(self.largest_batch),
             "timeline": self.timeline(),
             "findings": [each.as_dict() for each in self.findings],
@@ -132,6 +142,14 @@ class MemoryDiagnosis:
         """Return the lines of each readable file that is named, by its path."""
         named = {each.file for each in self.findings} | {line.file for each in self.peaks for line in each.lines}
         return {path: lines for path in named if path and (lines := linecache.getlines(path))}
+
+
+def held_as_dict(held: HostObject) -> dict[str, Any]:
+    """Return what something holds as plain values, with the line that fills it."""
+    function, file, line = filled_at(held.holder, held.holder_stack[0])
+    what = f"{held.container} of {held.dtype}, {' x '.join(map(str, held.shape))}" if held.dtype else held.container
+    about = {"holder": held.holder, "what": what, "length": held.length, "bytes": held.bytes}
+    return {**about, "file": file, "line": line, "function": function}
 
 
 def _highest(segments: list[MemorySegment]) -> list[TensorsOfDevice]:

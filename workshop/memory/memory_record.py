@@ -9,14 +9,14 @@ from workshop.probe import wire
 from workshop.probe.event_file import why_lost
 from workshop.probe.memory.memory_notes import (
     AttributeObjects,
+    HostObject,
     MemorySegment,
     MemoryTrial,
     OldGraph,
     SegmentName,
     TensorRow,
     TouchedAttribute,
-    UserContainer,
-    WorkerAttributes,
+    WorkerContainers,
 )
 from workshop.probe.observations import LoaderIterated, LoaderMade, WireFrame
 
@@ -32,11 +32,11 @@ class MemoryRecord:
     graphs: list[OldGraph] = field(default_factory=list)
     validation_graphs: list[OldGraph] = field(default_factory=list)
     """Those that go back to earlier batches of a validation."""
-    containers: list[UserContainer] = field(default_factory=list)
+    host_objects: list[HostObject] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
     trials: dict[str, MemoryTrial] = field(default_factory=dict)
-    workers: dict[int, list[WorkerAttributes]] = field(default_factory=lambda: defaultdict(list))
+    workers: dict[int, list[WorkerContainers]] = field(default_factory=lambda: defaultdict(list))
     """By the process of the worker."""
     iterated: list[LoaderIterated] = field(default_factory=list)
     made: dict[int, tuple[WireFrame, ...]] = field(default_factory=dict)
@@ -70,6 +70,12 @@ class MemoryRecord:
         return [each for each in reversed(self.segments) if each.is_last or each.failure]
 
     @property
+    def last_host_objects(self) -> list[HostObject]:
+        """The containers and arrays that were there when holders were last looked for."""
+        step = max((each.step for each in self.host_objects), default=0)
+        return [each for each in self.host_objects if each.step == step]
+
+    @property
     def last(self) -> MemorySegment | None:
         """The last step for which holders were looked for; None if there is none."""
         return next(iter(self.looks), None)
@@ -84,7 +90,7 @@ def read_memory(folder: Path, trainers: Collection[int]) -> MemoryRecord:
                 event = wire.decode(line)
             except ValueError:  # a killed process has left it incomplete
                 break
-            if (event.trainer if isinstance(event, WorkerAttributes) else event.pid) in trainers:
+            if (event.trainer if isinstance(event, WorkerContainers) else event.pid) in trainers:
                 _enter(found, event)
     return found
 
@@ -95,15 +101,15 @@ def _enter(found: MemoryRecord, event: object) -> None:
             found.segments.append(_numbered(found, event))
         case OldGraph():
             (found.validation_graphs if event.validation else found.graphs).append(event)
-        case UserContainer():
-            found.containers.append(event)
+        case HostObject():
+            found.host_objects.append(event)
         case AttributeObjects():
             found.objects.append(event)
         case TouchedAttribute():
             found.touched.append(event)
         case MemoryTrial():
             found.trials[event.name] = event
-        case WorkerAttributes():
+        case WorkerContainers():
             found.workers[event.pid].append(event)
         case LoaderIterated():
             found.iterated.append(event)

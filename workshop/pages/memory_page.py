@@ -101,6 +101,7 @@ def _peak(peak: Values) -> str:
 LINES = ("kind", "line", "MiB", "tensors", "kept since", "held by")
 GROWING = ("line", "KiB a step", "MiB so far", "held by", "until")
 PROCESSES = ("process", "private, MiB", "shared, MiB", "its share, MiB", "grown by, MiB")
+HELD = ("held in Python by", "what", "length", "MiB", "filled at")
 
 
 def _line(line: Values) -> str:
@@ -137,7 +138,13 @@ def _host(found: Values) -> str:
         f"{host['prefetched_bytes'] / MIB:.1f} MiB. Together: {host['together_bytes'] / MIB:.1f} MiB."
     )
     drawn = _curve(curve, "What all processes have together over time")
-    return section("The processes", f'{drawn}{table(PROCESSES, rows)}<p class="quiet">{escape(more)}</p>')
+    held = table(HELD, map(_held, found["held"])) if found["held"] else ""
+    return section("The processes", f'{drawn}{table(PROCESSES, rows)}<p class="quiet">{escape(more)}</p>{held}')
+
+
+def _held(held: Values) -> str:
+    place = f"{Path(held['file']).name}:{held['line']}, {held['function']}" if held["file"] else ""
+    return _row([held["holder"], held["what"], str(held["length"]), f"{held['bytes'] / MIB:.1f}", place])
 
 
 def _curve(points: Sequence[Point], label: str) -> str:

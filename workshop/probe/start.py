@@ -80,7 +80,7 @@ def _measure_memory(config: ProbeConfig) -> None:
         memory.install()
 
     def watch(module: Any) -> None:
-        _probe("memory.worker_attributes").watch_worker_attributes(EventFile(config.folder), module)
+        _probe("memory.worker_containers").watch_worker_containers(EventFile(config.folder), module)
 
     _after("torch", begin, config.folder)
     _after(WORKER_MODULE, watch, config.folder)

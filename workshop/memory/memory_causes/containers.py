@@ -8,7 +8,7 @@ from workshop.memory.growth import STEPS, ProcessGrowth, growing_lines, process_
 from workshop.memory.memory_findings import MIN_SHARE, MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.holder_names import GRAPH
-from workshop.probe.memory.memory_notes import UserContainer
+from workshop.probe.memory.memory_notes import HostObject
 
 MIN_ENTRIES = 8
 """A container has become longer by so many entries."""
@@ -26,12 +26,12 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         return
     followed = [each.holder.removeprefix(GRAPH) for each in growing_lines(measured.record)]
     followed += [each.holder for each in measured.record.graphs]
-    looks: defaultdict[object, list[UserContainer]] = defaultdict(list)
-    for each in measured.record.containers:
+    looks: defaultdict[object, list[HostObject]] = defaultdict(list)
+    for each in measured.record.host_objects:
         looks[each.holder, each.holder_stack[0][:2], each.container].append(each)
     for of_one in looks.values():
         first, last = of_one[0], of_one[-1]
-        is_told = any(each.startswith(last.holder) for each in followed if each)
+        is_told = last.has_limit or any(each.startswith(last.holder) for each in followed if each)
         if is_told or is_limited(f"{last.holder}[...]", last.holder_stack[0][1]):
             continue
         if finding := _grown(measured, growth, first, last):
@@ -39,7 +39,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 
 
 def _grown(
-    measured: MeasuredMemory, growth: ProcessGrowth, first: UserContainer, last: UserContainer
+    measured: MeasuredMemory, growth: ProcessGrowth, first: HostObject, last: HostObject
 ) -> MemoryFinding | None:
     entries, steps = last.length - first.length, last.step - first.step
     if entries < MIN_ENTRIES or steps <= 0:
@@ -48,10 +48,12 @@ def _grown(
     most = measured.host.most
     if most is None or rate * STEPS < MIN_SHARE * most.together or rate < EXPLAINS * growth.bytes_a_step:
         return None
-    function, file, _ = last.holder_stack[0]
-    at = assignment_of(f"{last.holder}[...]", file, function)
+    function, file, line = last.holder_stack[0]
+    at = assignment_of(f"{last.holder}[...]", file, function) if last.container != "lru_cache" else None
     what = f"{last.holder}, a {last.container}, grows by {entries / steps:.1f} entries a step, and has {last.length}. "
-    if "_hooks" in last.holder:
+    if last.container == "lru_cache":
+        words = "It has no limit. Give lru_cache one (maxsize=...), or take it away if the same is not asked for again."
+    elif "_hooks" in last.holder:
         words = (
             "Hooks are registered again and again. Keep what register_forward_hook() returns, and call its remove()."
         )
@@ -63,7 +65,7 @@ def _grown(
         cause="objects-kept",
         place="host",
         file=file,
-        line=at.number if at else None,
+        line=at.number if at else line,
         function=at.function if at else function,
         holder=last.holder,
         gain_bytes=last.bytes,

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import assignment_of
+from workshop.memory.assignments import assignment_of, filled_at
 from workshop.memory.host_table import HostTable, grown_bytes, host_table
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.dataset_attributes import MIN_OBJECTS
-from workshop.probe.memory.memory_notes import AttributeObjects, WorkerAttributes
+from workshop.probe.memory.memory_notes import AttributeObjects, WorkerContainer, WorkerContainers
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
 
@@ -20,6 +20,12 @@ MIN_UNSHARED = 0.03
 
 MIN_LENGTH_GROWTH = 8
 """A cache has become longer by so many entries."""
+
+FEW_ANSWERS = 0.02
+"""A cache that has the answer to a smaller share of what it is asked is of no use."""
+
+MIN_BUFFER = 0.1
+"""Items that wait in a worker are told of if they are this share of all memory: some have to."""
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
@@ -111,45 +117,77 @@ def _place(name: str, stack: tuple[WireFrame, ...]) -> WireFrame:
 
 
 def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFinding]:
-    """Containers of the dataset that become longer in the workers: each has its own."""
-    lengths: dict[str, list[tuple[int, int, int]]] = {}
+    """Containers that become longer in the workers: each has its own."""
     workers = _at_once(measured)
+    grown: defaultdict[object, list[tuple[WorkerContainer, WorkerContainer | None]]] = defaultdict(list)
     for notes in workers.values():
-        first, last = (
-            {name: (length, size) for name, _, length, size in each.attributes} for each in (notes[0], notes[-1])
-        )
-        for name, (length, size) in last.items():
-            before, size_before = first.get(name, (0, 0))
-            lengths.setdefault(name, []).append((length - before, size - size_before, length))
-    for name, of_workers in lengths.items():
-        longer = [each for each in of_workers if each[0] >= MIN_LENGTH_GROWTH]
+        first, last = ({(each.holder, each.frame): each for each in note.containers} for note in (notes[0], notes[-1]))
+        for key, container in last.items():
+            grown[key].append((container, first.get(key)))
+    measured_bytes = sum(max(grown_bytes(measured, pid), 0) for pid in workers)
+    steps = max(_steps_of(measured, workers), 1)
+    for of_workers in grown.values():
+        longer = [
+            (last, last.length - (first.length if first else 0), last.bytes - (first.bytes if first else 0))
+            for last, first in of_workers
+        ]
+        longer = [each for each in longer if each[1] >= MIN_LENGTH_GROWTH]
         if not longer or len(longer) < max(len(of_workers) // 2, 1):
             continue
-        estimated = sum(size for _, size, _ in longer)
-        measured_bytes = sum(max(grown_bytes(measured, pid), 0) for pid in workers)
+        estimated = sum(size for _, _, size in longer)
         size = min(measured_bytes, estimated) if measured_bytes else estimated
-        noted = next((each for each in measured.record.objects if each.attribute == name), None)
-        function, file, line = _place(name, noted.stack if noted else _site(measured))
-        entries = sum(each[0] for each in longer)
+        share = size / max(table.together_bytes, 1)
+        largest = max((each for each, _, _ in longer), key=lambda each: each.bytes)
+        cause, words = _said(largest, len(longer), sum(each for _, each, _ in longer))
+        if cause == "buffer-per-worker" and share < MIN_BUFFER:
+            continue
+        function, file, line = _place_of(measured, largest)
         yield MemoryFinding(
-            cause="cache-per-worker",
+            cause=cause,
             place="host",
             file=file,
             line=line or None,
             function=function,
-            holder=name,
+            holder=largest.holder,
             gain_bytes=size,
-            share=size / max(table.together_bytes, 1),
+            share=share,
             measured=bool(measured_bytes),
-            bytes_a_step=size / max(_steps_of(measured, workers), 1),
-            words=f"{name} grows in {len(longer)} workers, each by itself: {entries} entries so far. What one has "
-            "loaded, the others load and keep again. Keep what is cached on disk (np.memmap), or in shared memory.",
+            bytes_a_step=size / steps if cause == "cache-per-worker" else 0.0,
+            words=words,
             basis="measured: what the workers have grown by" if measured_bytes else "estimated from its newest entries",
             process="worker",
         )
 
 
-def _at_once(measured: MeasuredMemory) -> dict[int, list[WorkerAttributes]]:
+def _said(largest: WorkerContainer, workers: int, entries: int) -> tuple[str, str]:
+    """The cause of what grows in workers, and what to do about it."""
+    grows = f"{largest.holder} grows in {workers} workers, each by itself: {entries} entries so far. "
+    if largest.asked and largest.answered < FEW_ANSWERS * largest.asked:
+        never = f"One was asked {largest.asked} times and had the answer {largest.answered} times. "
+        return "cache-per-worker", f"{grows}{never}Take the cache away, or ask it for what comes again."
+    if largest.frame[1] and largest.frame[0] != "<module>" and not largest.asked:
+        return "buffer-per-worker", (
+            f"{largest.holder} in {largest.frame[0]}() holds items that are ready in {workers} workers, {entries} of "
+            "them together. If it is there to shuffle, shuffle what they are made from, such as paths or numbers, and "
+            "load each when its turn has come."
+        )
+    return "cache-per-worker", (
+        f"{grows}What one has loaded, the others load and keep again. Keep what is cached on disk (np.memmap), or in "
+        "shared memory."
+    )
+
+
+def _place_of(measured: MeasuredMemory, held: WorkerContainer) -> WireFrame:
+    """The line that fills a container, or of the function that has the cache."""
+    if held.asked:
+        return held.frame
+    if held.frame[1]:
+        return filled_at(f"{held.holder}[...]", held.frame)
+    noted = next((each for each in measured.record.objects if each.attribute == held.holder), None)
+    return _place(held.holder, noted.stack if noted else _site(measured))
+
+
+def _at_once(measured: MeasuredMemory) -> dict[int, list[WorkerContainers]]:
     """What those workers have noted that were there at the same time, when they had most by themselves."""
     workers = measured.record.workers
     private = [
@@ -160,7 +198,7 @@ def _at_once(measured: MeasuredMemory) -> dict[int, list[WorkerAttributes]]:
     return {pid: workers[pid] for pid in most}
 
 
-def _steps_of(measured: MeasuredMemory, workers: dict[int, list[WorkerAttributes]]) -> int:
+def _steps_of(measured: MeasuredMemory, workers: dict[int, list[WorkerContainers]]) -> int:
     """How many steps there were between the first and the last notes of some workers."""
     times = [each.t for notes in workers.values() for each in notes]
     return sum(each.steps for each in measured.reports if min(times) <= each.ended_s <= max(times))

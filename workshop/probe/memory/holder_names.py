@@ -86,7 +86,7 @@ def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ())
 def user_variables() -> list[Variable]:
     """Return the variables of the user's functions that run, outermost first, and of the user's modules."""
     frames = [each for each in _running_frames() if is_user_code(each.f_code.co_filename)]
-    return [*(each for frame in frames[::-1] for each in _variables_of(frame)), *_variables_of_modules()]
+    return [*(each for frame in frames[::-1] for each in _variables_of(frame)), *user_modules()]
 
 
 def _one_step_back(ways: list[_HolderWay], seen: set[tuple[int, int]]) -> list[_HolderWay]:
@@ -152,7 +152,7 @@ def _variables(frames: Sequence[FrameType]) -> dict[int, Holder]:
     found: dict[int, Holder] = {}
     outermost_first = frames[::-1]
     by_whom = sorted(outermost_first, key=lambda each: not is_user_code(each.f_code.co_filename))
-    for each in (*(variable for frame in by_whom for variable in _variables_of(frame)), *_variables_of_modules()):
+    for each in (*(variable for frame in by_whom for variable in _variables_of(frame)), *user_modules()):
         found.setdefault(id(each.value), Holder(each.name, each.frame))
     return found
 
@@ -162,8 +162,8 @@ def _variables_of(frame: FrameType) -> list[Variable]:
     return [Variable(name, value, where) for name, value in locals_of(frame).items()]
 
 
-def _variables_of_modules() -> Iterator[Variable]:
-    """The variables of the user's modules."""
+def user_modules() -> Iterator[Variable]:
+    """Yield the variables of the user's modules."""
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str) and is_user_code(path):

@@ -19,6 +19,7 @@ from workshop.probe.backward_graph import roots_of
 from workshop.probe.internals import sequence_number, tree_leaves
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
+from workshop.probe.memory.host_objects import note_host_objects
 from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
 from workshop.probe.memory.python_objects import AttributeCounts
@@ -29,7 +30,6 @@ from workshop.probe.memory.tensor_holders import TensorHolders
 from workshop.probe.memory.touched_attribute import note_touched
 from workshop.probe.memory.unneeded import Unneeded
 from workshop.probe.memory.unseen_tensors import adopt_unseen
-from workshop.probe.memory.user_containers import note_containers
 from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
 from workshop.probe.noted_settings import loader_number
@@ -321,7 +321,7 @@ class MemoryMeter(StepMeter):
             for each in of_end.old_graphs:
                 steps = self.steps_done - self.epoch_began
                 self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
-            note_containers(self.steps_done, self.events)
+            note_host_objects(self.steps_done, self.events)
         self.events.write(
             MemorySegment,
             name=SegmentName.OUT_OF_MEMORY if failure else name,

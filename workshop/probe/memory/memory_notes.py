@@ -152,20 +152,32 @@ class OldGraph(Event):
 
 
 @dataclass(frozen=True)
-class UserContainer(Event):
-    """A container that a variable of the user's code leads to, as holders are looked for."""
+class HostObject(Event):
+    """A container or an array that a variable of the user's code leads to, as holders are looked for."""
 
     holder: str
     """The way to it, such as "log.entries"."""
     holder_stack: tuple[WireFrame, ...]
     """The frame of that variable."""
     container: str
-    """Its type, such as "list"."""
+    """Its type, such as "list" or "ndarray"."""
     length: int
     bytes: int
-    """Its size with what it contains, estimated from some of its entries."""
+    """Of a container, its size with what it contains, estimated from some entries; of an array, what is in memory."""
     step: int
     """The number of steps so far."""
+    has_limit: bool = False
+    """Whether it is a container that grows only until it is full, as far as that can be seen."""
+    dtype: str = ""
+    """Of an array."""
+    shape: tuple[int, ...] = ()
+    of_dataset: bool = False
+    """Whether a dataset has it as an attribute."""
+    narrower: str = ""
+    """A type with fewer bytes that holds all values that were looked at; empty if there is none."""
+    window: int = 0
+    """The length of its rows, if each is the one before but for `shift` entries; 0 if they are not."""
+    shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,13 +201,31 @@ class AttributeObjects(Event):
 
 
 @dataclass(frozen=True)
-class WorkerAttributes(Event):
-    """The lengths of what a dataset holds in a worker."""
+class WorkerContainer:
+    """A container in a worker."""
+
+    holder: str
+    """The way to it, such as "dataset.cache"."""
+    frame: WireFrame
+    """Where the function is whose variable it is, or that has the cache; all empty for what the dataset has."""
+    container: str
+    """Its type, such as "dict"."""
+    length: int
+    bytes: int
+    """Its size, estimated from its newest entries."""
+    asked: int = 0
+    """How often a cache of a function was asked."""
+    answered: int = 0
+    """How often it had the answer."""
+
+
+@dataclass(frozen=True)
+class WorkerContainers(Event):
+    """What a worker holds: the containers of its dataset, of what it iterates, and caches of functions."""
 
     trainer: int
     """The process that the worker loads for."""
-    attributes: tuple[tuple[str, str, int, int], ...]
-    """Each with its type, its length and its size in bytes, estimated from its newest entries."""
+    containers: tuple[WorkerContainer, ...]
     loader: int = -1
     """The number that `AttributeObjects` has for this dataset; -1 for none, as in a worker that was not forked."""
     unshared: tuple[tuple[str, float], ...] = ()

@@ -7,8 +7,9 @@ from mmap import PAGESIZE
 ROLLUP = "/proc/self/smaps_rollup"
 PAGES = "/proc/self/pagemap"
 
-PAGE_BYTES, IS_OURS = 8, 1 << 56
-"""Of each page there are so many bytes in that file, and this bit says that no other process has it."""
+PAGE_BYTES, IS_OURS, IS_PRESENT = 8, 1 << 56, 1 << 63
+"""Of each page there are so many bytes in that file; these bits say that no other process has it, and that it is in
+memory."""
 
 
 def private_bytes() -> int:
@@ -25,8 +26,19 @@ def unshared(addresses: Sequence[int]) -> float:
 
     The objects themselves are not touched: that would make their memory this process's own.
     """
-    if not addresses or not os.path.exists(PAGES):
-        return 0.0
+    pages = _pages(addresses)
+    return sum(bool(each & IS_OURS) for each in pages) / max(len(pages), 1)
+
+
+def in_memory(addresses: Sequence[int]) -> list[bool]:
+    """Return of each address whether its page is in memory: what nobody has written is not. Nothing is touched."""
+    return [bool(each & IS_PRESENT) for each in _pages(addresses)] or [True] * len(addresses)
+
+
+def _pages(addresses: Sequence[int]) -> list[int]:
+    """What the kernel says of the page of each address; empty where it does not tell."""
+    if not os.path.exists(PAGES):
+        return []
     with open(PAGES, "rb", buffering=0) as file:
-        pages = [os.pread(file.fileno(), PAGE_BYTES, each // PAGESIZE * PAGE_BYTES) for each in addresses]
-    return sum(bool(int.from_bytes(each, "little") & IS_OURS) for each in pages) / len(pages)
+        said = [os.pread(file.fileno(), PAGE_BYTES, each // PAGESIZE * PAGE_BYTES) for each in addresses]
+    return [int.from_bytes(each, "little") for each in said]

@@ -1,23 +1,24 @@
-"""Notes in each DataLoader's worker how much its copy of the dataset holds."""
+"""Notes in each DataLoader's worker what it holds: in its copy of the dataset, in what it iterates, and in caches."""
 
 import multiprocessing
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, dataset_of_worker
-from workshop.probe.memory.dataset_attributes import attributes_of, length_of
-from workshop.probe.memory.memory_notes import WorkerAttributes
+from workshop.probe.memory.memory_notes import WorkerContainer, WorkerContainers
 from workshop.probe.memory.process_memory import unshared
 
 EVERY_S = 0.5
+MAX_SEEN = 2000
 SAMPLE = 8
 """So many of the newest entries are looked at: to look at an entry makes its page a worker's own."""
 
 
-def watch_worker_attributes(events: EventFile, module: Any) -> None:
+def watch_worker_containers(events: EventFile, module: Any) -> None:
     """Have each DataLoader's worker note the lengths; `module` is torch.utils.data._utils.worker."""
     work = getattr(module, WORKER_LOOP)
 
@@ -51,6 +52,8 @@ def _leave_recording() -> None:
 
 
 def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
+    from workshop.probe.memory.worker_variables import worker_variables  # torch is still being loaded before
+
     parent = multiprocessing.parent_process()
     trainer = parent.pid if parent and parent.pid else os.getppid()
     loader, addresses = _counted(dataset)
@@ -58,9 +61,9 @@ def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
         is_over, wait_s = False, 0.0
         while not is_over:  # the last note is of the end: an epoch may be short
             is_over, wait_s = over.wait(wait_s), EVERY_S
-            lengths = tuple(_lengths(dataset))
+            containers = tuple(_containers(worker_variables(dataset)))
             shares = tuple((name, unshared(each)) for name, each in addresses.items())
-            events.write(WorkerAttributes, trainer=trainer, attributes=lengths, loader=loader, unshared=shares)
+            events.write(WorkerContainers, trainer=trainer, containers=containers, loader=loader, unshared=shares)
     except Exception as error:
         events.lose(error)
 
@@ -73,16 +76,22 @@ def _counted(dataset: Any) -> tuple[int, dict[str, list[int]]]:
     return (counted.loader, counted.addresses) if counted and counted.dataset() is dataset else (-1, {})
 
 
-def _lengths(dataset: Any) -> list[tuple[str, str, int, int]]:
-    """The name, type, length and bytes of each container of the dataset."""
-    found = []
-    for name, value in attributes_of(dataset):
-        if isinstance(value, (list, dict, set)):
-            length = length_of(value)
-            newest = _newest(value)
-            each = sum(map(_size, newest)) / len(newest) if newest else 0.0
-            found.append((name, type(value).__name__, length, round(each * length + sys.getsizeof(value))))
-    return found
+def _containers(variables: list[Any]) -> Iterator[WorkerContainer]:
+    from workshop.probe.memory.host_objects import described, is_limited_cache, opened
+    from workshop.probe.memory.reached import LRU_CACHE, reached
+
+    for place in reached(variables, MAX_SEEN):
+        container = opened(place.value)
+        if container is None or is_limited_cache(place.value):
+            continue
+        length, value = container
+        newest = _newest(value)
+        each = sum(map(_size, newest)) / len(newest) if newest else 0.0
+        size = round(each * len(value) + sys.getsizeof(value))
+        kind, frame = described(place)
+        info = place.value.cache_info() if isinstance(place.value, LRU_CACHE) else None
+        asked, answered = (info.hits + info.misses, info.hits) if info else (0, 0)
+        yield WorkerContainer(place.name, frame, kind, length, size, asked, answered)
 
 
 def _newest(value: Any) -> list[Any]:

@@ -1,0 +1,174 @@
+"""Containers and arrays are found on the way from the user's variables, and their sizes are estimated."""
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import Dataset, Subset
+
+from workshop.probe.memory.host_objects import host_objects
+from workshop.probe.memory.object_sizes import size_of
+
+
+class Log:
+    def __init__(self) -> None:
+        self.entries = [{"prediction": [float(each + number) for each in range(24)]} for number in range(1000)]
+
+
+def noted() -> dict[str, dict[str, Any]]:
+    """What is found from the functions that call this, by name."""
+    return {each["holder"]: each for each in host_objects(0)}
+
+
+def container(name: str) -> tuple[str, int, int]:
+    found = noted()[name]
+    return found["container"], found["length"], found["bytes"]
+
+
+def test_a_list_of_objects_that_an_attribute_holds() -> None:
+    log = {"of": Log()}
+    kind, length, size = container("log['of'].entries")
+    assert (kind, length) == ("list", 1000)
+    assert 0.8e6 < size < 1.4e6
+    del log
+
+
+def test_the_queue_of_a_thread() -> None:
+    batches: queue.Queue[torch.Tensor] = queue.Queue()
+    filling = threading.Thread(target=lambda: [batches.put(torch.zeros(1024)) for _ in range(50)])
+    filling.start()
+    filling.join()
+    kind, length, size = container("batches")
+    assert (kind, length) == ("Queue", 50)
+    assert size >= 50 * 4096
+
+
+def test_what_will_be_full() -> None:
+    class Memory:
+        def __init__(self) -> None:
+            self.capacity = 100
+            self.kept = list(range(50))
+
+    memory, last, bounded = Memory(), deque(range(50), maxlen=100), queue.Queue[int](maxsize=100)
+    for number in range(50):
+        bounded.put(number)
+    assert all(noted()[each]["has_limit"] for each in ("memory.kept", "last", "bounded"))
+    memory.capacity = 10
+    assert not noted()["memory.kept"]["has_limit"], "it has grown beyond that number"
+    del last
+
+
+def test_hooks_of_a_module_with_what_they_keep() -> None:
+    def keeps(tensor: torch.Tensor) -> Callable[..., None]:
+        return lambda *_: print(tensor)
+
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    for _ in range(20):
+        net[1].register_forward_hook(keeps(torch.zeros(1024)))
+    _, length, size = container("net.1._forward_hooks")
+    assert length == 20
+    assert size >= 20 * 4096
+
+
+def test_no_code_of_the_user_is_run() -> None:
+    class Lengthy(list[int]):
+        def __len__(self) -> int:
+            raise AssertionError
+
+    lengthy = {"of": Lengthy(range(50))}
+    assert not [each for each in noted() if each.startswith("lengthy[")]
+    del lengthy
+
+
+def test_sizes() -> None:
+    assert size_of([np.zeros(1000) for _ in range(100)]) > 800_000
+    assert size_of([torch.zeros(1000) for _ in range(100)]) >= 400_000
+    model = torch.zeros(1_000_000)
+    assert size_of([{"of": model, "at": number} for number in range(1000)]) < 400_000, "all of them know the same"
+    assert size_of([1, 2] * 10_000) < 200_000, "the same few objects are there once"
+
+
+def test_the_cache_of_a_function() -> None:
+    @cache
+    def without_limit(number: int) -> np.ndarray[Any, Any]:
+        return np.zeros(1000) + number
+
+    @lru_cache(maxsize=20)
+    def with_limit(number: int) -> np.ndarray[Any, Any]:
+        return np.zeros(1000) + number
+
+    for number in range(50):
+        without_limit(number)
+        with_limit(number)
+    found = noted()
+    for name, length in (("without_limit", 50), ("with_limit", 20)):
+        assert (found[name]["container"], found[name]["length"]) == ("lru_cache", length)
+        assert length * 8000 < found[name]["bytes"] < 1.3 * length * 8000
+        assert found[name]["holder_stack"][0][0] == name
+    assert [found[name]["has_limit"] for name in ("without_limit", "with_limit")] == [False, True]
+
+
+def test_what_a_generator_that_waits_has() -> None:
+    def shuffled(items: Iterator[int]) -> Iterator[int]:
+        window = []
+        for each in items:
+            window.append([each] * 10)
+            if len(window) == 30:
+                yield window.pop()[0]
+
+    items = map(abs, shuffled(iter(range(100))))
+    next(items)
+    found = noted()["window"]
+    assert (found["container"], found["length"], found["holder_stack"][0][0]) == ("list", 29, "shuffled")
+
+
+class Series(Dataset[Any]):
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.values = values
+
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index]
+
+
+def test_arrays() -> None:
+    random = np.random.default_rng(1)
+    pixels = random.integers(0, 256, (20_000, 10)).astype(np.float64)
+    of_float32 = random.random((20_000, 10), np.float32).astype(np.float64)
+    precise = random.random((20_000, 10))
+    series = {"of": Subset(Series(precise), [1, 2])}
+    found = noted()
+    assert [found[each]["narrower"] for each in ("pixels", "of_float32", "precise")] == ["uint8", "float32", ""]
+    assert (found["precise"]["dtype"], found["precise"]["shape"]) == ("float64", (20_000, 10))
+    assert [found[each]["of_dataset"] for each in ("pixels", "precise")] == [False, True]
+    assert not any(each.startswith("series") for each in found), "it is the same array"
+    assert all(abs(found[each]["bytes"] - 1_600_000) < 20_000 for each in ("pixels", "of_float32", "precise"))
+    del pixels, of_float32, series
+
+
+def test_what_nobody_has_written_is_not_in_memory_and_stays_so() -> None:
+    replay = np.zeros((40, 1 << 18))
+    replay[:10] = 3.5
+    for _ in range(2):
+        assert noted()["replay"]["bytes"] == pytest.approx(10 << 21, rel=0.15)
+
+
+@pytest.mark.parametrize("shift", [1, 4])
+def test_windows_that_are_copied(shift: int) -> None:
+    series = np.random.default_rng(1).random((4000, 3), np.float32)
+    starts = range(0, 4000 - 96, shift)
+    copied = np.stack([series[each : each + 96] for each in starts])
+    last_axis = torch.stack([torch.from_numpy(series[each : each + 96].T) for each in starts])
+    shown = np.lib.stride_tricks.sliding_window_view(series, 96, axis=0)
+    constant, others = np.ones((4000, 96), np.float32), np.random.default_rng(2).random((4000, 96))
+    found = noted()
+    for name in ("copied", "last_axis"):
+        assert (found[name]["window"], found[name]["shift"]) == (96, shift)
+    assert [found[name]["window"] for name in ("constant", "others")] == [0, 0]
+    assert "shown" not in found, "the series has less than 1 MiB"
+    del copied, last_axis, constant, others, shown

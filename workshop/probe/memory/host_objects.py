@@ -1,0 +1,153 @@
+"""Finds the containers and arrays that variables of the user's code lead to, with their lengths and their sizes."""
+
+import queue
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import Dataset
+
+from workshop.probe.event_file import EventFile
+from workshop.probe.memory.array_content import address_of, content_of, loaded_numpy
+from workshop.probe.memory.holder_names import Variable, user_variables
+from workshop.probe.memory.memory_notes import HostObject
+from workshop.probe.memory.object_sizes import kept_by_cache, size_of
+from workshop.probe.memory.reached import LRU_CACHE, has_plain_length, reached
+from workshop.probe.observations import WireFrame
+
+KINDS = (list, dict, set, deque)
+MIN_LENGTH = 8
+"""Shorter containers are not noted."""
+
+MIN_ARRAY = 1 << 20
+"""Smaller arrays are not noted."""
+
+MAX_NOTED = 100
+
+LIMITS = ("cap", "max", "limit", "size")
+"""A number of which the name has one of these, beside a container, may be the length that it will have when full."""
+
+
+def note_host_objects(step: int, events: EventFile) -> None:
+    """Note them, after so many steps."""
+    for each in host_objects(step):
+        events.write(HostObject, **each)
+
+
+def host_objects(step: int) -> Iterator[dict[str, Any]]:
+    """Yield the longest containers and the largest arrays."""
+    places = reached(user_variables())
+    yield from _containers(places, step)
+    yield from _arrays(places, step)
+
+
+def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
+    """Yield the longest containers; their size is estimated from some entries, with the tensors and arrays in them."""
+    found: dict[int, tuple[int, Variable, Any]] = {}
+    for place in places:
+        if (container := opened(place.value)) and container[0] >= MIN_LENGTH:
+            found.setdefault(id(place.value), (container[0], place, container[1]))
+    for length, place, value in sorted(found.values(), key=lambda each: each[0], reverse=True)[:MAX_NOTED]:
+        try:
+            size = size_of(list(value) if isinstance(value, deque) else value)
+        except RuntimeError:  # another thread has changed it meanwhile
+            continue
+        yield _noted(place, step, length, size, has_limit=_will_be_full(place))
+
+
+def opened(value: Any) -> tuple[int, Any] | None:
+    """Return the length of a container, a queue or a cache, and what it has; None for anything else."""
+    if isinstance(value, LRU_CACHE):
+        return value.cache_info().currsize, kept_by_cache(value)
+    if isinstance(value, queue.Queue):
+        value = value.queue
+    return (len(value), value) if isinstance(value, KINDS) and has_plain_length(value, KINDS) else None
+
+
+def _arrays(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
+    """Yield the largest arrays of NumPy, and tensors on the CPU whose rows repeat what is in others."""
+    found: dict[int, tuple[Variable, Any]] = {}
+    for place in places:
+        array = _as_array(place.value)
+        if array is not None and array.nbytes >= MIN_ARRAY:
+            found.setdefault(address_of(array), (place, array))
+    datasets = (each.value for each in places if isinstance(each.value, Dataset))
+    held = (_as_array(each) for dataset in datasets for each in list(vars(dataset).values()))
+    of_datasets = {address_of(each) for each in held if each is not None}
+    for place, array in sorted(found.values(), key=lambda each: each[1].nbytes, reverse=True)[:MAX_NOTED]:
+        content = content_of(array)
+        if isinstance(place.value, torch.Tensor) and not content.shift:
+            continue  # tensors are followed anyway
+        yield _noted(
+            place,
+            step,
+            len(array),
+            round(array.nbytes * content.resident),
+            dtype=str(array.dtype),
+            shape=array.shape,
+            of_dataset=address_of(array) in of_datasets,
+            narrower=content.narrower,
+            window=content.window,
+            shift=content.shift,
+        )
+
+
+def _as_array(value: Any) -> Any:
+    """An array that has memory of its own, or what a view is of; None for anything else, and for a file that is mapped.
+
+    A tensor on the CPU is one, too, if it is a whole storage.
+    """
+    if (np := loaded_numpy()) is None:
+        return None
+    if type(value) is torch.Tensor and value.device.type == "cpu" and value.layout is torch.strided:
+        try:
+            return value.detach().numpy() if value.is_contiguous() and value.storage_offset() == 0 else None
+        except (TypeError, RuntimeError):  # a type that NumPy does not have
+            return None
+    while isinstance(value, np.ndarray) and not isinstance(value, np.memmap) and isinstance(value.base, np.ndarray):
+        value = value.base
+    is_plain = type(value) is np.ndarray and value.ndim > 0 and value.flags.owndata and not value.dtype.hasobject
+    return value if is_plain and (value.flags.c_contiguous or value.flags.f_contiguous) else None
+
+
+def is_limited_cache(value: Any) -> bool:
+    """Return whether something is a function's cache that has a largest length."""
+    return isinstance(value, LRU_CACHE) and value.cache_parameters()["maxsize"] is not None
+
+
+def described(place: Variable) -> tuple[str, WireFrame]:
+    """Return the type of what was reached, and the frame of its variable; of a cache, its function."""
+    if isinstance(place.value, LRU_CACHE):
+        code = place.value.__wrapped__.__code__
+        return "lru_cache", (code.co_name, code.co_filename, code.co_firstlineno)
+    return type(place.value).__name__, place.frame
+
+
+def _noted(place: Variable, step: int, length: int, size: int, **more: Any) -> dict[str, Any]:
+    container, frame = described(place)
+    return {
+        "holder": place.name,
+        "holder_stack": (frame,),
+        "container": container,
+        "length": length,
+        "bytes": size,
+        "step": step,
+        **more,
+    }
+
+
+def _will_be_full(place: Variable) -> bool:
+    """Whether a container has a limit, as far as can be seen: a largest length, or a number beside it."""
+    value = place.value
+    if isinstance(value, queue.Queue):
+        return value.maxsize > 0
+    if is_limited_cache(value):
+        return True
+    if isinstance(value, deque) and value.maxlen is not None:
+        return True
+    beside = getattr(place.of.value, "__dict__", {}) if place.of else {}
+    return any(
+        type(limit) is int and limit > len(value) and any(each in name.lower() for each in LIMITS)
+        for name, limit in list(beside.items())
+    )
