@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.memory.assignments import assignment_of, is_limited
+from workshop.memory.assignments import assignment_of, is_limited, made_at
 
 SOURCE = """
 class Tracker:
@@ -105,3 +105,19 @@ def test_a_container_whose_length_is_limited(tmp_path: Path, holder: str, limite
     path.write_text(LIMITS)
     assert is_limited(holder, str(path)) is limited
     assert not is_limited(holder, str(tmp_path / "none.py"))
+
+
+def test_the_line_that_makes_what_is_kept(tmp_path: Path) -> None:
+    script = tmp_path / "keeps.py"
+    script.write_text("""
+def review(images, kept, heap):
+    entry = (1, images[0])
+    if len(heap) < 9:
+        heapq.heappush(heap, entry)
+    kept.append(images[1])
+    entry = None
+""")
+    frame = ("review", str(script), 1)
+    assert made_at("heap[...]", frame) == ("review", str(script), 3)
+    assert made_at("kept[...]", frame) == ("review", str(script), 6)
+    assert made_at("nobody", frame) == frame

@@ -61,10 +61,8 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
         out.print(f"rank {rank}: {sizes} at the peak")
     for each in diagnosis.peaks:
         out.print("", _peak(each), sep="\n")
-        if each.largest:
-            out.print(
-                Text(_largest(each.largest, each.memory.peak_bytes, "line" if found.is_followed else "known line"))
-            )
+        if each.largest_lines:
+            out.print(Text(_largest(each, "line" if found.is_followed else "known line")))
         if each.segment.failure:
             out.print("\nThis was held when the allocation failed.")
     if growing := diagnosis.growing:
@@ -125,11 +123,13 @@ def _peak(peak: DevicePeak) -> Table:
     return table
 
 
-def _largest(line: LineMemory, whole: int, what: str) -> str:
+def _largest(peak: DevicePeak, what: str) -> str:
+    line, *others = peak.largest_lines
     place = f"{Path(line.file).name}:{line.line}, in {line.function}"
     source = textwrap.shorten(line.text, MAX_SOURCE, placeholder=" …")
     text = f"\n       {source}" if source else ""
-    return f"\nThe {what} that makes most of it, {line.bytes / whole:.0%}: {place}{text}"
+    which = f"first of {len(others) + 1} {what}s that make most of it" if others else f"{what} that makes most of it"
+    return f"\nThe {which}, {line.bytes / peak.memory.peak_bytes:.0%}: {place}{text}"
 
 
 def _held(line: LineMemory) -> str:

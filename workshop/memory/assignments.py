@@ -50,6 +50,18 @@ def filled_at(holder: str, frame: WireFrame) -> WireFrame:
     return (at.function, file, at.number) if at else frame
 
 
+def made_at(holder: str, frame: WireFrame) -> WireFrame:
+    """Return the line that makes what is given to a holder: of `entry = image[0]; kept.append(entry)`, the first."""
+    function, file, line = filled = filled_at(holder, frame)
+    if (tree := _tree_of(file)) is None:
+        return filled
+    calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call) and each.lineno == line and each.args]
+    names = {each.args[-1].id for each in calls if isinstance(each.args[-1], ast.Name)}
+    around = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == function]
+    before = [line for each in around for name in names for line in _assigns(each, name, True) if line < filled[2]]
+    return function, file, max(before, default=line)
+
+
 def is_limited(holder: str, file: str) -> bool:
     """Return whether the source asks for the length of a container before it adds to it or drops something of it.
 

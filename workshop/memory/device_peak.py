@@ -1,11 +1,15 @@
 """The tensors of a device when there was most of them."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from workshop.memory.memory_lines import LineMemory, by_kind, devices_of, lines_of, memory_of, peak_segment
 from workshop.memory.memory_record import MemoryRecord
 from workshop.probe.memory.memory_notes import OF_TRAINING, MemorySegment, TensorsOfDevice
+
+AS_MUCH = 0.8
+"""A line makes about as much as another if it is at least this share of it."""
 
 
 @dataclass(frozen=True)
@@ -22,15 +26,27 @@ class DevicePeak:
         """The bytes of each kind; their sum is the peak."""
         return by_kind(self.lines)
 
-    @property
-    def largest(self) -> LineMemory | None:
-        """The line of the user's code that has made most of what there is, of all kinds but those of the training."""
+    @cached_property
+    def largest_lines(self) -> list[LineMemory]:
+        """The lines of the user's function that make most, of all kinds but those of the training, in their order.
+
+        Where several make about as much, later ones often compute with what the first one has made.
+        """
         together: dict[tuple[str, int], list[LineMemory]] = {}
         for each in self.lines:
             if each.file and each.kind not in OF_TRAINING:
                 together.setdefault((each.file, each.line), []).append(each)
         sums = [replace(max(of, key=_bytes), bytes=sum(map(_bytes, of))) for of in together.values()]
-        return max(sums, key=_bytes, default=None)
+        most = max(sums, key=_bytes, default=None)
+        if most is None:
+            return []
+        beside = [each for each in sums if (each.file, each.function) == (most.file, most.function)]
+        return sorted((each for each in beside if each.bytes >= AS_MUCH * most.bytes), key=lambda each: each.line)
+
+    @property
+    def largest(self) -> LineMemory | None:
+        """The first of these lines; None if there is none."""
+        return next(iter(self.largest_lines), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

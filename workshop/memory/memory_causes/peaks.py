@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import filled_at
+from workshop.memory.assignments import made_at
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import devices_of, innermost, lines_of, memory_of, peak_segment
 from workshop.memory.memory_run import MeasuredMemory
@@ -191,7 +191,7 @@ def _views(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterat
             of_holders[row.holder].append(row)
     for holder, rows in of_holders.items():
         largest = max(rows, key=lambda each: each.bytes)
-        function, file, line = filled_at(holder, innermost(measured.record.stack_of(largest)))
+        function, file, line = made_at(holder, innermost(measured.record.stack_of(largest)))
         viewed = sum(each.viewed_bytes for each in rows)
         size = sum(each.bytes for each in rows) - viewed
         yield MemoryFinding(
