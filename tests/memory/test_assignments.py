@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.memory.assignments import assignment_of, is_limited, made_at
+from workshop.memory.assignments import assignment_of, called_at, is_limited, made_at
 
 SOURCE = """
 class Tracker:
@@ -121,3 +121,12 @@ def review(images, kept, heap):
     assert made_at("heap[...]", frame) == ("review", str(script), 3)
     assert made_at("kept[...]", frame) == ("review", str(script), 6)
     assert made_at("nobody", frame) == frame
+
+
+def test_the_only_call_of_a_function(tmp_path: Path) -> None:
+    script = tmp_path / "calls.py"
+    script.write_text("def window(x): ...\n\ndef train(data):\n    yield from data.window(3)\n")
+    assert called_at(("window", str(script), 1)) == ("train", str(script), 4)
+    assert called_at(("train", str(script), 3)) is None
+    script.with_name("two.py").write_text("window(1)\nwindow(2)\n")
+    assert called_at(("window", str(script.with_name("two.py")), 1)) is None

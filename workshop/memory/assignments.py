@@ -62,6 +62,19 @@ def made_at(holder: str, frame: WireFrame) -> WireFrame:
     return function, file, max(before, default=line)
 
 
+def called_at(frame: WireFrame) -> WireFrame | None:
+    """Return the only line of its file that calls a function; None if there is none, or several."""
+    function, file, _ = frame
+    tree = _tree_of(file)
+    nodes = ast.walk(tree) if tree else ()
+    calls = [each for each in nodes if isinstance(each, ast.Call) and _named(each.func) == function]
+    return (_function_at(tree, calls[0].lineno), file, calls[0].lineno) if tree and len(calls) == 1 else None
+
+
+def _named(function: ast.expr) -> str:
+    return ast.unparse(function).rpartition(".")[2]
+
+
 def is_limited(holder: str, file: str) -> bool:
     """Return whether the source asks for the length of a container before it adds to it or drops something of it.
 
@@ -149,7 +162,7 @@ def _fills(function: ast.expr, name: str, exact: bool) -> bool:
 
 def _pushes(call: ast.Call, name: str, exact: bool) -> bool:
     """Whether a call adds to a list by this name, as heapq does."""
-    is_push = ast.unparse(call.func).rpartition(".")[2] in PUSHES
+    is_push = _named(call.func) in PUSHES
     return is_push and bool(call.args) and _is(call.args[0], name, exact)
 
 

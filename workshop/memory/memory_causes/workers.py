@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import assignment_of, filled_at
+from workshop.memory.assignments import assignment_of, called_at, filled_at
 from workshop.memory.host_table import HostTable, grown_bytes, host_table
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
@@ -178,11 +178,11 @@ def _said(largest: WorkerContainer, workers: int, entries: int) -> tuple[str, st
 
 
 def _place_of(measured: MeasuredMemory, held: WorkerContainer) -> WireFrame:
-    """The line that fills a container, or of the function that has the cache."""
+    """The line that fills a container, that calls the generator with it, or of the function that has the cache."""
     if held.asked:
         return held.frame
     if held.frame[1]:
-        return filled_at(f"{held.holder}[...]", held.frame)
+        return called_at(held.frame) or filled_at(f"{held.holder}[...]", held.frame)
     noted = next((each for each in measured.record.objects if each.attribute == held.holder), None)
     return _place(held.holder, noted.stack if noted else _site(measured))
 

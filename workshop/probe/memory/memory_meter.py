@@ -2,7 +2,6 @@
 
 import math
 import os
-import sys
 import traceback
 from statistics import median
 from time import monotonic, time_ns  # the script may replace those of the module
@@ -19,6 +18,7 @@ from workshop.probe.backward_graph import roots_of
 from workshop.probe.internals import sequence_number, tree_leaves
 from workshop.probe.memory.allocator_events import AllocatorEvents
 from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
+from workshop.probe.memory.failed_allocation import first_line, is_out_of_memory, watch_uncaught
 from workshop.probe.memory.host_objects import note_host_objects
 from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
@@ -60,8 +60,6 @@ LOOK_CALLS = 5
 PILES_UP = 0.5
 """A validation is followed further, up to so many calls, as long as each call leaves this share of what one usually
 leaves: something keeps the graphs or the outputs of all of them. After `LOOK_CALLS`, it is looked for."""
-
-NO_MEMORY = ("out of memory", "can't allocate memory", "Cannot allocate memory")
 
 
 class MemoryMeter(StepMeter):
@@ -109,7 +107,7 @@ class MemoryMeter(StepMeter):
             self._end_segment()
         self.lives.step = 0
         self._begin_segment(SegmentName.TRAINING)
-        self._watch_exceptions()
+        watch_uncaught(self._on_uncaught)
 
     def set_stage(self, message: SetStage) -> None:
         """Go on to another stage: "holders" wants one more step to be recorded, with all that is known of it."""
@@ -375,35 +373,18 @@ class MemoryMeter(StepMeter):
         if is_recorded and not self.failed and is_out_of_memory(error):
             self.failed = True
             with self.hooks.audience:
-                self._end_segment(_first_line(error))
+                self._end_segment(first_line(error))
 
-    def _watch_exceptions(self) -> None:
+    def _on_uncaught(self, error: BaseException, trace: TracebackType | None) -> None:
         """Note what there was when an allocation has failed in any other step, and ended the script."""
-        original = sys.excepthook
-
-        def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-            if os.getpid() == self._pid and is_out_of_memory(error) and not self.failed:
-                self.failed = True
-                with self.hooks.audience:
-                    self._failed_frames = tuple(frame for frame, _ in traceback.walk_tb(trace))
-                    self.segment, self.is_last = None, True
-                    self.lives.step = self.steps_done
-                    self._begin_segment(SegmentName.TRAINING)
-                    self._end_segment(_first_line(error))
-            return original(kind, error, trace)
-
-        sys.excepthook = note
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception says that there is no memory left."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(each in str(error) for each in NO_MEMORY)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+        if os.getpid() == self._pid and is_out_of_memory(error) and not self.failed:
+            self.failed = True
+            with self.hooks.audience:
+                self._failed_frames = tuple(frame for frame, _ in traceback.walk_tb(trace))
+                self.segment, self.is_last = None, True
+                self.lives.step = self.steps_done
+                self._begin_segment(SegmentName.TRAINING)
+                self._end_segment(first_line(error))
 
 
 def _sequence_now() -> int:
