@@ -6,7 +6,8 @@
 The lines at fault are marked with "# fault" in each script; the twin is `NAME_fixed.py`, or the same script with the
 argument "fixed". What is named first is the first finding, or without one the line that makes most of the peak. It is
 right if it is marked, or if the holder that is named stands in a marked line. The true gain is what the twin has less:
-at the peak of the tensors or, if there the twins are alike, of all processes together; of what grows, a step.
+at the peak of the tensors or, if there the twins are alike or the finding is no tensor, of all processes together; of
+what grows, a step.
 """
 
 import argparse
@@ -114,7 +115,8 @@ def compared(planted: Any, twin: Any) -> tuple[float, float]:
     if first and first["bytes_a_step"] and first["cause"] not in ("cache-per-worker", "epoch-kept"):
         return first["bytes_a_step"], growth(planted) - growth(twin)
     stated = first["gain_bytes"] if first else named_first(planted).get("bytes", 0)
-    if abs(peak(planted) - peak(twin)) > ALIKE * peak(planted):
+    is_of_host = first is not None and first["place"] == "host"
+    if not is_of_host and abs(peak(planted) - peak(twin)) > ALIKE * peak(planted):
         return stated, peak(planted) - peak(twin)
     return stated, planted["host"]["together_bytes"] - twin["host"]["together_bytes"]
 

@@ -103,7 +103,7 @@ def test_a_training_in_processes_that_the_script_starts(
     how: str, processes: int, measured: Callable[..., Found], tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(IN_OTHER_PROCESSES)
-    found = measured(0.5, 8, "mine.py", how, str(processes))
+    found = measured(0.5, 8, "--no-headroom", "mine.py", how, str(processes))
     assert len(found["ranks"]) == (processes if processes > 1 else 0)
     assert "slow-rank" not in {each["cause"] for each in found["findings"]}, "they never wait for each other"
 
@@ -174,9 +174,9 @@ def step(x, y):
 def odd(measured: Callable[..., Found], tmp_path: Path) -> Callable[..., Found]:
     """What is found of a loop that is written in some way."""
 
-    def measure(loop: str, samples_in_a_step: int | None = 6, seconds: float = 0.5) -> Found:
+    def measure(loop: str, samples_in_a_step: int | None = 6, seconds: float = 0.5, *options: str) -> Found:
         (tmp_path / "mine.py").write_text(COMMON + loop)
-        return measured(seconds, samples_in_a_step, "mine.py")
+        return measured(seconds, samples_in_a_step, *options, "mine.py")
 
     return measure
 
@@ -350,7 +350,9 @@ def test_what_a_loop_does_besides(loop: str, cause: str, text: str, odd: Callabl
     found = odd(
         "seen = []\nx, y = torch.ones(6, 8), torch.zeros(6, dtype=torch.long)\n"
         f"for number in range(100_000):\n    step(x, y)\n    if True:\n        {loop}\n",
-        seconds=6,  # so many steps that a busy moment does not hide that they grow
+        6,
+        6,  # so many steps that a busy moment does not hide that they grow
+        "--no-headroom",
     )
     first = found["findings"][0]
     assert first["cause"] == cause
@@ -417,7 +419,7 @@ for episode in range(100_000):
 
 @pytest.mark.slow
 def test_episodes_that_go_on_for_longer(odd: Callable[..., Found], tmp_path: Path) -> None:
-    found = odd(ROLLOUTS, None)
+    found = odd(ROLLOUTS, None, 0.5, "--no-headroom")
     assert {each["cause"] for each in found["findings"]} == {"own-work"}, "and not growing-steps"
     assert found["findings"][0]["words"].startswith("This makes what the model learns from")
 
@@ -433,6 +435,8 @@ def test_what_torch_compile_has_written_is_nobodys_line(odd: Callable[..., Found
         "x, y = torch.ones(600, 8), torch.zeros(600, dtype=torch.long)\n"
         "for _ in range(100_000):\n    step(x, y)\n",
         600,
+        0.5,
+        "--no-headroom",
     )
     assert found["lines"]
     assert {Path(each["file"]).name for each in found["lines"]} == {"mine.py"}

@@ -107,6 +107,21 @@ def test_a_container_whose_length_is_limited(tmp_path: Path, holder: str, limite
     assert not is_limited(holder, str(tmp_path / "none.py"))
 
 
+def test_none_fills_nothing(tmp_path: Path) -> None:
+    script = tmp_path / "reads.py"
+    script.write_text(
+        "class Tiles:\n    def __init__(self):\n        self.all = None\n    def read(self):\n        self.all = 1\n"
+    )
+    assert assignment_of("self.all", str(script), "__init__") == (5, "read")
+
+
+def test_what_is_cleared_is_limited(tmp_path: Path) -> None:
+    script = tmp_path / "clears.py"
+    script.write_text("class Monitor:\n    def stats(self):\n        self.outputs.clear()\n        other.clear()\n")
+    assert is_limited("monitor.outputs['relu'][...]", str(script))
+    assert not is_limited("monitor.inputs[...]", str(script))
+
+
 def test_the_line_that_makes_what_is_kept(tmp_path: Path) -> None:
     script = tmp_path / "keeps.py"
     script.write_text("""

@@ -108,6 +108,15 @@ def test_a_container_that_grows_with_the_process() -> None:
     assert "maxsize" in finding.words
 
 
+def test_a_cache_without_a_limit_that_never_has_the_answer() -> None:
+    """The process need not be seen to grow: allocators have reserves."""
+    looks = [replace(container(each * 100, each, "lru_cache"), asked=each * 100) for each in (10, 90)]
+    [finding] = growing(*looks, mib_a_s=0)
+    assert (finding.cause, finding.line) == ("objects-kept", STACK[0][2])
+    assert "asked 9000 times and had the answer 0 times" in finding.words
+    assert growing(*(replace(each, answered=each.asked // 2) for each in looks), mib_a_s=0) == []
+
+
 def test_containers_that_explain_no_growth() -> None:
     assert growing(container(1000, 10), container(9000, 90), mib_a_s=0) == [], "the process does not grow"
     assert growing(container(9000, 10), container(9000, 90)) == [], "it was as long before"
@@ -129,23 +138,25 @@ def array(dtype: str = "float64", step: int = 90, **about: Any) -> HostObject:
     return HostObject(0.0, TRAINER, 1, about.pop("holder", "past"), STACK, "ndarray", 1000, 64 * MIB, step, **about)
 
 
-def of_arrays(*arrays: HostObject, batches: str = "float32") -> list[MemoryFinding]:
+def of_arrays(*arrays: HostObject, batches: str = "float32", together: int = 300) -> list[MemoryFinding]:
     of_step = segment(5, row("batches", 1, batches))
-    return found(look(1.0, p7=300), segments=[of_step], host_objects=list(arrays))
+    return found(look(1.0, p7=together), segments=[of_step], host_objects=list(arrays))
 
 
 def test_arrays_whose_values_need_fewer_bytes_are_one_finding() -> None:
     [finding] = of_arrays(array(narrower="uint8"), array(narrower="float32", holder="future"))
     assert (finding.cause, finding.holder, finding.gain_bytes) == ("float64", "past", (56 + 32) * MIB)
     assert "whole numbers up to 255. Make it with dtype=np.uint8. The same goes for future." in finding.words
-    assert of_arrays(array()) == [], "they may need it"
+    assert of_arrays(array(), together=3000) == [], "it may be something else"
+    [finding] = of_arrays(array())
+    assert finding.gain_bytes == 32 * MIB
     assert of_arrays(array("float32")) == []
     assert of_arrays(array(narrower="uint8", step=10), array("uint8", step=90)) == [], "it was there once"
 
 
 def test_arrays_of_a_dataset_whose_batches_are_narrower() -> None:
     [finding] = of_arrays(array(of_dataset=True))
-    assert (finding.gain_bytes, "no batch that is made" in finding.words) == (32 * MIB, True)
+    assert (finding.gain_bytes, "neither the batches nor the model are" in finding.words) == (32 * MIB, True)
     assert of_arrays(array(of_dataset=True), batches="float64") == []
 
 
@@ -301,6 +312,12 @@ def test_the_cache_of_a_function_in_each_worker(answered: int, says: str) -> Non
     )
     assert (finding.cause, finding.file, finding.line) == ("cache-per-worker", "data.py", 23)
     assert says in finding.words
+
+
+def test_an_array_that_each_worker_reads() -> None:
+    [finding] = grown_in_workers(WorkerContainer("dataset.tiles", NO_FRAME, "ndarray", 40, 40 * MIB))
+    assert (finding.cause, finding.gain_bytes, finding.bytes_a_step) == ("cache-per-worker", 80 * MIB, 0)
+    assert "mmap_mode" in finding.words
 
 
 def test_items_that_wait_in_each_worker_to_be_shuffled() -> None:

@@ -76,14 +76,16 @@ def _named(function: ast.expr) -> str:
 
 
 def is_limited(holder: str, file: str) -> bool:
-    """Return whether the source asks for the length of a container before it adds to it or drops something of it.
+    """Return whether the source asks for the length of a container before it adds or drops something, or clears it.
 
-    Such a container grows only until it is full: `if len(pool) < 50: pool.append(x)`.
+    Such a container grows only until it is full, as in `if len(pool) < 50: pool.append(x)`, or for a while.
     """
     names = re.sub(r"\[[^]]*\]", "", holder.partition("[...]")[0])
     if not names or (tree := _tree_of(file)) is None:
         return False
     exact, wanted = "." not in names, names.rpartition(".")[2]
+    if any(_clears(each, wanted, exact) for each in ast.walk(tree)):
+        return True
     branches = [each for each in ast.walk(tree) if isinstance(each, ast.If | ast.While)]
     return any(_compares_length(each.test, wanted, exact) and _changes(each, wanted, exact) for each in branches)
 
@@ -95,6 +97,11 @@ def _tree_of(file: str) -> ast.Module | None:
         return ast.parse(source) if source else None
     except SyntaxError:
         return None
+
+
+def _clears(node: ast.AST, name: str, exact: bool) -> bool:
+    function = node.func if isinstance(node, ast.Call) else None
+    return isinstance(function, ast.Attribute) and function.attr == "clear" and _is(function.value, name, exact)
 
 
 def _compares_length(test: ast.expr, name: str, exact: bool) -> bool:
@@ -167,11 +174,9 @@ def _pushes(call: ast.Call, name: str, exact: bool) -> bool:
 
 
 def _assigns(place: ast.AST, name: str, exact: bool) -> list[int]:
-    return sorted(
-        node.lineno
-        for node in ast.walk(place)
-        if isinstance(node, ast.Assign) and any(_is(each, name, exact) for each in node.targets)
-    )
+    """The lines that assign something to a name; `= None` only says that there is nothing yet."""
+    assigns = [each for each in ast.walk(place) if isinstance(each, ast.Assign) and ast.unparse(each.value) != "None"]
+    return sorted(each.lineno for each in assigns if any(_is(target, name, exact) for target in each.targets))
 
 
 def _is(node: ast.AST, name: str, exact: bool) -> bool:

@@ -8,6 +8,10 @@ from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import HostObject, TensorKind
 
 WIDE = "float64"
+LARGE = 0.1
+"""Batches are taken to be made of an array that a dataset has, or that is more than this share of all memory."""
+
+COMPUTED = (TensorKind.BATCHES, TensorKind.PARAMETERS, TensorKind.ACTIVATIONS)
 BYTES = {"float64": 8, "float32": 4, "uint8": 1}
 
 
@@ -16,16 +20,21 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     arrays = [each for each in measured.record.last_host_objects if each.dtype]
     last = sorted(arrays, key=lambda each: -each.bytes)
     yield from (_windows(measured, each) for each in last if each.window)
-    batches = _type_of_batches(measured)
-    narrower = [(each, each.narrower or batches * each.of_dataset) for each in last if not each.window]
-    if wide := [(each, to) for each, to in narrower if each.dtype == WIDE and to]:
+    computes_in = _computes_in(measured)
+    most = measured.host.most.together if measured.host.most else 0
+    narrower = [
+        (each, each.narrower or computes_in * (each.of_dataset or each.bytes > LARGE * most))
+        for each in last
+        if each.dtype == WIDE and not each.window
+    ]
+    if wide := [(each, to) for each, to in narrower if to]:
         yield _wide(measured, wide)
 
 
-def _type_of_batches(measured: MeasuredMemory) -> str:
-    """float32, if no batch of the training was of a wider type; empty otherwise."""
+def _computes_in(measured: MeasuredMemory) -> str:
+    """float32, if no batch, parameter or activation of the training is of a wider type; empty otherwise."""
     rows = [row for each in measured.record.training for row in (*each.at_peak, *each.at_end)]
-    dtypes = {each.dtype for each in rows if each.kind == TensorKind.BATCHES}
+    dtypes = {each.dtype for each in rows if each.kind in COMPUTED}
     return "float32" if dtypes and WIDE not in dtypes else ""
 
 
@@ -43,7 +52,7 @@ def _wide(measured: MeasuredMemory, arrays: list[tuple[HostObject, str]]) -> Mem
     """All arrays that could be narrower, named by the largest."""
     array, narrower = arrays[0]
     values = "whole numbers up to 255" if narrower == "uint8" else "exact in float32, too"
-    why = f"the values looked at are {values}" if array.narrower else "no batch that is made of the dataset is"
+    why = f"the values looked at are {values}" if array.narrower else "neither the batches nor the model are"
     others = ", ".join(each.holder for each, _ in arrays[1:4])
     so_are = f" The same goes for {others}." if others else ""
     words = f"{_named(array)} is float64, and {why}. Make it with dtype=np.{narrower}.{so_are}"

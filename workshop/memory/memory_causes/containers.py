@@ -16,14 +16,15 @@ MIN_ENTRIES = 8
 EXPLAINS = 0.2
 """It explains this share of what the process grows by, at least."""
 
+FEW_ANSWERS = 0.02
+"""A cache that has the answer to a smaller share of what it is asked is of no use, whether the process grows or not."""
+
 QUEUES = ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue", "deque")
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
-    """Yield the containers that explain why the process grows, those aside whose tensors were followed."""
+    """Yield useless caches, and containers that explain why the process grows; those of followed tensors aside."""
     growth = process_growth(measured.host.looks, measured.reports)
-    if growth is None:
-        return
     followed = [each.holder.removeprefix(GRAPH) for each in growing_lines(measured.record)]
     followed += [each.holder for each in measured.record.graphs]
     looks: defaultdict[object, list[HostObject]] = defaultdict(list)
@@ -34,25 +35,27 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         is_told = last.has_limit or any(each.startswith(last.holder) for each in followed if each)
         if is_told or is_limited(f"{last.holder}[...]", last.holder_stack[0][1]):
             continue
-        if finding := _grown(measured, growth, first, last):
+        is_useless = last.asked > 0 and last.answered < FEW_ANSWERS * last.asked
+        if (growth or is_useless) and (finding := _grown(measured, growth, first, last)):
             yield finding
 
 
 def _grown(
-    measured: MeasuredMemory, growth: ProcessGrowth, first: HostObject, last: HostObject
+    measured: MeasuredMemory, growth: ProcessGrowth | None, first: HostObject, last: HostObject
 ) -> MemoryFinding | None:
     entries, steps = last.length - first.length, last.step - first.step
     if entries < MIN_ENTRIES or steps <= 0:
         return None
     rate = last.bytes * entries / last.length / steps
     most = measured.host.most
-    if most is None or rate * STEPS < MIN_SHARE * most.together or rate < EXPLAINS * growth.bytes_a_step:
+    if most is None or rate * STEPS < MIN_SHARE * most.together or (growth and rate < EXPLAINS * growth.bytes_a_step):
         return None
     function, file, line = last.holder_stack[0]
     at = assignment_of(f"{last.holder}[...]", file, function) if last.container != "lru_cache" else None
     what = f"{last.holder}, a {last.container}, grows by {entries / steps:.1f} entries a step, and has {last.length}. "
     if last.container == "lru_cache":
-        words = "It has no limit. Give lru_cache one (maxsize=...), or take it away if the same is not asked for again."
+        words = f"It was asked {last.asked} times and had the answer {last.answered} times. Give lru_cache a limit "
+        words += "(maxsize=...), or take it away if the same is not asked for again."
     elif "_hooks" in last.holder:
         words = (
             "Hooks are registered again and again. Keep what register_forward_hook() returns, and call its remove()."
@@ -73,5 +76,5 @@ def _grown(
         measured=False,
         bytes_a_step=rate,
         words=what + words,
-        basis="estimated from the size of some entries; the process was seen to grow",
+        basis="estimated from the size of some entries" + ("; the process was seen to grow" if growth else ""),
     )

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import assignment_of, called_at, filled_at
+from workshop.memory.assignments import assignment_of, called_at, filled_at, is_limited
 from workshop.memory.host_table import HostTable, grown_bytes, host_table
+from workshop.memory.memory_causes.containers import FEW_ANSWERS
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.dataset_attributes import MIN_OBJECTS
@@ -21,8 +22,7 @@ MIN_UNSHARED = 0.03
 MIN_LENGTH_GROWTH = 8
 """A cache has become longer by so many entries."""
 
-FEW_ANSWERS = 0.02
-"""A cache that has the answer to a smaller share of what it is asked is of no use."""
+ARRAY = "ndarray"
 
 MIN_BUFFER = 0.1
 """Items that wait in a worker are told of if they are this share of all memory: some have to."""
@@ -139,9 +139,9 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
         share = size / max(table.together_bytes, 1)
         largest = max((each for each, _, _ in longer), key=lambda each: each.bytes)
         cause, words = _said(largest, len(longer), sum(each for _, each, _ in longer))
-        if cause == "buffer-per-worker" and share < MIN_BUFFER:
-            continue
         function, file, line = _place_of(measured, largest)
+        if (cause == "buffer-per-worker" and share < MIN_BUFFER) or is_limited(largest.holder, file):
+            continue
         yield MemoryFinding(
             cause=cause,
             place="host",
@@ -152,7 +152,7 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
             gain_bytes=size,
             share=share,
             measured=bool(measured_bytes),
-            bytes_a_step=size / steps if cause == "cache-per-worker" else 0.0,
+            bytes_a_step=size / steps if cause == "cache-per-worker" and largest.container != ARRAY else 0.0,
             words=words,
             basis="measured: what the workers have grown by" if measured_bytes else "estimated from its newest entries",
             process="worker",
@@ -165,6 +165,11 @@ def _said(largest: WorkerContainer, workers: int, entries: int) -> tuple[str, st
     if largest.asked and largest.answered < FEW_ANSWERS * largest.asked:
         never = f"One was asked {largest.asked} times and had the answer {largest.answered} times. "
         return "cache-per-worker", f"{grows}{never}Take the cache away, or ask it for what comes again."
+    if largest.container == ARRAY:
+        return "cache-per-worker", (
+            f"{largest.holder}, {largest.bytes / 2**20:.1f} MiB, is made or read in {workers} workers, by each for "
+            "itself. Map its file, np.load(path, mmap_mode='r'), or make it before the workers start as forks."
+        )
     if largest.frame[1] and largest.frame[0] != "<module>" and not largest.asked:
         return "buffer-per-worker", (
             f"{largest.holder} in {largest.frame[0]}() holds items that are ready in {workers} workers, {entries} of "

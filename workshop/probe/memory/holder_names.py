@@ -1,6 +1,7 @@
 """Names who holds an object: the variable, and the way from it, such as `tracker.history[...]`."""
 
 import gc
+import os
 import re
 import sys
 import threading
@@ -166,7 +167,7 @@ def user_modules() -> Iterator[Variable]:
     """Yield the variables of the user's modules."""
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
-        if isinstance(path, str) and is_user_code(path):
+        if isinstance(path, str) and is_user_code(path) and os.path.exists(path):  # that of torch.ops is no path
             for name, value in list(vars(module).items()):
                 yield Variable(name, value, ("<module>", path, 0))
 

@@ -53,7 +53,9 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
             size = size_of(list(value) if isinstance(value, deque) else value)
         except RuntimeError:  # another thread has changed it meanwhile
             continue
-        yield _noted(place, step, length, size, has_limit=_will_be_full(place))
+        asked, answered = asked_of(place.value)
+        limited = _will_be_full(place)
+        yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered)
 
 
 def opened(value: Any) -> tuple[int, Any] | None:
@@ -94,21 +96,31 @@ def _arrays(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
 
 
 def _as_array(value: Any) -> Any:
-    """An array that has memory of its own, or what a view is of; None for anything else, and for a file that is mapped.
-
-    A tensor on the CPU is one, too, if it is a whole storage.
-    """
-    if (np := loaded_numpy()) is None:
+    """An array, or a tensor on the CPU that is a whole storage; None for anything else."""
+    if loaded_numpy() is None:
         return None
     if type(value) is torch.Tensor and value.device.type == "cpu" and value.layout is torch.strided:
         try:
             return value.detach().numpy() if value.is_contiguous() and value.storage_offset() == 0 else None
         except (TypeError, RuntimeError):  # a type that NumPy does not have
             return None
+    return own_array(value)
+
+
+def own_array(value: Any) -> Any:
+    """Return an array that has memory of its own, or what a view is of; None for others, and for a mapped file."""
+    if (np := loaded_numpy()) is None:
+        return None
     while isinstance(value, np.ndarray) and not isinstance(value, np.memmap) and isinstance(value.base, np.ndarray):
         value = value.base
     is_plain = type(value) is np.ndarray and value.ndim > 0 and value.flags.owndata and not value.dtype.hasobject
     return value if is_plain and (value.flags.c_contiguous or value.flags.f_contiguous) else None
+
+
+def asked_of(value: Any) -> tuple[int, int]:
+    """Return how often a function's cache was asked, and had the answer; 0 for anything else."""
+    info = value.cache_info() if isinstance(value, LRU_CACHE) else None
+    return (info.hits + info.misses, info.hits) if info else (0, 0)
 
 
 def is_limited_cache(value: Any) -> bool:

@@ -168,6 +168,10 @@ class HostObject(Event):
     """The number of steps so far."""
     has_limit: bool = False
     """Whether it is a container that grows only until it is full, as far as that can be seen."""
+    asked: int = 0
+    """How often a cache of a function was asked."""
+    answered: int = 0
+    """How often it had the answer."""
     dtype: str = ""
     """Of an array."""
     shape: tuple[int, ...] = ()

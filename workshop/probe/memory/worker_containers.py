@@ -77,11 +77,14 @@ def _counted(dataset: Any) -> tuple[int, dict[str, list[int]]]:
 
 
 def _containers(variables: list[Any]) -> Iterator[WorkerContainer]:
-    from workshop.probe.memory.host_objects import described, is_limited_cache, opened
-    from workshop.probe.memory.reached import LRU_CACHE, reached
+    from workshop.probe.memory.host_objects import MIN_ARRAY, asked_of, described, is_limited_cache, opened, own_array
+    from workshop.probe.memory.reached import reached
 
     for place in reached(variables, MAX_SEEN):
         container = opened(place.value)
+        array = own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
+        if array is not None and array.nbytes >= MIN_ARRAY:
+            yield WorkerContainer(place.name, place.frame, "ndarray", len(array), array.nbytes)
         if container is None or is_limited_cache(place.value):
             continue
         length, value = container
@@ -89,9 +92,7 @@ def _containers(variables: list[Any]) -> Iterator[WorkerContainer]:
         each = sum(map(_size, newest)) / len(newest) if newest else 0.0
         size = round(each * len(value) + sys.getsizeof(value))
         kind, frame = described(place)
-        info = place.value.cache_info() if isinstance(place.value, LRU_CACHE) else None
-        asked, answered = (info.hits + info.misses, info.hits) if info else (0, 0)
-        yield WorkerContainer(place.name, frame, kind, length, size, asked, answered)
+        yield WorkerContainer(place.name, frame, kind, length, size, *asked_of(place.value))
 
 
 def _newest(value: Any) -> list[Any]:

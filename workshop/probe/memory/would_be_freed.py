@@ -8,7 +8,8 @@ from workshop.probe.memory.unneeded import Unneeded
 SMALLEST = 1 << 16
 """What would save less than this at the peak is not told."""
 
-OF_A_STEP = (TensorKind.ACTIVATIONS, TensorKind.OTHERS, TensorKind.BATCHES)
+OF_A_STEP = (TensorKind.ACTIVATIONS, TensorKind.OTHERS)
+"""Batches are not among them: a loop over a DataLoader has the one before until the next is there."""
 
 
 def would_be_freed(
