@@ -140,7 +140,7 @@ def review(images, kept, heap):
 
 def test_the_only_call_of_a_function(tmp_path: Path) -> None:
     script = tmp_path / "calls.py"
-    script.write_text("def window(x): ...\n\ndef train(data):\n    yield from data.window(3)\n")
+    script.write_text("def window(x): ...\n\ndef train(data):\n    yield from window(3)\n    data.window(4)\n")
     assert called_at(("window", str(script), 1)) == ("train", str(script), 4)
     assert called_at(("train", str(script), 3)) is None
     script.with_name("two.py").write_text("window(1)\nwindow(2)\n")

@@ -1,10 +1,12 @@
 """Containers and arrays are found on the way from the user's variables, and their sizes are estimated."""
 
+import math
 import queue
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -172,3 +174,48 @@ def test_windows_that_are_copied(shift: int) -> None:
     assert [found[name]["window"] for name in ("constant", "others")] == [0, 0]
     assert "shown" not in found, "the series has less than 1 MiB"
     del copied, last_axis, constant, others, shown
+
+
+def test_periods_are_no_windows() -> None:
+    repeated = np.tile(np.arange(8), (20_000, 4))
+    assert (noted()["repeated"]["window"], len(repeated)) == (0, 20_000)
+
+
+def test_what_float32_would_round_off() -> None:
+    times = 1.7e9 + np.arange(200_000) * 0.37
+    small = np.random.default_rng(1).random(200_000)
+    found = noted()
+    assert [found[each]["rounds_well"] for each in ("times", "small")] == [False, True]
+    del times, small
+
+
+def test_nothing_of_the_user_is_changed() -> None:
+    buffer, config = torch.zeros(1 << 20), locals()
+    noted()
+    assert config.keys() >= {"buffer"}
+    assert buffer.resize_(1 << 21).numel() == 1 << 21, "numpy() would have pinned its storage"
+
+
+def test_what_is_like_nothing_else() -> None:
+    class Lazy:
+        __slots__ = ("__weakref__",)
+
+        def __getattr__(self, name: str) -> Any:
+            raise KeyError(name)
+
+    class Reads:
+        def __init__(self) -> None:
+            self.size = 64
+
+        @cache  # noqa: B019
+        def item(self, number: int) -> int:
+            return number
+
+    lazy, reads, root, less = Lazy(), Reads(), cache(math.sqrt), cache(partial(max, 0))
+    gone = weakref.proxy(Lazy())
+    steps = [lambda number=number: np.zeros(number) for number in range(20)]
+    for number in range(20):
+        reads.item(number), root(number), less(number)
+    found = noted()
+    assert [found[each]["length"] for each in ("reads.item", "root", "less", "steps")] == [20] * 4
+    del lazy, gone, steps

@@ -67,7 +67,9 @@ def called_at(frame: WireFrame) -> WireFrame | None:
     function, file, _ = frame
     tree = _tree_of(file)
     nodes = ast.walk(tree) if tree else ()
-    calls = [each for each in nodes if isinstance(each, ast.Call) and _named(each.func) == function]
+    names = (function, f"self.{function}")
+    calls = [each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func) in names]
+    calls = [each for each in calls if tree and _function_at(tree, each.lineno) != function]
     return (_function_at(tree, calls[0].lineno), file, calls[0].lineno) if tree and len(calls) == 1 else None
 
 

@@ -70,6 +70,11 @@ class MemoryRecord:
         return [each for each in reversed(self.segments) if each.is_last or each.failure]
 
     @property
+    def epochs(self) -> int:
+        """How many epochs had begun; in the first one, no cache has the answer yet."""
+        return max((each.epoch for each in self.segments), default=0)
+
+    @property
     def last_host_objects(self) -> list[HostObject]:
         """The containers and arrays that were there when holders were last looked for."""
         step = max((each.step for each in self.host_objects), default=0)

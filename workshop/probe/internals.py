@@ -343,9 +343,11 @@ def _saved_names(kind: type) -> list[str]:
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
     """Return the variables of a frame; the dict in which Python before 3.13 would keep them alive is emptied."""
-    variables = dict(frame.f_locals)
-    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        frame.f_locals.clear()
+    own = frame.f_locals
+    variables = dict(own)
+    is_ours = sys.getrefcount(own) <= 3  # the frame, this variable and the question; else the script has it, too
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED and is_ours:
+        own.clear()
     return variables
 
 

@@ -23,7 +23,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     computes_in = _computes_in(measured)
     most = measured.host.most.together if measured.host.most else 0
     narrower = [
-        (each, each.narrower or computes_in * (each.of_dataset or each.bytes > LARGE * most))
+        (each, each.narrower or computes_in * (each.rounds_well and (each.of_dataset or each.bytes > LARGE * most)))
         for each in last
         if each.dtype == WIDE and not each.window
     ]
@@ -53,9 +53,12 @@ def _wide(measured: MeasuredMemory, arrays: list[tuple[HostObject, str]]) -> Mem
     array, narrower = arrays[0]
     values = "whole numbers up to 255" if narrower == "uint8" else "exact in float32, too"
     why = f"the values looked at are {values}" if array.narrower else "neither the batches nor the model are"
+    make = f"Make it with dtype=np.{narrower}."
+    if narrower == "uint8":
+        make = "If all are, make it with dtype=np.uint8, else with np.float32."
     others = ", ".join(each.holder for each, _ in arrays[1:4])
     so_are = f" The same goes for {others}." if others else ""
-    words = f"{_named(array)} is float64, and {why}. Make it with dtype=np.{narrower}.{so_are}"
+    words = f"{_named(array)} is float64, and {why}. {make}{so_are}"
     size = sum(each.bytes * (1 - BYTES[to] / BYTES[WIDE]) for each, to in arrays)
     return _finding(measured, array, WIDE, round(size), words, "what narrower types would take less")
 

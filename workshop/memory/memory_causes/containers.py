@@ -35,7 +35,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         is_told = last.has_limit or any(each.startswith(last.holder) for each in followed if each)
         if is_told or is_limited(f"{last.holder}[...]", last.holder_stack[0][1]):
             continue
-        is_useless = last.asked > 0 and last.answered < FEW_ANSWERS * last.asked
+        is_useless = measured.record.epochs > 1 and last.asked > 0 and last.answered < FEW_ANSWERS * last.asked
         if (growth or is_useless) and (finding := _grown(measured, growth, first, last)):
             yield finding
 

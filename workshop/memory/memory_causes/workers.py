@@ -138,7 +138,7 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
         size = min(measured_bytes, estimated) if measured_bytes else estimated
         share = size / max(table.together_bytes, 1)
         largest = max((each for each, _, _ in longer), key=lambda each: each.bytes)
-        cause, words = _said(largest, len(longer), sum(each for _, each, _ in longer))
+        cause, words = _said(largest, len(longer), sum(each for _, each, _ in longer), measured.record.epochs)
         function, file, line = _place_of(measured, largest)
         if (cause == "buffer-per-worker" and share < MIN_BUFFER) or is_limited(largest.holder, file):
             continue
@@ -159,16 +159,16 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
         )
 
 
-def _said(largest: WorkerContainer, workers: int, entries: int) -> tuple[str, str]:
+def _said(largest: WorkerContainer, workers: int, entries: int, epochs: int) -> tuple[str, str]:
     """The cause of what grows in workers, and what to do about it."""
     grows = f"{largest.holder} grows in {workers} workers, each by itself: {entries} entries so far. "
-    if largest.asked and largest.answered < FEW_ANSWERS * largest.asked:
+    if largest.asked and epochs > 1 and largest.answered < FEW_ANSWERS * largest.asked:
         never = f"One was asked {largest.asked} times and had the answer {largest.answered} times. "
         return "cache-per-worker", f"{grows}{never}Take the cache away, or ask it for what comes again."
     if largest.container == ARRAY:
         return "cache-per-worker", (
             f"{largest.holder}, {largest.bytes / 2**20:.1f} MiB, is made or read in {workers} workers, by each for "
-            "itself. Map its file, np.load(path, mmap_mode='r'), or make it before the workers start as forks."
+            "itself. If all have the same, map its file, np.load(path, mmap_mode='r'), or make it before the fork."
         )
     if largest.frame[1] and largest.frame[0] != "<module>" and not largest.asked:
         return "buffer-per-worker", (

@@ -12,7 +12,8 @@ PLACES, STRETCH = 1024, 64
 MIN_OTHERS = 100
 """So many of the values are not 0, at least: what is not filled yet says nothing."""
 
-MIN_ROWS, MAX_SHIFT = 256, 16
+LITTLE = 1e-5
+MIN_ROWS, MAX_SHIFT, MAX_ROW = 256, 16, 1 << 16
 MOST = 0.9
 
 
@@ -28,6 +29,8 @@ class ArrayContent(NamedTuple):
     """The share that is in memory: of np.zeros(), what was written."""
     narrower: str
     """Of float64, a type that holds all these values: "uint8" for whole numbers up to 255, or "float32"; or empty."""
+    rounds_well: bool
+    """Whether float32 would change these values by very little, compared with their spread."""
     window: int
     """The length of its rows, if each is the one before but for `shift` entries; 0 if they are not."""
     shift: int
@@ -42,9 +45,9 @@ def content_of(array: Any) -> ArrayContent:
     are_there = in_memory([address + each * array.itemsize for each in first])
     stretches = [flat[each : each + STRETCH] for each, is_there in zip(first, are_there, strict=True) if is_there]
     resident = len(stretches) / PLACES
-    narrower = _narrower(loaded_numpy().concatenate(stretches)) if stretches else ""
-    window, shift = _repeats(array) if resident > MOST else (0, 0)
-    return ArrayContent(resident, narrower, window, shift)
+    narrower, rounds_well = _as_narrower(loaded_numpy().concatenate(stretches)) if stretches else ("", False)
+    window, shift = repeats(array) if resident > MOST and array.flags.c_contiguous else (0, 0)
+    return ArrayContent(resident, narrower, rounds_well, window, shift)
 
 
 def address_of(array: Any) -> int:
@@ -52,22 +55,30 @@ def address_of(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _narrower(values: Any) -> str:
+def _as_narrower(values: Any) -> tuple[str, bool]:
+    """The type that holds these values, and whether float32 would change them by little."""
     np = loaded_numpy()
     if values.dtype != np.float64 or np.count_nonzero(values) < min(MIN_OTHERS, len(values) // 2):
-        return ""
+        return "", False
     with np.errstate(all="ignore"):
-        return next((each for each in ("uint8", "float32") if (values.astype(each) == values).all()), "")
+        exact = next((each for each in ("uint8", "float32") if (values.astype(each) == values).all()), "")
+        change = abs(values.astype("float32") - values).max()
+        return exact, bool(change <= LITTLE * values.std())
 
 
-def _repeats(array: Any) -> tuple[int, int]:
-    """The length of the rows, of shape (window, ...) or (..., window), and by how much each is shifted."""
-    if array.ndim < 2 or len(array) < MIN_ROWS or not array.flags.c_contiguous:
+def repeats(array: Any) -> tuple[int, int]:
+    """Return the length of an array's rows, or a tensor's, and by how much each is shifted against the one before.
+
+    Rows have the shape (window, ...) or (..., window). Both numbers are 0 if they do not repeat each other.
+    """
+    if array.ndim < 2 or len(array) < MIN_ROWS or array[0].nbytes > MAX_ROW:
         return 0, 0
     np = loaded_numpy()
     dice = Random(0)
     first = [dice.randrange(len(array) - 1) for _ in range(STRETCH)]
-    rows, following = array[first], array[[each + 1 for each in first]]
+    rows, following = (np.asarray(array[places]) for places in (first, [each + 1 for each in first]))  # copies
+    if not _varies(rows) or (rows == following).reshape(STRETCH, -1).all(1).mean() > 1 - MOST:
+        return 0, 0
     for axis in {1, array.ndim - 1}:
         length = array.shape[axis]
         for shift in range(1, min(MAX_SHIFT, length // 2) + 1):

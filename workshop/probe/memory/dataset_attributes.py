@@ -32,7 +32,7 @@ def entries_of(value: Any, most: int) -> list[Any] | None:
         return [*islice(value.values(), 0, None, max(len(value) // most, 1))][:most]
     if isinstance(value, (set, frozenset)):
         return [*islice(value, most)]
-    if getattr(getattr(value, "dtype", None), "hasobject", False):
+    if getattr(getattr(value, "dtype", None), "hasobject", False) is True:
         step = max(length_of(value) // most, 1)
         return list(value.reshape(-1)[::step][:most]) if hasattr(value, "reshape") else None
     return None

@@ -166,9 +166,10 @@ def _variables_of(frame: FrameType) -> list[Variable]:
 def user_modules() -> Iterator[Variable]:
     """Yield the variables of the user's modules."""
     for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
+        names = object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}
+        path = names.get("__file__")
         if isinstance(path, str) and is_user_code(path) and os.path.exists(path):  # that of torch.ops is no path
-            for name, value in list(vars(module).items()):
+            for name, value in list(names.items()):
                 yield Variable(name, value, ("<module>", path, 0))
 
 

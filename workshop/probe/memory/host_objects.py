@@ -3,17 +3,18 @@
 import queue
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.array_content import address_of, content_of, loaded_numpy
+from workshop.probe.memory.array_content import address_of, content_of, loaded_numpy, repeats
 from workshop.probe.memory.holder_names import Variable, user_variables
 from workshop.probe.memory.memory_notes import HostObject
 from workshop.probe.memory.object_sizes import kept_by_cache, size_of
-from workshop.probe.memory.reached import LRU_CACHE, has_plain_length, reached
+from workshop.probe.memory.reached import LRU_CACHE, has_plain_length, is_a, reached
 from workshop.probe.observations import WireFrame
 
 KINDS = (list, dict, set, deque)
@@ -40,6 +41,8 @@ def host_objects(step: int) -> Iterator[dict[str, Any]]:
     places = reached(user_variables())
     yield from _containers(places, step)
     yield from _arrays(places, step)
+    if loaded_numpy():
+        yield from _tensors_of_windows(places, step)
 
 
 def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
@@ -49,38 +52,34 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
         if (container := opened(place.value)) and container[0] >= MIN_LENGTH:
             found.setdefault(id(place.value), (container[0], place, container[1]))
     for length, place, value in sorted(found.values(), key=lambda each: each[0], reverse=True)[:MAX_NOTED]:
-        try:
-            size = size_of(list(value) if isinstance(value, deque) else value)
-        except RuntimeError:  # another thread has changed it meanwhile
-            continue
-        asked, answered = asked_of(place.value)
-        limited = _will_be_full(place)
-        yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered)
+        with suppress(Exception):  # another thread has changed it meanwhile, or it is like nothing else
+            size = size_of(list(value) if is_a(value, deque) else value)
+            asked, answered = asked_of(place.value)
+            limited = _will_be_full(place, length)
+            yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered)
 
 
 def opened(value: Any) -> tuple[int, Any] | None:
     """Return the length of a container, a queue or a cache, and what it has; None for anything else."""
-    if isinstance(value, LRU_CACHE):
+    if is_a(value, LRU_CACHE):
         return value.cache_info().currsize, kept_by_cache(value)
-    if isinstance(value, queue.Queue):
+    if is_a(value, queue.Queue):
         value = value.queue
-    return (len(value), value) if isinstance(value, KINDS) and has_plain_length(value, KINDS) else None
+    return (len(value), value) if is_a(value, KINDS) and has_plain_length(value, KINDS) else None
 
 
 def _arrays(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
-    """Yield the largest arrays of NumPy, and tensors on the CPU whose rows repeat what is in others."""
+    """Yield the largest arrays of NumPy."""
     found: dict[int, tuple[Variable, Any]] = {}
     for place in places:
-        array = _as_array(place.value)
+        array = own_array(place.value)
         if array is not None and array.nbytes >= MIN_ARRAY:
             found.setdefault(address_of(array), (place, array))
-    datasets = (each.value for each in places if isinstance(each.value, Dataset))
-    held = (_as_array(each) for dataset in datasets for each in list(vars(dataset).values()))
+    datasets = (each.value for each in places if is_a(each.value, Dataset))
+    held = (own_array(each) for dataset in datasets for each in list(vars(dataset).values()))
     of_datasets = {address_of(each) for each in held if each is not None}
     for place, array in sorted(found.values(), key=lambda each: each[1].nbytes, reverse=True)[:MAX_NOTED]:
         content = content_of(array)
-        if isinstance(place.value, torch.Tensor) and not content.shift:
-            continue  # tensors are followed anyway
         yield _noted(
             place,
             step,
@@ -90,28 +89,31 @@ def _arrays(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
             shape=array.shape,
             of_dataset=address_of(array) in of_datasets,
             narrower=content.narrower,
+            rounds_well=content.rounds_well,
             window=content.window,
             shift=content.shift,
         )
 
 
-def _as_array(value: Any) -> Any:
-    """An array, or a tensor on the CPU that is a whole storage; None for anything else."""
-    if loaded_numpy() is None:
-        return None
-    if type(value) is torch.Tensor and value.device.type == "cpu" and value.layout is torch.strided:
-        try:
-            return value.detach().numpy() if value.is_contiguous() and value.storage_offset() == 0 else None
-        except (TypeError, RuntimeError):  # a type that NumPy does not have
-            return None
-    return own_array(value)
+def _tensors_of_windows(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
+    """Yield tensors on the CPU whose rows repeat each other; they stay as they are, as numpy() pins their storage."""
+    for place in places:
+        with suppress(Exception):  # a type that NumPy does not have, or no storage
+            if type(place.value) is torch.Tensor and place.value.device.type == "cpu":
+                tensor = place.value.detach()
+                size = tensor.untyped_storage().nbytes()
+                is_whole = tensor.is_contiguous() and tensor.nbytes == size >= MIN_ARRAY
+                window, shift = repeats(tensor) if is_whole else (0, 0)
+                if shift:
+                    about = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": tuple(tensor.shape)}
+                    yield _noted(place, step, len(tensor), size, **about, window=window, shift=shift)
 
 
 def own_array(value: Any) -> Any:
     """Return an array that has memory of its own, or what a view is of; None for others, and for a mapped file."""
     if (np := loaded_numpy()) is None:
         return None
-    while isinstance(value, np.ndarray) and not isinstance(value, np.memmap) and isinstance(value.base, np.ndarray):
+    while is_a(value, np.ndarray) and not is_a(value, np.memmap) and is_a(value.base, np.ndarray):
         value = value.base
     is_plain = type(value) is np.ndarray and value.ndim > 0 and value.flags.owndata and not value.dtype.hasobject
     return value if is_plain and (value.flags.c_contiguous or value.flags.f_contiguous) else None
@@ -119,20 +121,21 @@ def own_array(value: Any) -> Any:
 
 def asked_of(value: Any) -> tuple[int, int]:
     """Return how often a function's cache was asked, and had the answer; 0 for anything else."""
-    info = value.cache_info() if isinstance(value, LRU_CACHE) else None
+    info = value.cache_info() if is_a(value, LRU_CACHE) else None
     return (info.hits + info.misses, info.hits) if info else (0, 0)
 
 
 def is_limited_cache(value: Any) -> bool:
     """Return whether something is a function's cache that has a largest length."""
-    return isinstance(value, LRU_CACHE) and value.cache_parameters()["maxsize"] is not None
+    return is_a(value, LRU_CACHE) and value.cache_parameters()["maxsize"] is not None
 
 
 def described(place: Variable) -> tuple[str, WireFrame]:
     """Return the type of what was reached, and the frame of its variable; of a cache, its function."""
-    if isinstance(place.value, LRU_CACHE):
-        code = place.value.__wrapped__.__code__
-        return "lru_cache", (code.co_name, code.co_filename, code.co_firstlineno)
+    if is_a(place.value, LRU_CACHE):
+        code = getattr(place.value.__wrapped__, "__code__", None)
+        frame = (code.co_name, code.co_filename, code.co_firstlineno) if code else place.frame
+        return "lru_cache", frame
     return type(place.value).__name__, place.frame
 
 
@@ -149,17 +152,17 @@ def _noted(place: Variable, step: int, length: int, size: int, **more: Any) -> d
     }
 
 
-def _will_be_full(place: Variable) -> bool:
+def _will_be_full(place: Variable, length: int) -> bool:
     """Whether a container has a limit, as far as can be seen: a largest length, or a number beside it."""
     value = place.value
-    if isinstance(value, queue.Queue):
+    if is_a(value, queue.Queue):
         return value.maxsize > 0
     if is_limited_cache(value):
         return True
-    if isinstance(value, deque) and value.maxlen is not None:
+    if is_a(value, deque) and value.maxlen is not None:
         return True
     beside = getattr(place.of.value, "__dict__", {}) if place.of else {}
     return any(
-        type(limit) is int and limit > len(value) and any(each in name.lower() for each in LIMITS)
+        type(limit) is int and limit > length and any(each in name.lower() for each in LIMITS)
         for name, limit in list(beside.items())
     )

@@ -179,6 +179,8 @@ class HostObject(Event):
     """Whether a dataset has it as an attribute."""
     narrower: str = ""
     """A type with fewer bytes that holds all values that were looked at; empty if there is none."""
+    rounds_well: bool = False
+    """Whether float32 would change these values by very little, compared with their spread."""
     window: int = 0
     """The length of its rows, if each is the one before but for `shift` entries; 0 if they are not."""
     shift: int = 0

@@ -4,6 +4,7 @@ import gc
 import itertools
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from types import GeneratorType
 from typing import Any
@@ -45,30 +46,37 @@ def reached(variables: Iterable[Variable], most: int = MAX_SEEN) -> list[Variabl
             if id(each.value) not in seen and len(seen) < most:
                 seen.add(id(each.value))
                 found.append(each)
-                following += _inside(each)
+                with suppress(Exception):  # another thread has changed it, or it is like nothing else
+                    following += _inside(each)
         ahead = following
     return found
 
 
+def is_a(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Return whether something is of one of some types; `isinstance` also asks for its __class__, which may load it."""
+    return issubclass(type(value), kinds)
+
+
 def has_plain_length(value: Any, kinds: tuple[type, ...]) -> bool:
     """Return whether something is a container of one of some kinds, and none of its code is the user's."""
-    return any(isinstance(value, kind) and type(value).__len__ is kind.__len__ for kind in kinds)  # type: ignore[attr-defined]
+    return any(is_a(value, kind) and type(value).__len__ is kind.__len__ for kind in kinds)  # type: ignore[attr-defined]
 
 
 def _inside(of: Variable) -> list[Variable]:
     """What is looked into: small containers, objects of the user's classes, datasets, modules and iterators."""
     value = of.value
-    if isinstance(value, (list, tuple, dict)):
+    if is_a(value, (list, tuple, dict)):
         if not has_plain_length(value, (list, tuple, dict)) or len(value) > FEW:
             return []
-        if isinstance(value, dict):
+        if is_a(value, dict):
             items = [(f"[{key!r}]", each) for key, each in list(dict.items(value)) if type(key) in (str, int)]
         else:
-            items = [("[...]", each) for each in value]
+            plain: Any = list if is_a(value, list) else tuple  # and no __iter__ of the user's
+            items = [("[...]", each) for each in plain.__iter__(value)]
         return [Variable(f"{of.name}{way}", each, of.frame, of) for way, each in items]
-    if isinstance(value, GeneratorType):
+    if is_a(value, GeneratorType):
         return _waiting(value, of)
-    if isinstance(value, ITERATORS):
+    if is_a(value, ITERATORS):
         return [Variable(of.name, each, of.frame, of) for each in gc.get_referents(value)]
     return [Variable(f"{of.name}.{name}", each, of.frame, of) for name, each in _attributes(value)]
 
@@ -83,15 +91,18 @@ def _waiting(generator: "GeneratorType[Any, Any, Any]", of: Variable) -> list[Va
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:
-    attributes = getattr(value, "__dict__", None)
-    if not isinstance(attributes, dict) or isinstance(value, type):
+    try:
+        attributes = object.__getattribute__(value, "__dict__")  # no __getattr__ of the user's
+    except (AttributeError, TypeError):
+        return []
+    if not isinstance(attributes, dict) or is_a(value, type):
         return []
     of_user = _is_of_user(type(value))
-    own = list(attributes.items()) if of_user or isinstance(value, OF_TORCH) else []
-    if isinstance(value, torch.nn.Module):
+    own = list(attributes.items()) if of_user or is_a(value, OF_TORCH) else []
+    if is_a(value, torch.nn.Module):
         own += [(name, attributes.get(name)) for name in HOOKS] + list(attributes.get("_modules", {}).items())
     if of_user:
-        own += [(name, each) for name, each in vars(type(value)).items() if isinstance(each, LRU_CACHE)]
+        own += [(name, each) for name, each in vars(type(value)).items() if is_a(each, LRU_CACHE)]
     return [(name, each) for name, each in own if name != "_modules"]
 
 

@@ -5,6 +5,8 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import islice
+from time import monotonic  # the script may replace that of the module
 from typing import Any
 
 from workshop.probe.event_file import EventFile
@@ -12,7 +14,9 @@ from workshop.probe.internals import WORKER_LOOP, dataset_of_worker
 from workshop.probe.memory.memory_notes import WorkerContainer, WorkerContainers
 from workshop.probe.memory.process_memory import unshared
 
-EVERY_S = 0.5
+EVERY_S, MIN_PAUSE = 0.5, 20
+"""The pause between two looks is as long as so many looks take, at least."""
+
 MAX_SEEN = 2000
 SAMPLE = 8
 """So many of the newest entries are looked at: to look at an entry makes its page a worker's own."""
@@ -60,10 +64,11 @@ def _watch(events: EventFile, dataset: Any, over: threading.Event) -> None:
     try:
         is_over, wait_s = False, 0.0
         while not is_over:  # the last note is of the end: an epoch may be short
-            is_over, wait_s = over.wait(wait_s), EVERY_S
+            is_over, begun_s = over.wait(wait_s), monotonic()
             containers = tuple(_containers(worker_variables(dataset)))
             shares = tuple((name, unshared(each)) for name, each in addresses.items())
             events.write(WorkerContainers, trainer=trainer, containers=containers, loader=loader, unshared=shares)
+            wait_s = max(EVERY_S, MIN_PAUSE * (monotonic() - begun_s))
     except Exception as error:
         events.lose(error)
 
@@ -77,15 +82,22 @@ def _counted(dataset: Any) -> tuple[int, dict[str, list[int]]]:
 
 
 def _containers(variables: list[Any]) -> Iterator[WorkerContainer]:
-    from workshop.probe.memory.host_objects import MIN_ARRAY, asked_of, described, is_limited_cache, opened, own_array
+    from workshop.probe.memory.host_objects import (
+        MIN_ARRAY,
+        MIN_LENGTH,
+        asked_of,
+        described,
+        is_limited_cache,
+        opened,
+        own_array,
+    )
     from workshop.probe.memory.reached import reached
 
     for place in reached(variables, MAX_SEEN):
-        container = opened(place.value)
         array = own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
         if array is not None and array.nbytes >= MIN_ARRAY:
             yield WorkerContainer(place.name, place.frame, "ndarray", len(array), array.nbytes)
-        if container is None or is_limited_cache(place.value):
+        if is_limited_cache(place.value) or (container := opened(place.value)) is None or container[0] < MIN_LENGTH:
             continue
         length, value = container
         newest = _newest(value)
@@ -99,8 +111,7 @@ def _newest(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value[-SAMPLE:]
     if isinstance(value, dict):
-        values = reversed(value.values())
-        return [each for each, _ in zip(values, range(SAMPLE), strict=False)]
+        return [*islice(reversed(dict.values(value)), SAMPLE)]
     return []
 
 
@@ -109,4 +120,4 @@ def _size(entry: Any) -> int:
     if isinstance(entry, (tuple, list)):
         return sys.getsizeof(entry) + sum(map(_size, entry[:SAMPLE]))
     size = getattr(entry, "nbytes", None)
-    return size + 100 if isinstance(size, int) else sys.getsizeof(entry)
+    return size + 100 if isinstance(size, int) else object.__sizeof__(entry)  # pandas would look at every string
