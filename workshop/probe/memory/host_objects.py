@@ -76,23 +76,24 @@ def _arrays(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
         if array is not None and array.nbytes >= MIN_ARRAY:
             found.setdefault(address_of(array), (place, array))
     datasets = (each.value for each in places if is_a(each.value, Dataset))
-    held = (own_array(each) for dataset in datasets for each in list(vars(dataset).values()))
+    held = (own_array(each) for dataset in datasets for each in list(getattr(dataset, "__dict__", {}).values()))
     of_datasets = {address_of(each) for each in held if each is not None}
     for place, array in sorted(found.values(), key=lambda each: each[1].nbytes, reverse=True)[:MAX_NOTED]:
-        content = content_of(array)
-        yield _noted(
-            place,
-            step,
-            len(array),
-            round(array.nbytes * content.resident),
-            dtype=str(array.dtype),
-            shape=array.shape,
-            of_dataset=address_of(array) in of_datasets,
-            narrower=content.narrower,
-            rounds_well=content.rounds_well,
-            window=content.window,
-            shift=content.shift,
-        )
+        with suppress(Exception):  # it is like nothing else
+            yield _noted(place, step, len(array), **_about(array), of_dataset=address_of(array) in of_datasets)
+
+
+def _about(array: Any) -> dict[str, Any]:
+    content = content_of(array)
+    return {
+        "size": round(array.nbytes * content.resident),
+        "dtype": str(array.dtype),
+        "shape": array.shape,
+        "narrower": content.narrower,
+        "rounds_well": content.rounds_well,
+        "window": content.window,
+        "shift": content.shift,
+    }
 
 
 def _tensors_of_windows(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from time import monotonic  # the script may replace that of the module
 from typing import Any
@@ -82,29 +83,29 @@ def _counted(dataset: Any) -> tuple[int, dict[str, list[int]]]:
 
 
 def _containers(variables: list[Any]) -> Iterator[WorkerContainer]:
-    from workshop.probe.memory.host_objects import (
-        MIN_ARRAY,
-        MIN_LENGTH,
-        asked_of,
-        described,
-        is_limited_cache,
-        opened,
-        own_array,
-    )
     from workshop.probe.memory.reached import reached
 
     for place in reached(variables, MAX_SEEN):
-        array = own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
-        if array is not None and array.nbytes >= MIN_ARRAY:
-            yield WorkerContainer(place.name, place.frame, "ndarray", len(array), array.nbytes)
-        if is_limited_cache(place.value) or (container := opened(place.value)) is None or container[0] < MIN_LENGTH:
-            continue
-        length, value = container
-        newest = _newest(value)
-        each = sum(map(_size, newest)) / len(newest) if newest else 0.0
-        size = round(each * len(value) + sys.getsizeof(value))
-        kind, frame = described(place)
-        yield WorkerContainer(place.name, frame, kind, length, size, *asked_of(place.value))
+        with suppress(Exception):  # the worker has changed it meanwhile, or it is like nothing else
+            if container := _container(place):
+                yield container
+
+
+def _container(place: Any) -> WorkerContainer | None:
+    from workshop.probe.memory import host_objects as known
+
+    array = known.own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
+    if array is not None and array.nbytes >= known.MIN_ARRAY:
+        return WorkerContainer(place.name, place.frame, "ndarray", len(array), array.nbytes)
+    container = None if known.is_limited_cache(place.value) else known.opened(place.value)
+    if container is None or container[0] < known.MIN_LENGTH:
+        return None
+    length, value = container
+    newest = _newest(value)
+    each = sum(map(_size, newest)) / len(newest) if newest else 0.0
+    kind, frame = known.described(place)
+    size = round(each * len(value) + sys.getsizeof(value))
+    return WorkerContainer(place.name, frame, kind, length, size, *known.asked_of(place.value))
 
 
 def _newest(value: Any) -> list[Any]:
