@@ -334,6 +334,18 @@ def test_items_that_wait_in_each_worker_to_be_shuffled() -> None:
     assert grown_in_workers(held, 3000) == [], "some items have to wait"
 
 
+def test_what_the_source_keeps_short(tmp_path: Path) -> None:
+    """A cache that is short is well; items that wait take what they take, up to any length."""
+    script = tmp_path / "data.py"
+    script.write_text("def shuffled(items):\n    if len(window) == 40:\n        yield window.pop()\n")
+    frame = ("shuffled", str(script), 1)
+    assert [each.cause for each in grown_in_workers(WorkerContainer("window", frame, "list", 40, 40 * MIB))] == [
+        "buffer-per-worker"
+    ]
+    module = ("<module>", str(script), 0)
+    assert grown_in_workers(WorkerContainer("window", module, "list", 40, 40 * MIB)) == []
+
+
 def test_workers_of_other_epochs_do_not_count() -> None:
     """Two at a time, in twenty epochs of ten steps."""
     workers, looks = {}, []
