@@ -140,8 +140,8 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
         largest = max((each for each, _, _ in longer), key=lambda each: each.bytes)
         cause, words = _said(largest, len(longer), sum(each for _, each, _ in longer), measured.record.epochs)
         function, file, line = _place_of(measured, largest)
-        is_small = share < MIN_BUFFER if cause == "buffer-per-worker" else is_limited(largest.holder, file)
-        if is_small:
+        is_no_fault = share < MIN_BUFFER if cause == "buffer-per-worker" else is_limited(largest.holder, file)
+        if is_no_fault:
             continue
         yield MemoryFinding(
             cause=cause,
