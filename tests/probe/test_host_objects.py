@@ -2,11 +2,13 @@
 
 import math
 import queue
+import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -190,10 +192,23 @@ def test_what_float32_would_round_off() -> None:
 
 
 def test_nothing_of_the_user_is_changed() -> None:
-    buffer, config = torch.zeros(1 << 20), locals()
+    buffer = torch.zeros(1 << 20)
+    config = locals()
     noted()
     assert config.keys() >= {"buffer"}
     assert buffer.resize_(1 << 21).numel() == 1 << 21, "numpy() would have pinned its storage"
+
+
+def test_what_only_says_that_it_is_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libraries of C do that cffi has loaded, and that stand among the modules."""
+
+    class Library:
+        __slots__ = ()
+        __class__ = ModuleType  # type: ignore[assignment]
+
+    monkeypatch.setitem(sys.modules, "library", Library())  # type: ignore[arg-type]
+    entries = list(range(20))
+    assert noted()["entries"]["length"] == len(entries)
 
 
 def test_what_is_like_nothing_else() -> None:

@@ -166,7 +166,8 @@ def _variables_of(frame: FrameType) -> list[Variable]:
 def user_modules() -> Iterator[Variable]:
     """Yield the variables of the user's modules."""
     for module in list(sys.modules.values()):
-        names = object.__getattribute__(module, "__dict__") if isinstance(module, ModuleType) else {}
+        # Not all that is there is a module, even if it says so; and a lazy one is left as it is.
+        names = object.__getattribute__(module, "__dict__") if issubclass(type(module), ModuleType) else {}
         path = names.get("__file__")
         if isinstance(path, str) and is_user_code(path) and os.path.exists(path):  # that of torch.ops is no path
             for name, value in list(names.items()):
