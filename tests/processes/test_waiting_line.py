@@ -15,8 +15,9 @@ from workshop.errors import WorkshopError
 from workshop.processes.waiting_line import CORES_VARIABLE, FOLDER_VARIABLE, places, turn
 
 CHECK = """
-import os, sys
+import os, signal, sys
 from workshop.processes.waiting_line import turn
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell starts in the background
 with turn(lambda text: print(text, flush=True)):
     print("runs", *sorted(os.sched_getaffinity(0)), flush=True)
     sys.stdin.readline()
