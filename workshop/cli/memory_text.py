@@ -4,6 +4,7 @@ import linecache
 import os
 import textwrap
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -15,10 +16,10 @@ from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine
 from workshop.memory.host_table import WORKER, HostTable
 from workshop.memory.memory_change import MemoryChange
-from workshop.memory.memory_diagnosis import MemoryDiagnosis, held_as_dict
+from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.memory_findings import OPTIONS, MemoryFinding
 from workshop.memory.memory_lines import LineMemory
-from workshop.probe.memory.memory_notes import HostObject, SegmentName, TensorKind
+from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.processes.other_load import about
 
 MAX_FINDINGS = 5
@@ -180,12 +181,12 @@ def _host(host: HostTable) -> Table:
     return table
 
 
-def _held_in_python(held: list[HostObject]) -> Table:
+def _held_in_python(held: list[dict[str, Any]]) -> Table:
     """The largest containers and arrays of the training, each with the line that fills it."""
     table = Table.grid(padding=(0, 2))
     table.add_row(*(Text(each, "bold") for each in ("held in Python", "MiB", "what it is", "filled at")))
     table.columns[1].justify = "right"
-    for each in map(held_as_dict, held[:MAX_HELD_SHOWN]):
+    for each in held[:MAX_HELD_SHOWN]:
         place = f"{Path(each['file']).name}:{each['line']}" if each["file"] else ""
         what = each["what"] if " of " in each["what"] else f"{each['what']} of {each['length']}"
         table.add_row(_cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", _cut(what, 32), place)

@@ -73,10 +73,6 @@ def called_at(frame: WireFrame) -> WireFrame | None:
     return (_function_at(tree, calls[0].lineno), file, calls[0].lineno) if tree and len(calls) == 1 else None
 
 
-def _named(function: ast.expr) -> str:
-    return ast.unparse(function).rpartition(".")[2]
-
-
 def is_limited(holder: str, file: str) -> bool:
     """Return whether the source asks for the length of a container before it adds or drops something, or clears it.
 
@@ -171,7 +167,7 @@ def _fills(function: ast.expr, name: str, exact: bool) -> bool:
 
 def _pushes(call: ast.Call, name: str, exact: bool) -> bool:
     """Whether a call adds to a list by this name, as heapq does."""
-    is_push = _named(call.func) in PUSHES
+    is_push = ast.unparse(call.func).rpartition(".")[2] in PUSHES
     return is_push and bool(call.args) and _is(call.args[0], name, exact)
 
 

@@ -45,10 +45,10 @@ class MemoryDiagnosis:
         return host_table(self.measured)
 
     @cached_property
-    def held(self) -> list[HostObject]:
+    def held(self) -> list[dict[str, Any]]:
         """The largest containers and arrays that variables led to in the end, with at least 1 MiB, largest first."""
-        noted = self.measured.record.last_host_objects
-        return sorted((each for each in noted if each.bytes >= MIN_HELD), key=lambda each: -each.bytes)[:MAX_HELD]
+        noted = [each for each in self.measured.record.last_host_objects if each.bytes >= MIN_HELD]
+        return [_held(each) for each in sorted(noted, key=lambda each: -each.bytes)[:MAX_HELD]]
 
     @cached_property
     def findings(self) -> list[MemoryFinding]:
@@ -113,7 +113,7 @@ class MemoryDiagnosis:
             "growing": [asdict(each) for each in self.growing],
             "process_growth": self.process_growth and asdict(self.process_growth),
             "host": host and host.as_dict(),
-            "held": [held_as_dict(each) for each in self.held],
+            "held": self.held,
             "largest_batch": self.largest_batch and asdict(self.largest_batch),
             "timeline": self.timeline(),
             "findings": [each.as_dict() for each in self.findings],
@@ -144,7 +144,7 @@ class MemoryDiagnosis:
         return {path: lines for path in named if path and (lines := linecache.getlines(path))}
 
 
-def held_as_dict(held: HostObject) -> dict[str, Any]:
+def _held(held: HostObject) -> dict[str, Any]:
     """Return what something holds as plain values, with the line that fills it."""
     function, file, line = filled_at(held.holder, held.holder_stack[0])
     what = f"{held.container} of {held.dtype}, {' x '.join(map(str, held.shape))}" if held.dtype else held.container
