@@ -18,6 +18,9 @@ STILL_GROWS = 1.3
 SMALL_REST = 0.2
 """Of a smaller share of the steps it cannot be told whether it grows."""
 
+STEEP = 2.0
+"""Steps that grow by so much need not do so in both halves: along a line is enough, as other programs start at once."""
+
 MIN_STEPS_TO_GROW = 12
 """The number of steps in which a trend can be told from chance."""
 
@@ -31,7 +34,8 @@ def growing_steps(timeline: Timeline) -> list[Finding]:
     quarters, shortest = _quarters(durations)
     ratio = min(each[3] / max(each[0], 1e-9) for each in (quarters, shortest))
     grown_s = min(each[3] - each[0] for each in (quarters, shortest))  # little beside some steps that take far longer
-    if ratio < GROWS or not _grows_on(durations) or grown_s < LITTLE * durations.mean():
+    grows = _grows_on(durations) or (ratio > STEEP and _grows_steadily(durations))
+    if ratio < GROWS or not grows or grown_s < LITTLE * durations.mean():
         return []
     half = len(durations) / 2
     more = [(each, each.weight_s / work[each.step] * (1 if each.step >= half else -1)) for each in timeline.samples]
@@ -108,16 +112,28 @@ def _grows_on(durations: Floats) -> bool:
     return all(_is_growth(_ranks(each), len(halves)) for each in halves)
 
 
+def _grows_steadily(durations: Floats) -> bool:
+    """Return whether a line fits the growth of the steps better than one place at which they get longer at once."""
+    ranks = _ranks(durations)
+    places = range(2, len(ranks) - 1)
+    at_once = min(sum(float(part.var()) * len(part) for part in np.split(ranks, [place])) for place in places)
+    return _is_growth(ranks, compared=1) and float((_beside_line(ranks) ** 2).sum()) < at_once
+
+
 def _ranks(values: Floats) -> Floats:
     return values.argsort().argsort().astype(np.float64)
 
 
 def _is_growth(values: Floats, compared: int) -> bool:
     """Return whether the second half of some values is larger than the first one, by more than noise."""
-    place = np.arange(len(values))
-    left = values - np.polyval(np.polyfit(place, values, 1), place)
-    grown, noise = (change(*np.array_split(each, 2)) for each in (values, left))
+    grown, noise = (change(*np.array_split(each, 2)) for each in (values, _beside_line(values)))
     return bool(grown.mean > 0 and grown._replace(error=noise.error, freedom=noise.freedom).is_real(compared))
+
+
+def _beside_line(values: Floats) -> Floats:
+    """Return by how much each value lies beside the straight line that fits them best."""
+    place = np.arange(len(values))
+    return values - np.polyval(np.polyfit(place, values, 1), place)
 
 
 def _grows_all(timeline: Timeline, line: HotLine) -> bool:
