@@ -186,6 +186,17 @@ def test_a_list_of_strings_is_copied_by_forked_workers_and_an_array_is_not(tmp_p
 
 
 @pytest.mark.slow
+def test_workers_that_begin_in_a_recorded_step_record_nothing(tmp_path: Path) -> None:
+    """The first step begins before its DataLoader's workers do, and the allocator's events are asked for in it."""
+    full = "torch.full((64,), float(len(str(self.names[index]))))"
+    small = WORKERS.replace(full, "torch.cat([torch.ones(1) for _ in range(64)])")
+    found = memory(tmp_path, small.format(names="range(10_000_000)"), "--json")
+    workers = [each for each in found["host"]["processes"] if each["role"] == "worker"]
+    assert len(workers) == 2
+    assert max(each["grown_bytes"] for each in workers) < 50 << 20
+
+
+@pytest.mark.slow
 def test_a_dataset_that_moves_to_spawned_workers_counts_once(tmp_path: Path) -> None:
     spawned = WORKERS.replace("num_workers=2", "num_workers=1, multiprocessing_context='spawn'")
     found = memory(tmp_path, spawned.format(names="torch.zeros(2_000_000)"), "--json")

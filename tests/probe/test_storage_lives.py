@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import linecache
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -343,3 +344,22 @@ def test_what_backward_computes_is_of_the_line_of_the_forward_pass() -> None:
     gradient = lives.find(weight.grad)
     assert gradient is not None
     assert (gradient.kind, gradient.stack) == (TensorKind.GRADIENTS, life.called_from)
+
+
+def test_what_is_forked_meanwhile_records_nothing() -> None:
+    """A worker that began in a recorded step would keep every event of its life in memory."""
+    allocator = AllocatorEvents()
+    allocator.begin()
+    before = torch.zeros(1 << 18)
+    allocator.pause()
+    child = os.fork()
+    if not child:
+        allocator.leave_fork()
+        os._exit(int(torch.autograd._profiler_enabled() or allocator.end() is not None))
+    allocator.resume()
+    assert os.waitpid(child, 0)[1] == 0
+    del before
+    said = allocator.end()
+    assert said is not None
+    assert {1 << 20, -1 << 20} <= {size for _, size in said}, "of both sides of the pause"
+    assert sum(size for _, size in said) == 0

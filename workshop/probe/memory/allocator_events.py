@@ -1,5 +1,6 @@
 """What torch's allocator for the CPU says of itself, by torch.profiler: also what operators allocate inside."""
 
+import threading
 from typing import Any
 
 import torch
@@ -14,13 +15,29 @@ class AllocatorEvents:
 
     def __init__(self) -> None:
         self._profiler: Any = None
+        self._thread = 0
+        self._said: list[tuple[int, int, int]] = []
         self.scopes = ProfiledScopes()
 
     def begin(self) -> None:
         """Begin to record."""
         if not torch.autograd._profiler_enabled():
-            self._profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
-            self._profiler.start()
+            self._said, self._thread = [], threading.get_ident()
+            self._start()
+
+    def pause(self) -> None:
+        """Stop before this process is forked: the other one would record for ever, and its memory would grow."""
+        if self._profiler and self._thread == threading.get_ident():
+            self._stop()
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        if self._profiler and self._thread == threading.get_ident():
+            self._start()
+
+    def leave_fork(self) -> None:
+        """Forget, in a process that was forked, what the other one records."""
+        self._profiler = None
 
     def end(self) -> list[tuple[int, int]] | None:
         """Return the time in ns, by the system's clock, and the bytes of each event; None if nothing was recorded.
@@ -28,14 +45,13 @@ class AllocatorEvents:
         What was allocated before is left out when it is freed: torch tells its size by its address, and may have kept
         that of something else, which was freed in the meantime.
         """
-        profiler, self._profiler = self._profiler, None
-        if profiler is None:
+        if self._profiler is None:
             return None
-        profiler.stop()
-        self.scopes.on_profiler_end()
+        self._stop()
+        said, self._profiler, self._said = sorted(self._said), None, []
         events = list[tuple[int, int]]()
         present = set[int]()
-        for when, address, size in sorted(allocations_of(profiler.profiler.kineto_results)):
+        for when, address, size in said:
             if size > 0:
                 present.add(address)
             elif address not in present:
@@ -44,3 +60,12 @@ class AllocatorEvents:
                 present.remove(address)
             events.append((when, size))
         return events
+
+    def _start(self) -> None:
+        self._profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+        self._profiler.start()
+
+    def _stop(self) -> None:
+        self._profiler.stop()
+        self.scopes.on_profiler_end()
+        self._said += allocations_of(self._profiler.profiler.kineto_results)

@@ -93,13 +93,21 @@ class MemoryMeter(StepMeter):
         super().install()
         self.allocator.scopes.watch()
         self._begin_segment(SegmentName.START)
-        os.register_at_fork(after_in_child=lambda: self.lives.leave_fork())
+        os.register_at_fork(
+            before=lambda: self.allocator.pause(),
+            after_in_parent=lambda: self.allocator.resume(),
+            after_in_child=self._leave_fork,
+        )
         watch_sharing(lambda: self.lives, self.hooks.audience)
 
     def leave_worker(self) -> None:
         """Follow nothing: this process is a DataLoader's worker."""
         self.segment = None
+        self._leave_fork()
+
+    def _leave_fork(self) -> None:
         self.lives.leave_fork()
+        self.allocator.leave_fork()
 
     def on_begin(self) -> None:
         """The first step begins; no stacks are sampled."""
