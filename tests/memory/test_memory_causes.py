@@ -210,6 +210,16 @@ def test_a_graph_of_a_validation_is_named_at_its_holder() -> None:
     assert "total keeps the graphs of all its batches" in finding.words
 
 
+def test_a_graph_that_outlives_its_validation_is_in_the_steps_after_it_too() -> None:
+    def kept(mib: int) -> tuple[tuple[str, int, int], ...]:
+        return (("validation-graph cpu", mib * MIB, 0),)
+
+    validations = [segment(each, name="validation", peak=230, freed=kept(210)) for each in (9, 18)]
+    steps = [segment(2, peak=20), segment(10, peak=125, freed=kept(110)), segment(30, peak=125)]
+    [finding] = found(segments=[*steps, *validations])
+    assert finding.gain_bytes == 210 * MIB
+
+
 def test_outputs_of_all_batches_of_a_validation() -> None:
     def collected(mib: int, holder: str = "outputs[...]") -> list[MemoryFinding]:
         rows = replace(row("others", mib), first_step=9, holder=holder, holder_stack=(("evaluate", "train.py", 40),))
@@ -235,7 +245,7 @@ def noted_in(worker: int, t: float, length: int = 0, unshared: float = 0.0, load
 
 def objects(loader: int = 4, line: int = 12, mib: int = 30, start_method: str = "fork") -> AttributeObjects:
     stack = (("main", "train.py", line),)
-    about = ("dataset.names", "list of str", 500_000, mib * MIB, stack, loader, 2, start_method)
+    about = ("dataset.names", "list of str", 500_000, mib * MIB, stack, loader, 2, start_method, mib * MIB)
     return AttributeObjects(0.0, TRAINER, 1, *about)
 
 
@@ -254,6 +264,12 @@ def test_objects_that_forked_workers_use() -> None:
     [finding] = shared(0.4, [objects()], [touched()])
     assert (finding.cause, finding.gain_bytes, finding.measured) == ("shared-objects", 60 * MIB, True)
     assert "so far 40% of it" in finding.words
+
+
+def test_objects_take_less_as_an_array_in_the_training_too() -> None:
+    [finding] = shared(0.4, [replace(objects(), content_bytes=10 * MIB)], [touched()])
+    assert finding.gain_bytes == (60 + 20) * MIB
+    assert finding.basis.endswith("comes to own 30 MiB, times 2 workers, and 20 MiB less in the training's own process")
 
 
 def test_objects_that_workers_do_not_use_are_no_fault() -> None:

@@ -31,10 +31,16 @@ class Wrapped:
 
 def test_the_objects_of_a_list_are_counted_from_a_sample() -> None:
     names = [f"item-{number:09d}" for number in range(100_000)]
-    objects, size = count_objects(names)
-    assert abs(objects - 100_000) < 1000
-    assert 5e6 < size < 9e6
+    count = count_objects(names)
+    assert abs(count.objects - 100_000) < 1000
+    assert 5e6 < count.bytes < 9e6
+    assert count.content_bytes == 100_000 * len(names[0])
     assert describe_container(names) == "list of str"
+
+
+def test_numbers_in_nested_containers_would_take_eight_bytes_in_an_array() -> None:
+    rows = [{"x": [random.random() for _ in range(16)], "y": 1} for _ in range(1000)]
+    assert count_objects(rows).content_bytes == 1000 * 17 * 8
 
 
 def test_an_array_is_one_object() -> None:

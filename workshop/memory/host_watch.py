@@ -2,12 +2,13 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psutil
 
+from workshop.probe.memory.memory_notes import HoldersLook
 from workshop.processes.again_and_again import again_and_again
 from workshop.processes.memory_use import SHARED_MEMORY, free_memory
 from workshop.processes.process_tree import descendants
@@ -34,6 +35,10 @@ class ProcessMemory:
     def shared(self) -> int:
         """What other processes have, too."""
         return self.rss - self.private
+
+    def less(self, private: int) -> "ProcessMemory":
+        """Return the same with so many bytes shared with other processes that are private."""
+        return replace(self, pss=self.pss - private, private=self.private - private)
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,23 @@ class HostWatch:
             more = _used_shared_memory() - self.shared_memory_before
             self.looks.append(HostLook(time.monotonic(), found, max(more, 0), free_memory()))
 
+    def without(self, looks: Sequence[HoldersLook]) -> "HostWatch":
+        """Return the same without what looking for holders has made private to processes that share it otherwise."""
+        within = [each for each in self.looks if not any(it.began_s <= each.time_s <= it.t for it in looks)]
+        return HostWatch([_without(each, looks) for each in within], self.shared_memory_before)
+
     @property
     def most(self) -> HostLook | None:
         """The look with the most memory together; None if there was no look."""
         return max(self.looks, key=lambda each: each.together, default=None)
+
+
+def _without(look: HostLook, looks: Sequence[HoldersLook]) -> HostLook:
+    found = dict(look.processes)
+    for each in looks:
+        if each.t < look.time_s and (memory := found.get(each.pid)):
+            found[each.pid] = memory.less(each.own_bytes)
+    return replace(look, processes=found)
 
 
 def process_memory(pid: int) -> ProcessMemory | None:

@@ -9,6 +9,7 @@ from workshop.probe import wire
 from workshop.probe.event_file import why_lost
 from workshop.probe.memory.memory_notes import (
     AttributeObjects,
+    HoldersLook,
     HostObject,
     MemorySegment,
     MemoryTrial,
@@ -32,6 +33,7 @@ class MemoryRecord:
     graphs: list[OldGraph] = field(default_factory=list)
     validation_graphs: list[OldGraph] = field(default_factory=list)
     """Those that go back to earlier batches of a validation."""
+    holders_looks: list[HoldersLook] = field(default_factory=list)
     host_objects: list[HostObject] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
@@ -106,6 +108,8 @@ def _enter(found: MemoryRecord, event: object) -> None:
             found.segments.append(_numbered(found, event))
         case OldGraph():
             (found.validation_graphs if event.validation else found.graphs).append(event)
+        case HoldersLook():
+            found.holders_looks.append(event)
         case HostObject():
             found.host_objects.append(event)
         case AttributeObjects():

@@ -160,7 +160,7 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         notes.append("The script ended before holders were looked for; let it train for longer.")
     return MeasuredMemory(
         record=record,
-        host=host,
+        host=host.without([look for each in records.values() for look in each.holders_looks]),
         reports=reports,
         steps=_together(reports),
         trainers=pids,

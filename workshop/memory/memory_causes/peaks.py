@@ -94,7 +94,7 @@ def _finding(
 ) -> MemoryFinding | None:
     if (saved := _freed(segment, name, device)) is None:
         return None
-    size, stack = lowers(measured, device, segment, saved[0]), saved[1]
+    size, stack = lowers(measured, device, segment, saved[0], name), saved[1]
     function, file, line = innermost(measured.record.stacks[stack]) if stack >= 0 else ("", "", 0)
     held = _holder_at(measured, file, line)
     if name == "gradients-kept":
@@ -120,11 +120,21 @@ def _freed(segment: MemorySegment, name: str, device: str) -> tuple[int, int] | 
     return next(((size, stack) for of, size, stack in segment.freed if of == f"{name} {device}"), None)
 
 
-def lowers(measured: MeasuredMemory, device: str, segment: MemorySegment, saved: int) -> int:
-    """Return by how much the peak of the run would be lower: segments of another name may have a higher one."""
-    others = [each for each in measured.record.segments if each.name != segment.name]
-    highest = max((of.peak_bytes for each in others for of in each.devices if of.device == device), default=0)
-    return max(0, min(saved, memory_of(segment, device).peak_bytes - highest))
+def lowers(measured: MeasuredMemory, device: str, segment: MemorySegment, saved: int, cause: str = "") -> int:
+    """Return by how much the peak of the run would be lower: segments of another name may have a higher one.
+
+    They are taken as they would be without that `cause`, until the last segment of this name: what a validation that
+    was not recorded has left is not known for what it is.
+    """
+    segments = measured.record.segments
+    latest = max(each.step for each in segments if each.name == segment.name)
+    others = [each for each in segments if each.name != segment.name and each.step <= latest]
+    peaks = [
+        memory_of(each, device).peak_bytes - (freed[0] if (freed := _freed(each, cause, device)) else 0)
+        for each in others
+        if any(of.device == device for of in each.devices)
+    ]
+    return max(0, min(saved, memory_of(segment, device).peak_bytes - max(peaks, default=0)))
 
 
 def _line_of_gradients(measured: MeasuredMemory) -> tuple[str, str, int]:

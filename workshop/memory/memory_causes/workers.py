@@ -49,6 +49,9 @@ def _objects(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindi
         if found is None:
             continue
         size, words, basis = found
+        here = max(largest.bytes - largest.content_bytes, 0)
+        gain = size * largest.workers + here
+        of_trainer = f", and {here / 2**20:.0f} MiB less in the training's own process" if here else ""
         function, file, line = _place(largest.attribute, largest.stack)
         made = [each for each in largest.stack if is_user_code(each[1])]
         of = f" of the DataLoader that line {made[-1][2]} makes" if made else ""
@@ -59,12 +62,12 @@ def _objects(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindi
             line=line or None,
             function=function,
             holder=largest.attribute,
-            gain_bytes=size * largest.workers,
-            share=size * largest.workers / max(table.together_bytes, 1),
+            gain_bytes=gain,
+            share=gain / max(table.together_bytes, 1),
             measured=largest.start_method == "fork",
             bytes_a_step=0.0,
             words=f"{largest.attribute}, a {largest.container}{of}, {_what(largest)}. {words}",
-            basis=f"{basis}, times {largest.workers} workers",
+            basis=f"{basis}, times {largest.workers} workers{of_trainer}",
             process="worker",
         )
 

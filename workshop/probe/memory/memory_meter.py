@@ -3,6 +3,8 @@
 import math
 import os
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from statistics import median
 from time import monotonic, time_ns  # the script may replace those of the module
 from types import TracebackType
@@ -21,7 +23,15 @@ from workshop.probe.memory.checkpoint_trial import NAME, try_checkpoints
 from workshop.probe.memory.failed_allocation import first_line, is_out_of_memory, watch_uncaught
 from workshop.probe.memory.host_objects import note_host_objects
 from workshop.probe.memory.inventory import saved_by_graphs
-from workshop.probe.memory.memory_notes import MemorySegment, OldGraph, SegmentName, TensorKind
+from workshop.probe.memory.memory_notes import (
+    HoldersLook,
+    MemorySegment,
+    OldGraph,
+    SegmentName,
+    TensorKind,
+    TensorRow,
+)
+from workshop.probe.memory.process_memory import private_bytes
 from workshop.probe.memory.python_objects import AttributeCounts
 from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
 from workshop.probe.memory.shared_storages import watch_sharing
@@ -83,7 +93,8 @@ class MemoryMeter(StepMeter):
         self.epoch_began = self.epoch_sequence = 0  # the step and the node of a graph with which the epoch began
         self.plain_s: list[float] = []
         self.next_s = self.begun_s = self.ended_s = monotonic()
-        self.is_last_wanted = self.is_last = self.failed = self.validates_with_graph = False
+        self.is_last_wanted = self.is_last = self.failed = False
+        self.with_graph = set[int]()  # the segments that are validations and compute with gradients
         self.tries_checkpoints = self.has_forward = self.is_put_off = self.trains_on_batch = False
         self.batch_samples = self.batch_bytes = self.first_sequence = self.call_sequence = 0
         self.holders: TensorHolders | None = None
@@ -190,7 +201,7 @@ class MemoryMeter(StepMeter):
             self.is_put_off = False
             self._begin_segment(SegmentName.TRAINING)
         if validates and self.segment and torch.is_grad_enabled():
-            self.validates_with_graph = True
+            self.with_graph.add(self.lives.segment)
         if validates and self.followed_calls == LOOK_CALLS - 1:
             self.call_sequence = _sequence_now()
 
@@ -292,7 +303,8 @@ class MemoryMeter(StepMeter):
         if name is not SegmentName.START:
             self._mark_training()
         if self.is_last or name is SegmentName.VALIDATION:
-            adopt_unseen(self.lives)
+            with self._looking():
+                adopt_unseen(self.lives)
         if self.is_last:
             now = _sequence_now()
             self.first_sequence = now - RECENT * now // max(self.steps_done, 1)
@@ -321,13 +333,8 @@ class MemoryMeter(StepMeter):
         if name is SegmentName.VALIDATION and self.holders:
             at_peak, self.holders = self.holders.with_holders(at_peak), None
         if self.is_last or failure:
-            of_end = TensorHolders(self.lives, self.first_sequence, self._failed_frames, self.epoch_sequence)
-            at_peak = (of_end if failure or not self.holders else self.holders).with_holders(at_peak)
-            at_end, self.holders = of_end.with_holders(at_end), None
-            for each in of_end.old_graphs:
-                steps = self.steps_done - self.epoch_began
-                self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
-            note_host_objects(self.steps_done, self.events)
+            with self._looking():
+                at_peak, at_end = self._look(at_peak, at_end, failure)
         self.events.write(
             MemorySegment,
             name=SegmentName.OUT_OF_MEMORY if failure else name,
@@ -340,12 +347,29 @@ class MemoryMeter(StepMeter):
             epoch=self.epochs,
             is_last=self.is_last,
             failure=failure,
-            freed=would_be_freed(name, table, self.lives, self.unneeded, self.validates_with_graph),
+            freed=would_be_freed(name, table, self.lives, self.unneeded, self.with_graph),
             batch_bytes=self.batch_bytes,
             samples=self.batch_samples,
         )
-        self.is_last = self.validates_with_graph = False
+        self.is_last = False
         self.lives.dead = []
+
+    def _look(self, at_peak: list[TensorRow], at_end: list[TensorRow], failure: str) -> tuple[list[TensorRow], ...]:
+        """Note who holds what there is, and return rows with their holders."""
+        of_end = TensorHolders(self.lives, self.first_sequence, self._failed_frames, self.epoch_sequence)
+        of_peak, self.holders = (of_end if failure or not self.holders else self.holders), None
+        for each in of_end.old_graphs:
+            steps = self.steps_done - self.epoch_began
+            self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
+        note_host_objects(self.steps_done, self.events)
+        return of_peak.with_holders(at_peak), of_end.with_holders(at_end)
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Note how much memory this process shares no longer, as it touches everything."""
+        began_s, before = monotonic(), private_bytes()
+        yield
+        self.events.write(HoldersLook, began_s=began_s, own_bytes=private_bytes() - before)
 
     def _put_off(self) -> None:
         """Record a step that has not begun to compute from its first forward pass on."""

@@ -187,6 +187,16 @@ class HostObject(Event):
 
 
 @dataclass(frozen=True)
+class HoldersLook(Event):
+    """Holders have been looked for: what that touches is shared with workers no longer."""
+
+    began_s: float
+    """On the monotonic clock."""
+    own_bytes: int
+    """How much more memory this process shared with no other afterwards."""
+
+
+@dataclass(frozen=True)
 class AttributeObjects(Event):
     """The Python objects that an attribute of a dataset holds, in the process that makes the workers."""
 
@@ -204,6 +214,8 @@ class AttributeObjects(Event):
     workers: int
     start_method: str
     """How its workers are started: "fork", "spawn" or "forkserver"."""
+    content_bytes: int = 0
+    """What their numbers and texts would take in arrays."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
@@ -23,24 +23,38 @@ MIN_ARRAYS = 1 << 20
 MAX_DEPTH = 3
 
 
-def count_objects(value: Any, depth: int = 0) -> tuple[int, int]:
-    """Return how many Python objects there are in something, and their bytes, both estimated from a sample.
+NUMBER_BYTES = 8
+"""What a number takes in an array."""
 
-    An array counts with its header alone: what it contains is no Python object, and is not touched by a reader.
-    """
-    own_bytes = sys.getsizeof(value) if not hasattr(value, "nbytes") else sys.getsizeof(value) - int(value.nbytes)
+
+class ObjectCount(NamedTuple):
+    """How many Python objects there are in something, estimated from a sample."""
+
+    objects: int
+    bytes: int
+    """An array counts with its header alone: what it contains is no Python object, and is not touched by a reader."""
+    content_bytes: int
+    """What their numbers and texts would take in an array."""
+
+
+def count_objects(value: Any, depth: int = 0) -> ObjectCount:
+    """Count the Python objects in something, with their bytes."""
+    own_bytes = max(sys.getsizeof(value) - getattr(value, "nbytes", 0), 0)
     entries = entries_of(value, SAMPLE) if depth < MAX_DEPTH else None
     if not entries:
-        return 1, max(own_bytes, 0)
+        return ObjectCount(1, own_bytes, _content_bytes(value))
     distinct = {id(each): each for each in entries}
     share = len(distinct) / len(entries)
     counted = [count_objects(each, depth + 1) for each in distinct.values()]
     length = length_of(value)
-    many = 1.0 if share > 0.9 else share  # the same few, such as small numbers, are not copied again and again
-    objects = sum(each for each, _ in counted) / len(counted) * length * many
-    size = sum(each for _, each in counted) / len(counted) * length * many
+    many = length * (1.0 if share > 0.9 else share)  # the same few, such as small numbers, are not copied again
+    objects, size, content = (sum(each) / len(counted) for each in zip(*counted, strict=True))
     keys = length * 50 if isinstance(value, dict) else 0
-    return 1 + round(objects), round(own_bytes + size) + keys
+    return ObjectCount(1 + round(objects * many), round(own_bytes + size * many) + keys, round(content * length))
+
+
+def _content_bytes(value: Any) -> int:
+    return len(value) if isinstance(value, (str, bytes)) else NUMBER_BYTES * isinstance(value, (int, float))
 
 
 def array_bytes(value: Any, depth: int = 0) -> int:
@@ -102,16 +116,17 @@ class AttributeCounts:
         stack: tuple[WireFrame, ...] = site if isinstance(site, tuple) else ()
         found = CountedDataset(ref(loader.dataset), loader_number(loader), {})
         for name, value in attributes_of(loader.dataset):
-            objects, size = count_objects(value)
+            count = count_objects(value)
             arrays = array_bytes(value) if start_method_of(loader) != "fork" else 0
-            if objects >= MIN_OBJECTS or arrays >= MIN_ARRAYS:
+            if count.objects >= MIN_OBJECTS or arrays >= MIN_ARRAYS:
                 found.addresses[name] = [id(each) for each in entries_of(value, SAMPLE) or ()]
                 self._events.write(
                     AttributeObjects,
                     attribute=name,
                     container=describe_container(value),
-                    objects=objects,
-                    bytes=size + arrays,
+                    objects=count.objects,
+                    bytes=count.bytes + arrays,
+                    content_bytes=count.content_bytes + arrays,
                     stack=stack,
                     loader=found.loader,
                     workers=loader.num_workers,

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 def note_touched(loader: int, name: str, value: Any, events: EventFile) -> None:
     """Go through an attribute in a forked process, and note how much more memory is private to it then."""
     try:
-        ensure_free(count_objects(value)[1], torch.device("cpu"))
+        ensure_free(count_objects(value).bytes, torch.device("cpu"))
         touched, untouched = _in_fork(value), _in_fork(None)
         events.write(TouchedAttribute, attribute=name, loader=loader, private_bytes=touched, untouched_bytes=untouched)
     except (OSError, ValueError, MemoryError) as error:

@@ -1,5 +1,7 @@
 """By how much the peak of a recorded segment would be lower without what need not be there."""
 
+from collections.abc import Collection
+
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.probe.memory.segment_table import SegmentTable
 from workshop.probe.memory.storage_lives import Life, StorageLives
@@ -13,7 +15,7 @@ OF_A_STEP = (TensorKind.ACTIVATIONS, TensorKind.OTHERS)
 
 
 def would_be_freed(
-    name: SegmentName, table: SegmentTable, lives: StorageLives, unneeded: Unneeded, validates_with_graph: bool
+    name: SegmentName, table: SegmentTable, lives: StorageLives, unneeded: Unneeded, with_graph: Collection[int]
 ) -> list[tuple[str, int, int]]:
     """Return by how many bytes the peak of each device would be lower, by the causes of which this is known.
 
@@ -22,7 +24,7 @@ def would_be_freed(
         table: its tensors.
         lives: those that there are now.
         unneeded: what its backward passes have not needed.
-        validates_with_graph: whether it is a validation that was computed with gradients.
+        with_graph: the numbers of the segments that are validations and were computed with gradients.
 
     Returns:
         The cause and the device, the bytes, and the stack of the largest of these tensors, or -1.
@@ -40,10 +42,9 @@ def would_be_freed(
             earlier = table.select(device, lambda each: each.kind is TensorKind.GRADIENTS and each.segment != now)
             without("gradients-kept", device, earlier, named=False)
             without("kept-into-next-step", device, table.select(device, lambda each: _is_of_last_step(each, lives)))
-        if name is SegmentName.VALIDATION and validates_with_graph:
-            # What a graph of this segment has made; its inputs it only keeps.
-            made = table.select(device, lambda each: each.kind is TensorKind.ACTIVATIONS and each.segment == now)
-            without("validation-graph", device, made)
+        # What graphs of this validation have made, or of an earlier one, if it is still there; not their inputs.
+        made = table.select(device, lambda each: each.kind is TensorKind.ACTIVATIONS and each.segment in with_graph)
+        without("validation-graph", device, made)
     return [each for each in found if each[1] > SMALLEST]
 
 
