@@ -146,15 +146,22 @@ def of_arrays(*arrays: HostObject, batches: str = "float32", together: int = 300
 
 
 def test_arrays_whose_values_need_fewer_bytes_are_one_finding() -> None:
-    [finding] = of_arrays(array(narrower="uint8"), array(narrower="float32", holder="future"))
-    assert (finding.cause, finding.holder, finding.gain_bytes) == ("float64", "past", (56 + 32) * MIB)
-    assert "If all are, make it with dtype=np.uint8, else with np.float32. The same goes for future." in finding.words
+    [finding] = of_arrays(array(narrower="float32"), array(narrower="float32", holder="future"))
+    assert (finding.cause, finding.holder, finding.gain_bytes) == ("float64", "past", (32 + 32) * MIB)
+    assert "are exact in float32, too. Make it with dtype=np.float32. The same goes for future." in finding.words
     assert of_arrays(array(rounds_well=True), together=3000) == [], "it may be something else"
     [finding] = of_arrays(array(rounds_well=True))
     assert finding.gain_bytes == 32 * MIB
     assert of_arrays(array()) == [], "as times in seconds since 1970, float32 would change the values"
     assert of_arrays(array("float32")) == []
     assert of_arrays(array(narrower="uint8", step=10), array("uint8", step=90)) == [], "it was there once"
+
+
+def test_floats_that_have_few_different_values() -> None:
+    few = [array("float32", narrower="uint8"), array(narrower="uint8", holder="future")]
+    [finding] = of_arrays(*few)
+    assert (finding.cause, finding.holder, finding.gain_bytes) == ("few-values", "past", (48 + 56) * MIB)
+    assert of_arrays(*few, together=3000) == [], "they may be something else"
 
 
 def test_arrays_of_a_dataset_whose_batches_are_narrower() -> None:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import Dataset, Subset
+from torch import nn
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from workshop.probe.memory.host_objects import host_objects
 from workshop.probe.memory.object_sizes import size_of
@@ -153,6 +154,16 @@ def test_arrays() -> None:
     assert not any(each.startswith("series") for each in found), "it is the same array"
     assert all(abs(found[each]["bytes"] - 1_600_000) < 20_000 for each in ("pixels", "of_float32", "precise"))
     del pixels, of_float32, series
+
+
+def test_tensors_of_pixels() -> None:
+    pixels = torch.randint(0, 256, (20_000, 64)).float().div_(255).sub_(0.5)
+    data, model = TensorDataset(pixels, torch.rand(20_000, 64)), nn.Module()
+    model.register_buffer("mask", torch.ones(2000, 1000).tril())
+    found = {name: each["narrower"] for name, each in noted().items() if each.get("narrower")}
+    assert found == {"pixels": "uint8"}
+    del data
+    assert "pixels" not in noted(), "it may be of a single step"
 
 
 def test_what_nobody_has_written_is_not_in_memory_and_stays_so() -> None:

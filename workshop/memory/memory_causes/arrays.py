@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from workshop.memory.assignments import filled_at
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import HostObject, TensorKind
 
 WIDE = "float64"
+BYTE = "uint8"
 LARGE = 0.1
-"""Batches are taken to be made of an array that a dataset has, or that is more than this share of all memory."""
+"""An array that no dataset has is taken to be one of data if it is more than this share of all memory."""
 
 COMPUTED = (TensorKind.BATCHES, TensorKind.PARAMETERS, TensorKind.ACTIVATIONS)
-BYTES = {"float64": 8, "float32": 4, "uint8": 1}
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
@@ -20,22 +22,27 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     arrays = [each for each in measured.record.last_host_objects if each.dtype]
     last = sorted(arrays, key=lambda each: -each.bytes)
     yield from (_windows(measured, each) for each in last if each.window)
-    computes_in = _computes_in(measured)
     most = measured.host.most.together if measured.host.most else 0
-    narrower = [
-        (each, each.narrower or computes_in * (each.rounds_well and (each.of_dataset or each.bytes > LARGE * most)))
+    data = [each for each in last if not each.window and (each.of_dataset or each.bytes > LARGE * most)]
+    if few := [each for each in data if each.narrower == BYTE]:
+        yield _few_values(measured, few)
+    computes_in_float32 = _computes_in_float32(measured)
+    wide = [
+        each
         for each in last
-        if each.dtype == WIDE and not each.window
+        if each.dtype == WIDE
+        and not each.window
+        and (each.narrower == "float32" or (computes_in_float32 and each.rounds_well and each in data))
     ]
-    if wide := [(each, to) for each, to in narrower if to]:
+    if wide:
         yield _wide(measured, wide)
 
 
-def _computes_in(measured: MeasuredMemory) -> str:
-    """float32, if no batch, parameter or activation of the training is of a wider type; empty otherwise."""
+def _computes_in_float32(measured: MeasuredMemory) -> bool:
+    """Whether no batch, parameter or activation of the training is of a wider type."""
     rows = [row for each in measured.record.training for row in (*each.at_peak, *each.at_end)]
     dtypes = {each.dtype for each in rows if each.kind in COMPUTED}
-    return "float32" if dtypes and WIDE not in dtypes else ""
+    return bool(dtypes) and WIDE not in dtypes
 
 
 def _windows(measured: MeasuredMemory, array: HostObject) -> MemoryFinding:
@@ -48,19 +55,30 @@ def _windows(measured: MeasuredMemory, array: HostObject) -> MemoryFinding:
     return _finding(measured, array, "windows-copied", size, words, "the bytes that repeat")
 
 
-def _wide(measured: MeasuredMemory, arrays: list[tuple[HostObject, str]]) -> MemoryFinding:
+def _few_values(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFinding:
+    """All arrays of floats with few different values, named by the largest."""
+    words = (
+        f"{_named(arrays[0])} is {arrays[0].dtype}, and has at most 256 different values where it was looked at, as "
+        "pixels have. If that is so everywhere, keep them as uint8, a byte each, and make floats of a batch when it is "
+        f"used.{_so_are(arrays)}"
+    )
+    size = sum(each.bytes * (1 - 1 / np.dtype(each.dtype).itemsize) for each in arrays)
+    return _finding(measured, arrays[0], "few-values", round(size), words, "what a byte for each would take less")
+
+
+def _wide(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFinding:
     """All arrays that could be narrower, named by the largest."""
-    array, narrower = arrays[0]
-    values = "whole numbers up to 255" if narrower == "uint8" else "exact in float32, too"
-    why = f"the values looked at are {values}" if array.narrower else "neither the batches nor the model are"
-    make = f"Make it with dtype=np.{narrower}."
-    if narrower == "uint8":
-        make = "If all are, make it with dtype=np.uint8, else with np.float32."
-    others = ", ".join(each.holder for each, _ in arrays[1:4])
-    so_are = f" The same goes for {others}." if others else ""
-    words = f"{_named(array)} is float64, and {why}. {make}{so_are}"
-    size = sum(each.bytes * (1 - BYTES[to] / BYTES[WIDE]) for each, to in arrays)
-    return _finding(measured, array, WIDE, round(size), words, "what narrower types would take less")
+    array = arrays[0]
+    exact = "the values looked at are exact in float32, too"
+    why = exact if array.narrower else "neither the batches nor the model are"
+    words = f"{_named(array)} is float64, and {why}. Make it with dtype=np.float32.{_so_are(arrays)}"
+    size = sum(each.bytes for each in arrays) // 2
+    return _finding(measured, array, WIDE, size, words, "what float32 would take less")
+
+
+def _so_are(arrays: list[HostObject]) -> str:
+    others = ", ".join(each.holder for each in arrays[1:4])
+    return f" The same goes for {others}." if others else ""
 
 
 def _named(array: HostObject) -> str:

@@ -12,6 +12,9 @@ PLACES, STRETCH = 1024, 64
 MIN_OTHERS = 100
 """So many of the values are not 0, at least: what is not filled yet says nothing."""
 
+LEVELS = 256
+"""So many different values can be told apart in a byte."""
+
 LITTLE = 1e-5
 MIN_ROWS, MAX_SHIFT, MAX_ROW = 256, 16, 1 << 16
 MOST = 0.9
@@ -28,7 +31,7 @@ class ArrayContent(NamedTuple):
     resident: float
     """The share that is in memory: of np.zeros(), what was written."""
     narrower: str
-    """Of float64, a type that holds all these values: "uint8" for whole numbers up to 255, or "float32"; or empty."""
+    """Of floats, a type that can tell these values apart: "uint8" if they are 256 or fewer, or "float32"; or empty."""
     rounds_well: bool
     """Whether float32 would change these values by very little, compared with their spread."""
     window: int
@@ -39,15 +42,20 @@ class ArrayContent(NamedTuple):
 def content_of(array: Any) -> ArrayContent:
     """Look at a contiguous array of NumPy."""
     flat = array.reshape(-1, order="C" if array.flags.c_contiguous else "F")
-    dice = Random(0)
-    first = [dice.randrange(max(len(flat) - STRETCH, 1)) for _ in range(PLACES)]
+    first = places_in(len(flat))
     address = address_of(array)
     are_there = in_memory([address + each * array.itemsize for each in first])
     stretches = [flat[each : each + STRETCH] for each, is_there in zip(first, are_there, strict=True) if is_there]
     resident = len(stretches) / PLACES
-    narrower, rounds_well = _as_narrower(loaded_numpy().concatenate(stretches)) if stretches else ("", False)
+    narrower, rounds_well = narrower_type(loaded_numpy().concatenate(stretches)) if stretches else ("", False)
     window, shift = repeats(array) if resident > MOST and array.flags.c_contiguous else (0, 0)
     return ArrayContent(resident, narrower, rounds_well, window, shift)
+
+
+def places_in(length: int) -> list[int]:
+    """Return where in so many values a stretch of them is looked at."""
+    dice = Random(0)
+    return [dice.randrange(max(length - STRETCH, 1)) for _ in range(PLACES)]
 
 
 def address_of(array: Any) -> int:
@@ -55,15 +63,18 @@ def address_of(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _as_narrower(values: Any) -> tuple[str, bool]:
-    """The type that holds these values, and whether float32 would change them by little."""
+def narrower_type(values: Any) -> tuple[str, bool]:
+    """Return the type that can tell these values apart, and whether float32 would change them by little."""
     np = loaded_numpy()
-    if values.dtype != np.float64 or np.count_nonzero(values) < min(MIN_OTHERS, len(values) // 2):
+    if values.dtype.kind != "f" or np.count_nonzero(values) < min(MIN_OTHERS, len(values) // 2):
+        return "", False
+    if len(np.unique(values)) <= LEVELS:
+        return "uint8", False
+    if values.dtype != np.float64:
         return "", False
     with np.errstate(all="ignore"):
-        exact = next((each for each in ("uint8", "float32") if (values.astype(each) == values).all()), "")
         change = abs(values.astype("float32") - values).max()
-        return exact, bool(change <= LITTLE * values.std())
+        return "" if change else "float32", bool(change <= LITTLE * values.std())
 
 
 def repeats(array: Any) -> tuple[int, int]:

@@ -10,11 +10,19 @@ import torch
 from torch.utils.data import Dataset
 
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.array_content import address_of, content_of, loaded_numpy, repeats
+from workshop.probe.memory.array_content import (
+    STRETCH,
+    address_of,
+    content_of,
+    loaded_numpy,
+    narrower_type,
+    places_in,
+    repeats,
+)
 from workshop.probe.memory.holder_names import Variable, user_variables
 from workshop.probe.memory.memory_notes import HostObject
 from workshop.probe.memory.object_sizes import kept_by_cache, size_of
-from workshop.probe.memory.reached import LRU_CACHE, has_plain_length, is_a, reached
+from workshop.probe.memory.reached import FEW, LRU_CACHE, has_plain_length, is_a, reached
 from workshop.probe.observations import WireFrame
 
 KINDS = (list, dict, set, deque)
@@ -42,7 +50,7 @@ def host_objects(step: int) -> Iterator[dict[str, Any]]:
     yield from _containers(places, step)
     yield from _arrays(places, step)
     if loaded_numpy():
-        yield from _tensors_of_windows(places, step)
+        yield from _tensors(places, step)
 
 
 def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
@@ -75,12 +83,18 @@ def _arrays(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
         array = own_array(place.value)
         if array is not None and array.nbytes >= MIN_ARRAY:
             found.setdefault(address_of(array), (place, array))
-    datasets = (each.value for each in places if is_a(each.value, Dataset))
-    held = (own_array(each) for dataset in datasets for each in list(getattr(dataset, "__dict__", {}).values()))
-    of_datasets = {address_of(each) for each in held if each is not None}
+    arrays = map(own_array, _held_by_datasets(places))
+    of_datasets = {address_of(each) for each in arrays if each is not None}
     for place, array in sorted(found.values(), key=lambda each: each[1].nbytes, reverse=True)[:MAX_NOTED]:
         with suppress(Exception):  # it is like nothing else
             yield _noted(place, step, len(array), **_about(array), of_dataset=address_of(array) in of_datasets)
+
+
+def _held_by_datasets(places: list[Variable]) -> Iterator[Any]:
+    """Yield what datasets have, and what is in their lists and tuples."""
+    for dataset in (each.value for each in places if is_a(each.value, Dataset)):
+        for value in list(getattr(dataset, "__dict__", {}).values()):
+            yield from value if type(value) in (list, tuple) and len(value) <= FEW else [value]
 
 
 def _about(array: Any) -> dict[str, Any]:
@@ -96,18 +110,37 @@ def _about(array: Any) -> dict[str, Any]:
     }
 
 
-def _tensors_of_windows(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
-    """Yield tensors on the CPU whose rows repeat each other; they stay as they are, as numpy() pins their storage."""
+def _tensors(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
+    """Yield tensors on the CPU that have more bytes than what is in them needs."""
+    of_datasets = {id(each) for each in _held_by_datasets(places)}
     for place in places:
         with suppress(Exception):  # a type that NumPy does not have, or no storage
             if type(place.value) is torch.Tensor and place.value.device.type == "cpu":
                 tensor = place.value.detach()
                 size = tensor.untyped_storage().nbytes()
-                is_whole = tensor.is_contiguous() and tensor.nbytes == size >= MIN_ARRAY
-                window, shift = repeats(tensor) if is_whole else (0, 0)
-                if shift:
+                if not (tensor.is_contiguous() and tensor.nbytes == size >= MIN_ARRAY):
+                    continue
+                window, shift = repeats(tensor)
+                of_dataset = id(place.value) in of_datasets
+                narrower = _narrower(tensor) if of_dataset or _is_of_object(place) else ""
+                if shift or narrower:
                     about = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": tuple(tensor.shape)}
-                    yield _noted(place, step, len(tensor), size, **about, window=window, shift=shift)
+                    more = {"window": window, "shift": shift, "narrower": narrower, "of_dataset": of_dataset}
+                    yield _noted(place, step, len(tensor), size, **about, **more)
+
+
+def _is_of_object(place: Variable) -> bool:
+    """Whether something has it that is no model: a plain variable may be of a single step."""
+    return place.of is not None and not is_a(place.of.value, torch.nn.Module) and "._buffers" not in place.name
+
+
+def _narrower(tensor: torch.Tensor) -> str:
+    """The same as of an array; the tensor stays as it is, as numpy() pins its storage."""
+    if not tensor.is_floating_point():
+        return ""
+    flat = tensor.view(-1)
+    stretches = torch.cat([flat[each : each + STRETCH] for each in places_in(len(flat))])
+    return narrower_type(stretches.numpy())[0]
 
 
 def own_array(value: Any) -> Any:

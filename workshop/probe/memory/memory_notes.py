@@ -178,7 +178,7 @@ class HostObject(Event):
     of_dataset: bool = False
     """Whether a dataset has it as an attribute."""
     narrower: str = ""
-    """A type with fewer bytes that holds all values that were looked at; empty if there is none."""
+    """A type with fewer bytes that can tell all values apart that were looked at; empty if there is none."""
     rounds_well: bool = False
     """Whether float32 would change these values by very little, compared with their spread."""
     window: int = 0
