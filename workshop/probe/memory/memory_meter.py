@@ -3,8 +3,6 @@
 import math
 import os
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from statistics import median
 from time import monotonic, time_ns  # the script may replace those of the module
 from types import TracebackType
@@ -24,14 +22,13 @@ from workshop.probe.memory.failed_allocation import first_line, is_out_of_memory
 from workshop.probe.memory.host_objects import note_host_objects
 from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.memory_notes import (
-    HoldersLook,
     MemorySegment,
     OldGraph,
     SegmentName,
     TensorKind,
     TensorRow,
 )
-from workshop.probe.memory.process_memory import private_bytes
+from workshop.probe.memory.own_pages import noting_own_pages
 from workshop.probe.memory.python_objects import AttributeCounts
 from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
 from workshop.probe.memory.shared_storages import watch_sharing
@@ -223,7 +220,8 @@ class MemoryMeter(StepMeter):
 
     def _look_into_validation(self) -> None:
         """Look for who holds what the calls before have left."""
-        self.holders = TensorHolders(self.lives, self.call_sequence)
+        with noting_own_pages(self.events):
+            self.holders = TensorHolders(self.lives, self.call_sequence)
         for each in self.holders.old_graphs:
             self.events.write(OldGraph, **each, steps=self.followed_calls, validation=True)
 
@@ -236,7 +234,8 @@ class MemoryMeter(StepMeter):
             if self._looks_at_graphs():
                 self.unneeded.on_backward(roots_of(tensors))
             if self.is_last:
-                self.holders = TensorHolders(self.lives, self.first_sequence)
+                with noting_own_pages(self.events):
+                    self.holders = TensorHolders(self.lives, self.first_sequence)
 
     def after_backward(self) -> None:
         """Mark the gradients."""
@@ -303,7 +302,7 @@ class MemoryMeter(StepMeter):
         if name is not SegmentName.START:
             self._mark_training()
         if self.is_last or name is SegmentName.VALIDATION:
-            with self._looking():
+            with noting_own_pages(self.events):
                 adopt_unseen(self.lives)
         if self.is_last:
             now = _sequence_now()
@@ -333,7 +332,7 @@ class MemoryMeter(StepMeter):
         if name is SegmentName.VALIDATION and self.holders:
             at_peak, self.holders = self.holders.with_holders(at_peak), None
         if self.is_last or failure:
-            with self._looking():
+            with noting_own_pages(self.events):
                 at_peak, at_end = self._look(at_peak, at_end, failure)
         self.events.write(
             MemorySegment,
@@ -363,13 +362,6 @@ class MemoryMeter(StepMeter):
             self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
         note_host_objects(self.steps_done, self.events)
         return of_peak.with_holders(at_peak), of_end.with_holders(at_end)
-
-    @contextmanager
-    def _looking(self) -> Iterator[None]:
-        """Note how much memory this process shares no longer, as it touches everything."""
-        began_s, before = monotonic(), private_bytes()
-        yield
-        self.events.write(HoldersLook, began_s=began_s, own_bytes=private_bytes() - before)
 
     def _put_off(self) -> None:
         """Record a step that has not begun to compute from its first forward pass on."""
