@@ -103,17 +103,19 @@ def sum_error(found: Any) -> float:
     return max(errors, default=float("nan"))
 
 
-def growth(found: Any) -> float:
-    """Return how many bytes each step adds, to the tensors or to the process."""
-    tensors = sum(each["bytes_a_step"] for each in found["growing"])
-    return float(max(tensors, (found["process_growth"] or {}).get("bytes_a_step", 0)))
+def growth(found: Any, place: str) -> float:
+    """Return how many bytes each step adds: to the process, if the place is the host, or else to the tensors."""
+    if place == "host":
+        return float((found["process_growth"] or {}).get("bytes_a_step", 0))
+    return float(sum(each["bytes_a_step"] for each in found["growing"]))
 
 
 def compared(planted: Any, twin: Any) -> tuple[float, float]:
     """Return the stated and the true gain of what is named first; of a line without a finding, what it makes."""
     first = next(iter(faults(planted)), None)
     if first and first["bytes_a_step"] and first["cause"] not in ("cache-per-worker", "epoch-kept"):
-        return first["bytes_a_step"], growth(planted) - growth(twin)
+        place = first["place"]
+        return first["bytes_a_step"], growth(planted, place) - growth(twin, place)
     stated = first["gain_bytes"] if first else named_first(planted).get("bytes", 0)
     is_of_host = first is not None and first["place"] == "host"
     if not is_of_host and abs(peak(planted) - peak(twin)) > ALIKE * peak(planted):

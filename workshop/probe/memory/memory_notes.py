@@ -193,7 +193,7 @@ class HoldersLook(Event):
     began_s: float
     """On the monotonic clock."""
     own_bytes: int
-    """How much more memory this process shared with no other afterwards."""
+    """How much less memory this process shared with others afterwards."""
 
 
 @dataclass(frozen=True)

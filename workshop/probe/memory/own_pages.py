@@ -6,12 +6,12 @@ from time import monotonic  # the script may replace that of the module
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.memory_notes import HoldersLook
-from workshop.probe.memory.process_memory import private_bytes
+from workshop.probe.memory.process_memory import shared_bytes
 
 
 @contextmanager
 def noting_own_pages(events: EventFile) -> Iterator[None]:
     """Note it of what is done in the block, so that it does not count as the script's."""
-    began_s, before = monotonic(), private_bytes()
+    began_s, before = monotonic(), shared_bytes()
     yield
-    events.write(HoldersLook, began_s=began_s, own_bytes=private_bytes() - before)
+    events.write(HoldersLook, began_s=began_s, own_bytes=max(before - shared_bytes(), 0))

@@ -14,11 +14,20 @@ memory."""
 
 def private_bytes() -> int:
     """Return how many bytes this process shares with no other; 0 where the system does not tell."""
+    return _rolled_up(b"Private_Clean", b"Private_Dirty")
+
+
+def shared_bytes() -> int:
+    """Return how many bytes this process shares with others; 0 where the system does not tell."""
+    return _rolled_up(b"Shared_Clean", b"Shared_Dirty")
+
+
+def _rolled_up(*names: bytes) -> int:
     if not os.path.exists(ROLLUP):
         return 0
     with open(ROLLUP, "rb") as file:
         lines = file.read().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith((b"Private_Clean", b"Private_Dirty")))
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
 
 
 def unshared(addresses: Sequence[int]) -> float:
