@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.memory.assignments import assignment_of, called_at, is_limited, made_at
+from workshop.memory.assignments import Assignment, assignment_of, called_at, given_at, is_limited, made_at, returned_at
 
 SOURCE = """
 class Tracker:
@@ -145,3 +145,61 @@ def test_the_only_call_of_a_function(tmp_path: Path) -> None:
     assert called_at(("train", str(script), 3)) is None
     script.with_name("two.py").write_text("window(1)\nwindow(2)\n")
     assert called_at(("window", str(script.with_name("two.py")), 1)) is None
+
+
+ITEMS = """
+class Poses(Dataset):
+    @property
+    def size(self):
+        return 3
+
+    def __getitem__(self, index):
+        image = read(index)
+        heat = np.exp(-image)
+        heat = torch.from_numpy(heat)
+        return image, heat, {"weight": np.ones(3), "image": image}
+
+    def __iter__(self):
+        while True:
+            yield make(self)
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "line"),
+    [
+        (("1",), "heat = torch.from_numpy(heat)"),
+        (("2", "weight"), 'return image, heat, {"weight": np.ones(3), "image": image}'),
+        (("2", "image"), "image = read(index)"),
+    ],
+)
+def test_the_line_that_makes_a_part_of_an_item(way: tuple[str, ...], line: str, tmp_path: Path) -> None:
+    script = tmp_path / "poses.py"
+    script.write_text(ITEMS)
+    *_, number = returned_at(way, ("__getitem__", str(script), 7))
+    assert ITEMS.splitlines()[number - 1].strip() == line
+    assert returned_at((), ("__iter__", str(script), 13))[2] == 15
+    assert returned_at((), ("forward", str(script), 2)) == ("forward", str(script), 2), "there is none"
+
+
+METERS = """
+class Meter:
+    def update(self, value):
+        self.value = 0.9 * self.value + value
+
+class Trainer:
+    def step(self):
+        self.loss.update(loss.item())
+        self.entropy.update(entropy)
+        self.history.note(entropy)
+"""
+
+
+def test_of_a_method_that_several_objects_share_the_call_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "meters.py"
+    script.write_text(METERS)
+    filled = assignment_of("trainer.entropy.value", str(script), "step")
+    assert filled == (4, "update")
+    assert given_at("trainer.entropy.value", str(script), filled) == (9, "step")
+    assert given_at("trainer.history.notes", str(script), Assignment(4, "note")) == (4, "note"), "no other uses it"
+    assert given_at("total", str(script), filled) == filled

@@ -1,25 +1,46 @@
 """The line that makes most of a peak, and the first one where several make about as much."""
 
-from made_memory import MIB
+from dataclasses import replace
+
+from made_memory import row, segment
 
 from workshop.memory.device_peak import DevicePeak
-from workshop.memory.memory_lines import LineMemory
-from workshop.probe.memory.memory_notes import MemorySegment, TensorsOfDevice
+from workshop.memory.memory_record import MemoryRecord
+from workshop.probe.memory.memory_notes import TensorRow
+from workshop.probe.observations import WireFrame
+
+Made = tuple[TensorRow, tuple[WireFrame, ...]]
 
 
-def made_by(line: int, mib: int, function: str = "loss", kind: str = "activations") -> LineMemory:
-    return LineMemory("cpu", kind, "train.py", line, function, "", ("float32",), mib * MIB, 1, "this step", "", "")
+def made_by(line: int, mib: int, function: str = "loss", kind: str = "activations", count: int = 1) -> Made:
+    return replace(row(kind, mib), count=count), (("main", "train.py", 30), (function, "train.py", line))
 
 
-def largest_lines(*lines: LineMemory) -> list[int]:
-    of = TensorsOfDevice("cpu", 100 * MIB, 0, None, 0, ())
-    segment = MemorySegment(0.0, 1, 1, "training", 5, (of,), (), (), ())
-    return [each.line for each in DevicePeak("cpu", segment, of, list(lines)).largest_lines]
+def largest_lines(*made: Made) -> list[int]:
+    rows = [replace(each, stack=number) for number, (each, _) in enumerate(made)]
+    record = MemoryRecord(stacks=[stack for _, stack in made])
+    return [each.line for each in DevicePeak(record, segment(5, *rows), "cpu").largest_lines]
 
 
 def test_of_lines_that_make_as_much_the_first_comes_first() -> None:
     assert largest_lines(made_by(8, 40), made_by(7, 38), made_by(6, 10)) == [7, 8]
     assert largest_lines(made_by(8, 40), made_by(7, 20), made_by(7, 18, kind="others")) == [7, 8], "all kinds together"
+
+
+def test_a_line_before_it_whose_tensors_are_as_large() -> None:
+    """Such as logits of which a loss keeps the logarithms and the gradient."""
+    assert largest_lines(made_by(8, 40, count=2), made_by(7, 20)) == [7, 8]
+    assert largest_lines(made_by(8, 40), made_by(7, 20)) == [8], "they are smaller"
+    assert largest_lines(made_by(8, 40, count=2), made_by(9, 20)) == [8], "they come after it"
+
+
+def test_a_line_that_calls_what_makes_as_much() -> None:
+    def called(line: int) -> Made:
+        made, stack = made_by(line, 38, "predict")
+        return made, (("loss", "train.py", 7), *stack[1:])
+
+    assert largest_lines(made_by(8, 40), called(3)) == [7, 8]
+    assert largest_lines(made_by(8, 40), called(3), called(4)) == [8], "all that it calls makes far more"
 
 
 def test_other_functions_and_the_training_itself_do_not_count() -> None:

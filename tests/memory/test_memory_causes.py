@@ -126,6 +126,17 @@ def test_containers_that_explain_no_growth() -> None:
     assert growing(container(10, 10), container(90, 90)) == [], "it is too small"
 
 
+def test_a_large_container_of_objects_that_stays() -> None:
+    words = [replace(container(9000, each), step=each, objects=500_000, spare_bytes=60 * MIB) for each in (10, 90)]
+    [finding] = found(look(1.0, p7=500), host_objects=words)
+    assert (finding.cause, finding.holder, finding.gain_bytes) == ("python-objects", "log.entries", 60 * MIB)
+    assert found(look(1.0, p7=5000), host_objects=words) == [], "it is little of all"
+    assert found(look(1.0, p7=500), host_objects=[replace(each, objects=5) for each in words]) == []
+    assert found(look(1.0, p7=500), host_objects=[replace(words[0], length=80), words[1]]) == [], "it grows"
+    with_workers = {8: [noted_in(8, 1.0)]}
+    assert found(look(1.0, p7=500, p8=5), host_objects=words, workers=with_workers) == []
+
+
 def test_what_tensors_are_kept_by_is_found_as_such() -> None:
     graph = OldGraph(0.0, TRAINER, 1, "log.entries[...]", STACK, 500, 90)
     findings = growing(container(1000, 10), container(9000, 90), graphs=[graph])

@@ -3,6 +3,7 @@
 import ast
 import linecache
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from workshop.probe.observations import WireFrame
@@ -60,6 +61,51 @@ def made_at(holder: str, frame: WireFrame) -> WireFrame:
     around = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == function]
     before = [line for each in around for name in names for line in _assigns(each, name, True) if line < filled[2]]
     return function, file, max(before, default=line)
+
+
+def given_at(holder: str, file: str, filled: Assignment) -> Assignment:
+    """Return the line that gives a value to the method which fills a holder, if other objects of the class use it, too.
+
+    Of `self.loss.update(loss.item())` and `self.entropy.update(entropy)`, the second has filled `entropy.value`.
+    """
+    owner = holder.partition("[...]")[0].rpartition(".")[0].rpartition(".")[2]
+    nodes = ast.walk(tree) if owner and (tree := _tree_of(file)) else ()
+    calls = [each for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+    of_method = [each for each in calls if ast.unparse(each.func).rpartition(".")[2] == filled.function]
+    own = [each.lineno for each in of_method if ast.unparse(each.func).split(".")[-2] == owner]
+    is_shared = len(own) == 1 < len(of_method)
+    return Assignment(own[0], _function_at(tree, own[0])) if is_shared and tree else filled
+
+
+def returned_at(way: Sequence[str], frame: WireFrame) -> WireFrame:
+    """Return the line of a function that makes a part of what it returns: of `y = make(); return x, y`, the first.
+
+    Args:
+        way: the keys, or the places, that lead to that part.
+        frame: the function, with its first line, or that of a decorator.
+    """
+    name, file, first = frame
+    tree = _tree_of(file)
+    functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)] if tree else []
+    named = [each for each in functions if each.name == name and each.lineno >= first]
+    function = min(named, key=lambda each: each.lineno, default=None)
+    returned = [each for each in ast.walk(function) if isinstance(each, ast.Return | ast.Yield)] if function else []
+    part = _part(returned[-1].value, way) if returned else None
+    if function is None or part is None:
+        return frame
+    made = _assigns(function, part.id, True) if isinstance(part, ast.Name) else []
+    return name, file, max((each for each in made if each < part.lineno), default=part.lineno)
+
+
+def _part(value: ast.expr | None, way: Sequence[str]) -> ast.expr | None:
+    """The part of an expression that a way leads to, as far as the source shows it."""
+    for key in way:
+        if isinstance(value, ast.Tuple | ast.List) and key.isdigit() and int(key) < len(value.elts):
+            value = value.elts[int(key)]
+        elif isinstance(value, ast.Dict):
+            keys = [each.value if isinstance(each, ast.Constant) else None for each in value.keys]
+            value = value.values[keys.index(key)] if key in keys else value
+    return value
 
 
 def called_at(frame: WireFrame) -> WireFrame | None:

@@ -1,25 +1,51 @@
 """The tensors of a device when there was most of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from workshop.memory.memory_lines import LineMemory, by_kind, devices_of, lines_of, memory_of, peak_segment
+from workshop.memory.memory_lines import (
+    LineMemory,
+    by_kind,
+    devices_of,
+    innermost,
+    lines_of,
+    memory_of,
+    peak_segment,
+)
 from workshop.memory.memory_record import MemoryRecord
-from workshop.probe.memory.memory_notes import OF_TRAINING, MemorySegment, TensorsOfDevice
+from workshop.probe.memory.memory_notes import OF_TRAINING, MemorySegment, TensorRow, TensorsOfDevice
+from workshop.probe.observations import WireFrame
 
 AS_MUCH = 0.8
 """A line makes about as much as another if it is at least this share of it."""
+
+HALF = 0.45
+"""Or this share, in tensors that are each as large: an operator may keep one that it makes of it, and a gradient."""
 
 
 @dataclass(frozen=True)
 class DevicePeak:
     """The tensors of a device when there was most of them."""
 
-    device: str
+    record: MemoryRecord
     segment: MemorySegment
-    memory: TensorsOfDevice
-    lines: list[LineMemory]
+    device: str
+
+    @property
+    def memory(self) -> TensorsOfDevice:
+        """The sums."""
+        return memory_of(self.segment, self.device)
+
+    @cached_property
+    def lines(self) -> list[LineMemory]:
+        """The tensors by the line that has allocated them, the largest first."""
+        return lines_of(self.record, self.segment, self._rows)
+
+    @property
+    def _rows(self) -> list[TensorRow]:
+        return [each for each in self.segment.at_peak if each.device == self.device]
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -30,18 +56,18 @@ class DevicePeak:
     def largest_lines(self) -> list[LineMemory]:
         """The lines of the user's function that make most, of all kinds but those of the training, in their order.
 
-        Where several make about as much, later ones often compute with what the first one has made.
+        Where several make about as much, later ones often compute with what the first one has made, or has called for.
         """
-        together: dict[tuple[str, int], list[LineMemory]] = {}
-        for each in self.lines:
-            if each.file and each.kind not in OF_TRAINING:
-                together.setdefault((each.file, each.line), []).append(each)
-        sums = [replace(max(of, key=_bytes), bytes=sum(map(_bytes, of))) for of in together.values()]
-        most = max(sums, key=_bytes, default=None)
+        most = max(_together(self.lines), key=_bytes, default=None)
         if most is None:
             return []
-        beside = [each for each in sums if (each.file, each.function) == (most.file, most.function)]
-        return sorted((each for each in beside if each.bytes >= AS_MUCH * most.bytes), key=lambda each: each.line)
+
+        def called_in(stack: Sequence[WireFrame]) -> WireFrame:
+            within = [each for each in stack if (each[1], each[0]) == (most.file, most.function)]
+            return innermost(within)
+
+        beside = _together(lines_of(self.record, self.segment, self._rows, called_in))
+        return sorted((each for each in beside if _is_as_much(each, most)), key=lambda each: each.line)
 
     @property
     def largest(self) -> LineMemory | None:
@@ -67,12 +93,27 @@ class DevicePeak:
 
 def device_peaks(record: MemoryRecord) -> list[DevicePeak]:
     """Return the peak of each device, the CPU's last."""
-    found = []
-    for device in devices_of(record):
-        if segment := peak_segment(record, device):
-            rows = [each for each in segment.at_peak if each.device == device]
-            found.append(DevicePeak(device, segment, memory_of(segment, device), lines_of(record, segment, rows)))
-    return found
+    segments = ((device, peak_segment(record, device)) for device in devices_of(record))
+    return [DevicePeak(record, segment, device) for device, segment in segments if segment]
+
+
+def _together(lines: list[LineMemory]) -> list[LineMemory]:
+    """All kinds but those of the training together, of each line."""
+    found: dict[tuple[str, int], list[LineMemory]] = {}
+    for each in lines:
+        if each.file and each.kind not in OF_TRAINING:
+            found.setdefault((each.file, each.line), []).append(each)
+    return [
+        replace(max(of, key=_bytes), bytes=sum(map(_bytes, of)), count=sum(each.count for each in of))
+        for of in found.values()
+    ]
+
+
+def _is_as_much(line: LineMemory, most: LineMemory) -> bool:
+    """Whether a line makes about as much, or is before it and makes tensors that are as large, such as logits."""
+    is_before, sizes = line.line < most.line, [each.bytes / max(each.count, 1) for each in (line, most)]
+    least = HALF if is_before and sizes[0] >= AS_MUCH * sizes[1] else AS_MUCH
+    return least * most.bytes <= line.bytes <= most.bytes
 
 
 def _bytes(line: LineMemory) -> int:

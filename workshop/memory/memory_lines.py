@@ -2,7 +2,7 @@
 
 import linecache
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from workshop.memory.memory_record import MemoryRecord
@@ -57,18 +57,23 @@ def devices_of(record: MemoryRecord) -> list[str]:
     return sorted(found, key=lambda each: (each == "cpu", each))
 
 
-def lines_of(record: MemoryRecord, segment: MemorySegment, rows: Iterable[TensorRow]) -> list[LineMemory]:
-    """Return rows of a segment as lines, the largest first."""
-    groups: defaultdict[tuple[str, str, WireFrame], list[TensorRow]] = defaultdict(list)
-    for each in rows:
-        groups[each.device, each.kind, innermost(record.stack_of(each))].append(each)
-    found = [_line(record, segment, device, kind, frame, of) for (device, kind, frame), of in groups.items()]
-    return sorted(found, key=lambda each: each.bytes, reverse=True)
-
-
 def innermost(stack: Sequence[WireFrame]) -> WireFrame:
     """Return the innermost user frame of a stack."""
     return stack[-1] if stack else UNKNOWN
+
+
+def lines_of(
+    record: MemoryRecord,
+    segment: MemorySegment,
+    rows: Iterable[TensorRow],
+    frame_of: Callable[[Sequence[WireFrame]], WireFrame] = innermost,
+) -> list[LineMemory]:
+    """Return rows of a segment as lines, the largest first; `frame_of` chooses a frame of a stack."""
+    groups: defaultdict[tuple[str, str, WireFrame], list[TensorRow]] = defaultdict(list)
+    for each in rows:
+        groups[each.device, each.kind, frame_of(record.stack_of(each))].append(each)
+    found = [_line(record, segment, device, kind, frame, of) for (device, kind, frame), of in groups.items()]
+    return sorted(found, key=lambda each: each.bytes, reverse=True)
 
 
 def _line(

@@ -17,6 +17,7 @@ from workshop.probe.memory.memory_notes import (
     SegmentName,
     TensorRow,
     TouchedAttribute,
+    WideItems,
     WorkerContainers,
 )
 from workshop.probe.observations import LoaderIterated, LoaderMade, WireFrame
@@ -37,6 +38,7 @@ class MemoryRecord:
     host_objects: list[HostObject] = field(default_factory=list)
     objects: list[AttributeObjects] = field(default_factory=list)
     touched: list[TouchedAttribute] = field(default_factory=list)
+    wide_items: list[WideItems] = field(default_factory=list)
     trials: dict[str, MemoryTrial] = field(default_factory=dict)
     workers: dict[int, list[WorkerContainers]] = field(default_factory=lambda: defaultdict(list))
     """By the process of the worker."""
@@ -116,6 +118,8 @@ def _enter(found: MemoryRecord, event: object) -> None:
             found.objects.append(event)
         case TouchedAttribute():
             found.touched.append(event)
+        case WideItems():
+            found.wide_items.append(event)
         case MemoryTrial():
             found.trials[event.name] = event
         case WorkerContainers():

@@ -1,12 +1,13 @@
-"""Containers that become longer, and the process with them, such as lists of Python objects, and queues."""
+"""Containers of Python objects: those that become longer, and the process with them, and large ones."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import assignment_of, is_limited
+from workshop.memory.assignments import assignment_of, filled_at, is_limited
 from workshop.memory.growth import STEPS, ProcessGrowth, growing_lines, process_growth
 from workshop.memory.memory_findings import MIN_SHARE, MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
+from workshop.probe.memory.dataset_attributes import MIN_OBJECTS
 from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import HostObject
 
@@ -19,6 +20,9 @@ EXPLAINS = 0.2
 FEW_ANSWERS = 0.02
 """A cache that has the answer to a smaller share of what it is asked is of no use, whether the process grows or not."""
 
+LARGE = 0.08
+"""Python objects that stay are told of if arrays would take less by this share of all memory."""
+
 QUEUES = ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue", "deque")
 
 
@@ -27,6 +31,8 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     growth = process_growth(measured.host.looks, measured.reports)
     followed = [each.holder.removeprefix(GRAPH) for each in growing_lines(measured.record)]
     followed += [each.holder for each in measured.record.graphs]
+    if not measured.record.workers:  # to those, they are shared objects
+        yield from _objects(measured)
     looks: defaultdict[object, list[HostObject]] = defaultdict(list)
     for each in measured.record.host_objects:
         looks[each.holder, each.holder_stack[0][:2], each.container].append(each)
@@ -38,6 +44,32 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         is_useless = measured.record.epochs > 1 and last.asked > 0 and last.answered < FEW_ANSWERS * last.asked
         if (growth or is_useless) and (finding := _grown(measured, growth, first, last)):
             yield finding
+
+
+def _objects(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
+    """Yield large containers of many objects, as they were when last seen."""
+    together = measured.host.most.together if measured.host.most else 0
+    lengths = {(each.holder, each.length) for each in measured.record.host_objects}
+    for held in measured.record.last_host_objects:
+        stays = sum(holder == held.holder for holder, _ in lengths) == 1
+        if held.objects < MIN_OBJECTS or held.spare_bytes < LARGE * together or not stays:
+            continue
+        function, file, line = filled_at(f"{held.holder}[...]", held.holder_stack[0])
+        yield MemoryFinding(
+            cause="python-objects",
+            place="host",
+            file=file,
+            line=line or None,
+            function=function,
+            holder=held.holder,
+            gain_bytes=held.spare_bytes,
+            share=held.spare_bytes / max(together, 1),
+            measured=False,
+            bytes_a_step=0.0,
+            words=f"{held.holder}, a {held.container}, has {held.objects} Python objects. If nothing reads it any "
+            "more, delete it; else keep numbers in an array, and texts in one text and an array of where each begins.",
+            basis="estimated from a sample: what arrays would take less",
+        )
 
 
 def _grown(

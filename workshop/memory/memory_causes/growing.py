@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workshop.memory.assignments import assignment_of
+from workshop.memory.assignments import assignment_of, given_at
 from workshop.memory.growth import GrowingLine, growing_lines, process_growth
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import devices_of, innermost
@@ -18,6 +18,9 @@ MIN_OPERATIONS_A_STEP = 0.5
 
 MIN_GROWTH = 1.5
 """A graph that grows has this many times the operations that it had when half as many steps were over, at least."""
+
+IN_PYTHON = 2
+"""The nodes of a graph count, and not its tensors, if the process grows by so many times what those add up to."""
 
 CYCLES = (
     "backward(create_graph=True) keeps a graph of the gradients, and the parameters hold their gradients: a cycle that "
@@ -51,7 +54,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 
 def _is_of_graph(line: GrowingLine, graph: OldGraph | None) -> bool:
     """Whether tensors are there because of a graph: autograd keeps them, or they have one that goes back."""
-    if line.holder.startswith(GRAPH) or line.kind == TensorKind.ACTIVATIONS:
+    if line.holder.startswith(GRAPH) or (line.kind == TensorKind.ACTIVATIONS and not line.holder):
         return True
     return graph is not None and bool(line.holder) and line.holder == graph.holder
 
@@ -105,8 +108,9 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     held = [(each.holder, each.bytes_a_step, each.bytes) for each in lines] or _held(measured, graph)
     of_tensors, gained = sum(each for _, each, _ in held), sum(each for _, _, each in held)
     in_python = host.bytes_a_step if host else 0.0
-    rate = max(of_tensors, in_python) if all(each.device == "cpu" for each in lines) else of_tensors
-    if host and rate == in_python:
+    is_in_python = all(each.device == "cpu" for each in lines) and in_python > IN_PYTHON * of_tensors
+    rate = in_python if is_in_python else of_tensors
+    if host and is_in_python:
         gained = max(gained, host.bytes)
     function, file, line = _place(holder, lines, graph)
     operations = f"{_operations(graph)} hang on it. " if graph else ""
@@ -114,7 +118,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     let_go = LET_ALL_GO if by_itself > of_tensors / 2 else LET_GO
     return MemoryFinding(
         cause="graph-kept",
-        place=lines[0].device if lines else "host",
+        place=lines[0].device if lines and not is_in_python else "host",
         file=file,
         line=line or None,
         function=function,
@@ -144,7 +148,8 @@ def _place(holder: str, lines: list[GrowingLine], graph: OldGraph | None) -> tup
     frames = list(graph.holder_stack) if graph else []
     frames += [(each.function, each.file, each.line) for each in lines]
     for function, file, _ in frames:
-        if line := assignment_of(holder, file, function):
+        if filled := assignment_of(holder, file, function):
+            line = given_at(holder, file, filled)
             return line.function, file, line.number
     return frames[0] if frames else ("", "", 0)
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import made_at
+from workshop.memory.assignments import made_at, returned_at
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import devices_of, innermost, lines_of, memory_of, peak_segment
 from workshop.memory.memory_run import MeasuredMemory
@@ -165,13 +165,17 @@ def _wide(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterato
     if not parameters or not any(WIDE in each.dtypes for each in wide):
         return
     first = next((each for each in wide if each.kind == TensorKind.PARAMETERS and is_model), wide[0])
+    function, file, line = first.function, first.file, first.line
+    items = measured.record.wide_items
+    if items and not is_model and any(each.kind == TensorKind.BATCHES for each in wide):
+        function, file, line = returned_at(items[0].way, items[0].frame)
     size = sum(each.bytes for each in wide)
     yield MemoryFinding(
         cause="float64",
         place=device,
-        file=first.file,
-        line=first.line or None,
-        function=first.function,
+        file=file,
+        line=line or None,
+        function=function,
         holder=first.holder,
         gain_bytes=round(size * HALF_AS_WIDE),
         share=size * HALF_AS_WIDE / max(memory_of(peak, device).peak_bytes, 1),

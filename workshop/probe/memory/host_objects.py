@@ -22,6 +22,7 @@ from workshop.probe.memory.array_content import (
 from workshop.probe.memory.holder_names import Variable, user_variables
 from workshop.probe.memory.memory_notes import HostObject
 from workshop.probe.memory.object_sizes import kept_by_cache, size_of
+from workshop.probe.memory.python_objects import ObjectCount, count_objects
 from workshop.probe.memory.reached import FEW, LRU_CACHE, has_plain_length, is_a, reached
 from workshop.probe.observations import WireFrame
 
@@ -31,6 +32,9 @@ MIN_LENGTH = 8
 
 MIN_ARRAY = 1 << 20
 """Smaller arrays are not noted."""
+
+MIN_COUNTED = 8 << 20
+"""Of smaller containers, the objects are not counted."""
 
 MAX_NOTED = 100
 
@@ -61,10 +65,13 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
             found.setdefault(id(place.value), (container[0], place, container[1]))
     for length, place, value in sorted(found.values(), key=lambda each: each[0], reverse=True)[:MAX_NOTED]:
         with suppress(Exception):  # another thread has changed it meanwhile, or it is like nothing else
-            size = size_of(list(value) if is_a(value, deque) else value)
+            value = list(value) if is_a(value, deque) else value
+            size = size_of(value)
             asked, answered = asked_of(place.value)
             limited = _will_be_full(place, length)
-            yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered)
+            count = count_objects(value) if size >= MIN_COUNTED else ObjectCount(0, 0, 0)
+            about = {"objects": count.objects, "spare_bytes": max(count.bytes - count.content_bytes, 0)}
+            yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered, **about)
 
 
 def opened(value: Any) -> tuple[int, Any] | None:

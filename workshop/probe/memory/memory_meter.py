@@ -37,6 +37,7 @@ from workshop.probe.memory.tensor_holders import TensorHolders
 from workshop.probe.memory.touched_attribute import note_touched
 from workshop.probe.memory.unneeded import Unneeded
 from workshop.probe.memory.unseen_tensors import adopt_unseen
+from workshop.probe.memory.wide_items import WideBatches
 from workshop.probe.memory.would_be_freed import would_be_freed
 from workshop.probe.messages import SetStage
 from workshop.probe.noted_settings import loader_number
@@ -75,6 +76,7 @@ class MemoryMeter(StepMeter):
     def __init__(self, config: ProbeConfig) -> None:
         super().__init__(config)
         self.objects = AttributeCounts(self.events)
+        self.wide = WideBatches(self.events)
 
     def begin(self) -> None:
         """Begin to measure in this process."""
@@ -144,6 +146,7 @@ class MemoryMeter(StepMeter):
             self.epochs += 1
             self.epoch_began, self.epoch_sequence = self.steps_done, _sequence_now()
         self.objects.on_loader_start(loader)
+        self.wide.on_loader_start(loader)
 
     def on_batch(self, batch: Any) -> None:
         """Take a batch: workers have allocated it."""
@@ -152,6 +155,7 @@ class MemoryMeter(StepMeter):
         self.batch_samples, self.batch_bytes = measure_batch(batch)
         if self.segment:
             self._take(TensorKind.BATCHES, tree_leaves(batch))
+            self.wide.on_batch(batch)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Take the copy of a batch."""

@@ -172,6 +172,10 @@ class HostObject(Event):
     """How often a cache of a function was asked."""
     answered: int = 0
     """How often it had the answer."""
+    objects: int = 0
+    """How many Python objects a container has, estimated; 0 if it is a small one."""
+    spare_bytes: int = 0
+    """How much more they take than their numbers and texts would in arrays."""
     dtype: str = ""
     """Of an array."""
     shape: tuple[int, ...] = ()
@@ -216,6 +220,16 @@ class AttributeObjects(Event):
     """How its workers are started: "fork", "spawn" or "forkserver"."""
     content_bytes: int = 0
     """What their numbers and texts would take in arrays."""
+
+
+@dataclass(frozen=True)
+class WideItems(Event):
+    """A part of a batch is float64."""
+
+    frame: WireFrame
+    """The function of the dataset that makes an item."""
+    way: tuple[str, ...]
+    """The keys, or the places, that lead to that part."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from workshop.probe.memory.memory_notes import AttributeObjects
 from workshop.probe.noted_settings import loader_number, loader_site
 from workshop.probe.observations import WireFrame
 
-SAMPLE = 200
-"""So many entries of a container are looked at."""
+SAMPLE, FURTHER = 200, 20
+"""So many entries of a container are looked at, and so many further in: the script waits for it."""
 
 MIN_ARRAYS = 1 << 20
 MAX_DEPTH = 3
@@ -40,7 +40,7 @@ class ObjectCount(NamedTuple):
 def count_objects(value: Any, depth: int = 0) -> ObjectCount:
     """Count the Python objects in something, with their bytes."""
     own_bytes = max(sys.getsizeof(value) - getattr(value, "nbytes", 0), 0)
-    entries = entries_of(value, SAMPLE) if depth < MAX_DEPTH else None
+    entries = entries_of(value, FURTHER if depth else SAMPLE) if depth < MAX_DEPTH else None
     if not entries:
         return ObjectCount(1, own_bytes, _content_bytes(value))
     distinct = {id(each): each for each in entries}
