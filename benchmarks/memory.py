@@ -83,9 +83,10 @@ def peak(found: Any) -> int:
 
 
 def named_first(found: Any) -> Any:
-    """Return what is named first, with its line and its holder: a finding, or else the line that makes most."""
-    named = faults(found)[:1] or [each["largest"] for each in found["peaks"] if each["largest"]]
-    return next(iter(named), {"line": None, "holder": ""})
+    """Return what is named first, with its line and its holder: a finding, or else the lines that make most."""
+    largest = [each["largest_lines"] for each in found["peaks"] if each["largest_lines"]]
+    lines = [{**each[0], "bytes": sum(line["bytes"] for line in each)} for each in largest]
+    return next(iter(faults(found)[:1] or lines), {"line": None, "holder": ""})
 
 
 def is_right(named: Any, script: Path) -> bool:

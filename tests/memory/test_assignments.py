@@ -154,6 +154,11 @@ class Poses(Dataset):
         return 3
 
     def __getitem__(self, index):
+        def load(index):
+            return None, None, None
+
+        if index < 0:
+            return None
         image = read(index)
         heat = np.exp(-image)
         heat = torch.from_numpy(heat)
@@ -178,7 +183,7 @@ def test_the_line_that_makes_a_part_of_an_item(way: tuple[str, ...], line: str, 
     script.write_text(ITEMS)
     *_, number = returned_at(way, ("__getitem__", str(script), 7))
     assert ITEMS.splitlines()[number - 1].strip() == line
-    assert returned_at((), ("__iter__", str(script), 13))[2] == 15
+    assert returned_at((), ("__iter__", str(script), 13))[2] == 20
     assert returned_at((), ("forward", str(script), 2)) == ("forward", str(script), 2), "there is none"
 
 

@@ -40,7 +40,7 @@ def test_a_script_that_cannot_be_measured_is_wrong(
         if script.stem != "two":
             raise error
         line = {"line": 1, "holder": "", "bytes": 10}
-        peak = {"peak_bytes": 10, "followed_bytes": 10, "allocator_bytes": 10, "largest": line}
+        peak = {"peak_bytes": 10, "followed_bytes": 10, "allocator_bytes": 10, "largest_lines": [line]}
         host = {"together_bytes": 10}
         return {"findings": [], "peaks": [peak], "host": host, "overhead": None}
 

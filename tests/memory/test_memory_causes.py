@@ -232,10 +232,25 @@ def test_a_graph_that_outlives_its_validation_is_in_the_steps_after_it_too() -> 
     def kept(mib: int) -> tuple[tuple[str, int, int], ...]:
         return (("validation-graph cpu", mib * MIB, 0),)
 
-    validations = [segment(each, name="validation", peak=230, freed=kept(210)) for each in (9, 18)]
-    steps = [segment(2, peak=20), segment(10, peak=125, freed=kept(110)), segment(30, peak=125)]
+    validations = [segment(each, name="validation", peak=230, freed=kept(210)) for each in (9, 18, 27)]
+    steps = [segment(2, peak=20), segment(10, peak=125, freed=kept(110)), segment(40, peak=125)]
     [finding] = found(segments=[*steps, *validations])
-    assert finding.gain_bytes == 210 * MIB
+    assert finding.gain_bytes == 210 * MIB, "of later steps it is not known what a validation has left"
+    [finding] = found(segments=[*steps, *validations[:2]])
+    assert finding.gain_bytes == 105 * MIB, "there was no later validation"
+
+
+def test_a_graph_that_no_backward_pass_goes_through() -> None:
+    def kept(**about: Any) -> list[MemoryFinding]:
+        teacher = replace(row("others", 60), first_step=90, holder="the graph of t_logits", holder_stack=STACK)
+        last = segment(90, replace(teacher, **about), peak=100, is_last=True)
+        return [each for each in found(segments=[segment(2, peak=20), last]) if each.cause == "unused-graph"]
+
+    [finding] = kept()
+    assert (finding.holder, finding.gain_bytes, finding.line) == ("t_logits", 60 * MIB, 12)
+    assert kept(kind="activations") == [], "a backward pass has come to it"
+    assert kept(first_step=89) == []
+    assert kept(holder="t_logits") == []
 
 
 def test_outputs_of_all_batches_of_a_validation() -> None:
@@ -358,6 +373,19 @@ def test_an_array_that_each_worker_reads() -> None:
     [finding] = grown_in_workers(WorkerContainer("dataset.tiles", NO_FRAME, "ndarray", 40, 40 * MIB))
     assert (finding.cause, finding.gain_bytes, finding.bytes_a_step) == ("cache-per-worker", 80 * MIB, 0)
     assert "mmap_mode" in finding.words
+
+
+def test_arrays_that_the_generator_of_each_worker_reads() -> None:
+    def noted(first: int, last: int) -> dict[int, list[WorkerContainers]]:
+        held = WorkerContainer("days[...]", ("__iter__", "data.py", 0), "ndarray", 4000, 40 * MIB)
+        both = ((1.0, replace(held, identity=first)), (9.0, replace(held, identity=last)))
+        return {each: [WorkerContainers(t, each, 1, TRAINER, (of,)) for t, of in both] for each in (8, 9)}
+
+    looks = (look(1.0, p7=300, p8=10, p9=10), look(9.0, p7=300, p8=60, p9=60))
+    [finding] = found(*looks, reports=(report(5.0), report(8.0)), workers=noted(77, 77))
+    assert (finding.cause, finding.function, finding.gain_bytes) == ("cache-per-worker", "__iter__", 80 * MIB)
+    assert "is made or read in 2 workers" in finding.words
+    assert found(*looks, workers=noted(77, 78)) == [], "it may be of a single item"
 
 
 def test_items_that_wait_in_each_worker_to_be_shuffled() -> None:

@@ -8,6 +8,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -119,6 +120,19 @@ def test_the_cache_of_a_function() -> None:
     assert [found[name]["has_limit"] for name in ("without_limit", "with_limit")] == [False, True]
 
 
+def test_a_short_list_of_large_entries_is_one_container() -> None:
+    class Best:
+        def __init__(self) -> None:
+            model = nn.Sequential(*(nn.Linear(500, 500) for _ in range(5)))
+            self.weights = [{name: each.clone() for name, each in model.state_dict().items()} for _ in range(3)]
+
+    best = Best()
+    found = noted()
+    assert found["best.weights"]["bytes"] == pytest.approx(15 * 501 * 500 * 4, rel=0.01)
+    assert "best.weights[...]" not in found
+    del best
+
+
 def test_what_a_generator_that_waits_has() -> None:
     def shuffled(items: Iterator[int]) -> Iterator[int]:
         window = []
@@ -164,6 +178,14 @@ def test_tensors_of_pixels() -> None:
     assert found == {"pixels": "uint8"}
     del data
     assert "pixels" not in noted(), "it may be of a single step"
+
+
+def test_a_file_that_is_mapped_is_not_read(tmp_path: Path) -> None:
+    np.ones(1 << 21, np.float32).tofile(tmp_path / "pixels")
+    data = TensorDataset(torch.from_file(str(tmp_path / "pixels"), size=1 << 21))
+    shared = TensorDataset(torch.ones(1 << 21).share_memory_())
+    assert {name for name, each in noted().items() if each.get("narrower")} == {"shared.tensors[...]"}
+    del data, shared
 
 
 def test_what_nobody_has_written_is_not_in_memory_and_stays_so() -> None:

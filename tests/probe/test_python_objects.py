@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +55,17 @@ def test_arrays_that_workers_get_a_copy_of() -> None:
     assert array_bytes([torch.zeros(1000)]) == 0
 
 
-def test_the_same_few_objects_again_and_again_do_not_count_each_time() -> None:
-    assert count_objects([1, 2, 3, 4] * 100_000)[0] < 20_000
+@pytest.mark.parametrize("different", [4, 300, 3000])
+def test_the_same_objects_again_and_again_do_not_count_each_time(different: int) -> None:
+    labels = [f"label {number}" for number in range(different)]
+    dice = random.Random(0)
+    assert count_objects([dice.choice(labels) for _ in range(400_000)]).objects < 2 * different + 200
+
+
+def test_what_has_a_size_or_no_bytes_of_its_own() -> None:
+    file = namedtuple("file", "path size")
+    assert count_objects([file(f"{number}.png", 1 << 20) for number in range(1000)]).objects < 4000
+    assert count_objects([torch.zeros(3).untyped_storage(), torch.zeros(3).to_sparse()] * 8).objects <= 17
 
 
 def test_what_a_dataset_wraps_is_looked_into() -> None:

@@ -130,7 +130,8 @@ def _largest(peak: DevicePeak, what: str) -> str:
     source = textwrap.shorten(line.text, MAX_SOURCE, placeholder=" …")
     text = f"\n       {source}" if source else ""
     which = f"first of {len(others) + 1} {what}s that make most of it" if others else f"{what} that makes most of it"
-    return f"\nThe {which}, {line.bytes / peak.memory.peak_bytes:.0%}: {place}{text}"
+    share = sum(each.bytes for each in peak.largest_lines) / peak.memory.peak_bytes
+    return f"\nThe {which}, {share:.0%}{' together' if others else ''}: {place}{text}"
 
 
 def _held(line: LineMemory) -> str:

@@ -3,7 +3,7 @@
 import ast
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from workshop.probe.observations import WireFrame
@@ -70,9 +70,9 @@ def given_at(holder: str, file: str, filled: Assignment) -> Assignment:
     """
     owner = holder.partition("[...]")[0].rpartition(".")[0].rpartition(".")[2]
     nodes = ast.walk(tree) if owner and (tree := _tree_of(file)) else ()
-    calls = [each for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
-    of_method = [each for each in calls if ast.unparse(each.func).rpartition(".")[2] == filled.function]
-    own = [each.lineno for each in of_method if ast.unparse(each.func).split(".")[-2] == owner]
+    methods = [each.func for each in nodes if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)]
+    of_method = [each for each in methods if each.attr == filled.function]
+    own = [each.lineno for each in of_method if ast.unparse(each.value).rpartition(".")[2] == owner]
     is_shared = len(own) == 1 < len(of_method)
     return Assignment(own[0], _function_at(tree, own[0])) if is_shared and tree else filled
 
@@ -89,12 +89,21 @@ def returned_at(way: Sequence[str], frame: WireFrame) -> WireFrame:
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)] if tree else []
     named = [each for each in functions if each.name == name and each.lineno >= first]
     function = min(named, key=lambda each: each.lineno, default=None)
-    returned = [each for each in ast.walk(function) if isinstance(each, ast.Return | ast.Yield)] if function else []
-    part = _part(returned[-1].value, way) if returned else None
+    returned = max(_returns(function), key=lambda each: each.lineno, default=None) if function else None
+    part = _part(returned.value, way) if returned else None
     if function is None or part is None:
         return frame
     made = _assigns(function, part.id, True) if isinstance(part, ast.Name) else []
     return name, file, max((each for each in made if each < part.lineno), default=part.lineno)
+
+
+def _returns(place: ast.AST) -> Iterator[ast.Return | ast.Yield]:
+    """What a function returns or yields, and not the functions in it."""
+    for each in ast.iter_child_nodes(place):
+        if isinstance(each, ast.Return | ast.Yield):
+            yield each
+        elif not isinstance(each, ast.FunctionDef | ast.Lambda):
+            yield from _returns(each)
 
 
 def _part(value: ast.expr | None, way: Sequence[str]) -> ast.expr | None:

@@ -67,7 +67,8 @@ class DevicePeak:
             return innermost(within)
 
         beside = _together(lines_of(self.record, self.segment, self._rows, called_in))
-        return sorted((each for each in beside if _is_as_much(each, most)), key=lambda each: each.line)
+        others = [each for each in beside if each.line != most.line and _is_as_much(each, most)]
+        return sorted([*others, most], key=lambda each: each.line)
 
     @property
     def largest(self) -> LineMemory | None:
@@ -86,6 +87,7 @@ class DevicePeak:
             "followed_bytes": self.memory.followed_bytes,
             "kinds": self.kinds,
             "largest": self.largest and vars(self.largest),
+            "largest_lines": [vars(each) for each in self.largest_lines],
             "lines": [vars(each) for each in self.lines],
             "curve": self.memory.curve,
         }

@@ -38,7 +38,7 @@ class ProcessMemory:
 
     def less(self, private: int) -> "ProcessMemory":
         """Return the same with so many bytes shared with other processes that are private."""
-        return replace(self, pss=self.pss - private, private=self.private - private)
+        return replace(self, pss=max(self.pss - private, 0), private=max(self.private - private, 0))
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ class HostLook:
     shared_memory_bytes: int
     """What has been added to `/dev/shm` since the script was started, by whichever program."""
     free_bytes: int
+
+    def less(self, pid: int, private: int) -> "HostLook":
+        """Return the same with so many bytes of a process shared with others that are private."""
+        memory = self.processes.get(pid)
+        return replace(self, processes={**self.processes, pid: memory.less(private)}) if memory else self
 
     @property
     def together(self) -> int:
@@ -82,22 +87,22 @@ class HostWatch:
             self.looks.append(HostLook(time.monotonic(), found, max(more, 0), free_memory()))
 
     def without(self, looks: Sequence[HoldersLook]) -> "HostWatch":
-        """Return the same without what looking for holders has made private to processes that share it otherwise."""
-        within = [each for each in self.looks if not any(it.began_s <= each.time_s <= it.t for it in looks)]
-        return HostWatch([_without(each, looks) for each in within], self.shared_memory_before)
+        """Return the same without what looking for holders has made private to a process that shares it otherwise.
+
+        This holds until another process begins or ends: then other memory is shared.
+        """
+        left = [each for each in self.looks if not any(it.began_s <= each.time_s <= it.t for it in looks)]
+        for it in looks:
+            after = [number for number, each in enumerate(left) if each.time_s > it.t]
+            pids = [left[number].processes.keys() for number in after]
+            for number in after[: next((at for at, each in enumerate(pids) if each != pids[0]), len(after))]:
+                left[number] = left[number].less(it.pid, it.own_bytes)
+        return HostWatch(left, self.shared_memory_before)
 
     @property
     def most(self) -> HostLook | None:
         """The look with the most memory together; None if there was no look."""
         return max(self.looks, key=lambda each: each.together, default=None)
-
-
-def _without(look: HostLook, looks: Sequence[HoldersLook]) -> HostLook:
-    found = dict(look.processes)
-    for each in looks:
-        if each.t < look.time_s and (memory := found.get(each.pid)):
-            found[each.pid] = memory.less(each.own_bytes)
-    return replace(look, processes=found)
 
 
 def process_memory(pid: int) -> ProcessMemory | None:

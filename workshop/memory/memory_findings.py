@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-MIN_BYTES = 1 << 20
+MIN_BYTES = 4 << 20
 MIN_SHARE = 0.03
 """A finding that frees less than this, or a smaller share of the peak, is not reported."""
 

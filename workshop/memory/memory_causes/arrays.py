@@ -21,7 +21,8 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield what a sample of each large array has shown, as it was when last seen."""
     arrays = [each for each in measured.record.last_host_objects if each.dtype]
     last = sorted(arrays, key=lambda each: -each.bytes)
-    yield from (_windows(measured, each) for each in last if each.window)
+    if windows := [each for each in last if each.window]:
+        yield _windows(measured, windows)
     most = measured.host.most.together if measured.host.most else 0
     data = [each for each in last if not each.window and (each.of_dataset or each.bytes > LARGE * most)]
     if few := [each for each in data if each.narrower == BYTE]:
@@ -45,14 +46,15 @@ def _computes_in_float32(measured: MeasuredMemory) -> bool:
     return bool(dtypes) and WIDE not in dtypes
 
 
-def _windows(measured: MeasuredMemory, array: HostObject) -> MemoryFinding:
+def _windows(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFinding:
+    """All arrays of windows, named by the largest."""
     words = (
-        f"{_named(array)} has windows that overlap: each is the one before, {array.shift} further on. "
+        f"{_named(arrays[0])} has windows that overlap: each is the one before, {arrays[0].shift} further on. "
         "Keep the series once, and cut a window where it is asked for, as in __getitem__, or let "
-        "np.lib.stride_tricks.sliding_window_view show them."
+        f"np.lib.stride_tricks.sliding_window_view show them.{_so_are(arrays)}"
     )
-    size = round(array.bytes * (1 - array.shift / array.window))
-    return _finding(measured, array, "windows-copied", size, words, "the bytes that repeat")
+    size = sum(each.bytes * (1 - each.shift / each.window) for each in arrays)
+    return _finding(measured, arrays[0], "windows-copied", round(size), words, "the bytes that repeat")
 
 
 def _few_values(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFinding:

@@ -11,8 +11,8 @@ from workshop.probe.memory.dataset_attributes import MIN_OBJECTS
 from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import HostObject
 
-MIN_ENTRIES = 8
-"""A container has become longer by so many entries."""
+MIN_ENTRIES, MIN_GROWN = 8, 16 << 20
+"""A container has become longer by so many entries, or larger by so many bytes."""
 
 EXPLAINS = 0.2
 """It explains this share of what the process grows by, at least."""
@@ -49,9 +49,12 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 def _objects(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield large containers of many objects, as they were when last seen."""
     together = measured.host.most.together if measured.host.most else 0
-    lengths = {(each.holder, each.length) for each in measured.record.host_objects}
+    seen: defaultdict[object, list[HostObject]] = defaultdict(list)
+    for each in measured.record.host_objects:
+        seen[each.holder, each.holder_stack[0][:2]].append(each)
     for held in measured.record.last_host_objects:
-        stays = sum(holder == held.holder for holder, _ in lengths) == 1
+        same = seen[held.holder, held.holder_stack[0][:2]]
+        stays = len({each.step for each in same}) > 1 and {each.length for each in same} == {held.length}
         if held.objects < MIN_OBJECTS or held.spare_bytes < LARGE * together or not stays:
             continue
         function, file, line = filled_at(f"{held.holder}[...]", held.holder_stack[0])
@@ -76,7 +79,8 @@ def _grown(
     measured: MeasuredMemory, growth: ProcessGrowth | None, first: HostObject, last: HostObject
 ) -> MemoryFinding | None:
     entries, steps = last.length - first.length, last.step - first.step
-    if entries < MIN_ENTRIES or steps <= 0:
+    is_longer = entries >= MIN_ENTRIES or (entries > 0 and last.bytes - first.bytes >= MIN_GROWN)
+    if not is_longer or steps <= 0:
         return None
     rate = last.bytes * entries / last.length / steps
     most = measured.host.most
@@ -84,7 +88,10 @@ def _grown(
         return None
     function, file, line = last.holder_stack[0]
     at = assignment_of(f"{last.holder}[...]", file, function) if last.container != "lru_cache" else None
-    what = f"{last.holder}, a {last.container}, grows by {entries / steps:.1f} entries a step, and has {last.length}. "
+    grows = (
+        f"{entries / steps:.1f} entries a step" if 10 * entries > steps else f"an entry in {steps / entries:.0f} steps"
+    )
+    what = f"{last.holder}, a {last.container}, grows by {grows}, and has {last.length}. "
     if last.container == "lru_cache":
         words = f"It was asked {last.asked} times and had the answer {last.answered} times. Give lru_cache a limit "
         words += "(maxsize=...), or take it away if the same is not asked for again."

@@ -37,7 +37,8 @@ LET_ALL_GO = (
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield what grows."""
     lines = growing_lines(measured.record)
-    graph = _growing_graph(measured)
+    nobodys = [each for each in lines if not each.holder]
+    graph = _growing_graph(measured) or (_last_graph(measured) if nobodys else None)
     of_graph = [each for each in lines if _is_of_graph(each, graph)]
     backward = _backward_with_graph(measured)
     if backward and graph and not graph.holder:
@@ -54,7 +55,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 
 def _is_of_graph(line: GrowingLine, graph: OldGraph | None) -> bool:
     """Whether tensors are there because of a graph: autograd keeps them, or they have one that goes back."""
-    if line.holder.startswith(GRAPH) or (line.kind == TensorKind.ACTIVATIONS and not line.holder):
+    if line.holder.startswith(GRAPH) or (not line.holder and (graph or line.kind == TensorKind.ACTIVATIONS)):
         return True
     return graph is not None and bool(line.holder) and line.holder == graph.holder
 
@@ -68,6 +69,13 @@ def _growing_graph(measured: MeasuredMemory) -> OldGraph | None:
         if is_old or _grows(largest.epoch_operations, largest.epoch_steps):
             return largest
     return None
+
+
+def _last_graph(measured: MeasuredMemory) -> OldGraph | None:
+    """The largest graph of the last look that a variable holds: what grows, and nobody holds, hangs on it."""
+    steps = max((each.steps for each in measured.record.graphs), default=0)
+    held = [each for each in measured.record.graphs if each.steps == steps and each.holder]
+    return max(held, key=lambda each: each.old_operations, default=None)
 
 
 def _backward_with_graph(measured: MeasuredMemory) -> WireFrame | None:

@@ -3,12 +3,19 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import made_at, returned_at
+from workshop.memory.assignments import filled_at, made_at, returned_at
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import devices_of, innermost, lines_of, memory_of, peak_segment
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.holder_names import GRAPH
-from workshop.probe.memory.memory_notes import MemorySegment, MemoryTrial, SegmentName, TensorKind, TensorRow
+from workshop.probe.memory.memory_notes import (
+    MAX_VALIDATIONS,
+    MemorySegment,
+    MemoryTrial,
+    SegmentName,
+    TensorKind,
+    TensorRow,
+)
 
 REPLAYED = "measured: the allocations of a recorded step, replayed without it"
 
@@ -66,6 +73,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         ):
             if finding := replayed(measured, device, name, words):
                 yield finding
+        yield from _never_gone_through(measured, device)
         yield from _wide(measured, device, peak)
         yield from _views(measured, device, peak)
         yield from _tried(measured, device)
@@ -123,12 +131,13 @@ def _freed(segment: MemorySegment, name: str, device: str) -> tuple[int, int] | 
 def lowers(measured: MeasuredMemory, device: str, segment: MemorySegment, saved: int, cause: str = "") -> int:
     """Return by how much the peak of the run would be lower: segments of another name may have a higher one.
 
-    They are taken as they would be without that `cause`, until the last segment of this name: what a validation that
-    was not recorded has left is not known for what it is.
+    They are taken as they would be without that `cause`. Steps after the last validation that was recorded count only
+    if there was none after it: what that has left is not known for what it is.
     """
     segments = measured.record.segments
-    latest = max(each.step for each in segments if each.name == segment.name)
-    others = [each for each in segments if each.name != segment.name and each.step <= latest]
+    same = [each.step for each in segments if each.name == segment.name]
+    all_recorded = segment.name != SegmentName.VALIDATION or len(same) < MAX_VALIDATIONS
+    others = [each for each in segments if each.name != segment.name and (all_recorded or each.step <= max(same))]
     peaks = [
         memory_of(each, device).peak_bytes - (freed[0] if (freed := _freed(each, cause, device)) else 0)
         for each in others
@@ -154,6 +163,36 @@ def _holder_at(measured: MeasuredMemory, file: str, line: int) -> str:
         return ""
     lines = lines_of(measured.record, last, [*last.at_end, *last.at_peak])
     return next((each.holder for each in lines if (each.file, each.line) == (file, line) and each.holder), "")
+
+
+def _never_gone_through(measured: MeasuredMemory, device: str) -> Iterator[MemoryFinding]:
+    """What a graph of the last recorded step keeps though no backward pass of the step has come to it."""
+    last = measured.record.last
+    if last is None or last.name != SegmentName.TRAINING or not any(of.device == device for of in last.devices):
+        return
+    of_holders: defaultdict[str, list[TensorRow]] = defaultdict(list)
+    for row in last.at_peak:  # what a backward pass has gone through are activations
+        if row.device == device and row.kind == TensorKind.OTHERS and row.first_step == last.step:
+            of_holders[row.holder].append(row)
+    for holder, rows in of_holders.items():
+        if holder.startswith(GRAPH):
+            size = lowers(measured, device, last, sum(each.bytes for each in rows))
+            function, file, line = filled_at(name := holder.removeprefix(GRAPH), rows[0].holder_stack[0])
+            yield MemoryFinding(
+                cause="unused-graph",
+                place=device,
+                file=file,
+                line=line or None,
+                function=function,
+                holder=name,
+                gain_bytes=size,
+                share=size / max(memory_of(last, device).peak_bytes, 1),
+                measured=True,
+                bytes_a_step=0.0,
+                words=f"Autograd keeps what made {name}, and no backward pass of the step goes through it. Compute it "
+                "under torch.no_grad().",
+                basis="counted: what its graph keeps at the peak",
+            )
 
 
 def _wide(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterator[MemoryFinding]:

@@ -24,6 +24,9 @@ MIN_LENGTH_GROWTH = 8
 
 ARRAY = "ndarray"
 
+STAYS_S = 1.0
+"""An array that a generator has for so long is taken to stay."""
+
 MIN_BUFFER = 0.1
 """Items that wait in a worker are told of if they are this share of all memory: some have to."""
 
@@ -64,7 +67,7 @@ def _objects(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindi
             holder=largest.attribute,
             gain_bytes=gain,
             share=gain / max(table.together_bytes, 1),
-            measured=largest.start_method == "fork",
+            measured=largest.start_method == "fork" and not here,
             bytes_a_step=0.0,
             words=f"{largest.attribute}, a {largest.container}{of}, {_what(largest)}. {words}",
             basis=f"{basis}, times {largest.workers} workers{of_trainer}",
@@ -126,7 +129,10 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
     for notes in workers.values():
         first, last = ({(each.holder, each.frame): each for each in note.containers} for note in (notes[0], notes[-1]))
         for key, container in last.items():
-            grown[key].append((container, first.get(key)))
+            if not container.identity:
+                grown[key].append((container, first.get(key)))
+            elif _stays(container, notes):
+                grown[key].append((container, None))
     measured_bytes = sum(max(grown_bytes(measured, pid), 0) for pid in workers)
     steps = max(_steps_of(measured, workers), 1)
     for of_workers in grown.values():
@@ -163,6 +169,12 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
         )
 
 
+def _stays(array: WorkerContainer, notes: list[WorkerContainers]) -> bool:
+    """Whether an array was there long before the last note, so that it is not of a single item."""
+    since = [note.t for note in notes for each in note.containers if each.identity == array.identity]
+    return notes[-1].t - min(since) >= STAYS_S
+
+
 def _said(largest: WorkerContainer, workers: int, entries: int, epochs: int) -> tuple[str, str]:
     """The cause of what grows in workers, and what to do about it."""
     grows = f"{largest.holder} grows in {workers} workers, each by itself: {entries} entries so far. "
@@ -190,6 +202,8 @@ def _place_of(measured: MeasuredMemory, held: WorkerContainer) -> WireFrame:
     """The line that fills a container, that calls the generator with it, or of the function that has the cache."""
     if held.asked:
         return held.frame
+    if held.container == ARRAY and held.frame[1]:
+        return filled_at(held.holder, held.frame)
     if held.frame[1]:
         return called_at(held.frame) or filled_at(f"{held.holder}[...]", held.frame)
     noted = next((each for each in measured.record.objects if each.attribute == held.holder), None)

@@ -16,28 +16,23 @@ class AllocatorEvents:
     def __init__(self) -> None:
         self._profiler: Any = None
         self._thread = 0
-        self._said: list[tuple[int, int, int]] = []
         self.scopes = ProfiledScopes()
 
     def begin(self) -> None:
         """Begin to record."""
         if not torch.autograd._profiler_enabled():
-            self._said, self._thread = [], threading.get_ident()
-            self._start()
+            self._thread = threading.get_ident()
+            self._profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+            self._profiler.start()
 
-    def pause(self) -> None:
-        """Stop before this process is forked: the other one would record for ever, and its memory would grow."""
+    def before_fork(self) -> None:
+        """Give it up: the other process would record for ever, and its memory would grow.
+
+        To go on afterwards in this one would be wrong inside of an operator, which leaves its scope under the profiler
+        that it was entered under.
+        """
         if self._profiler and self._thread == threading.get_ident():
             self._stop()
-
-    def resume(self) -> None:
-        """Go on after a pause."""
-        if self._profiler and self._thread == threading.get_ident():
-            self._start()
-
-    def leave_fork(self) -> None:
-        """Forget, in a process that was forked, what the other one records."""
-        self._profiler = None
 
     def end(self) -> list[tuple[int, int]] | None:
         """Return the time in ns, by the system's clock, and the bytes of each event; None if nothing was recorded.
@@ -47,11 +42,10 @@ class AllocatorEvents:
         """
         if self._profiler is None:
             return None
-        self._stop()
-        said, self._profiler, self._said = sorted(self._said), None, []
+        profiler = self._stop()
         events = list[tuple[int, int]]()
         present = set[int]()
-        for when, address, size in said:
+        for when, address, size in sorted(allocations_of(profiler.profiler.kineto_results)):
             if size > 0:
                 present.add(address)
             elif address not in present:
@@ -61,11 +55,8 @@ class AllocatorEvents:
             events.append((when, size))
         return events
 
-    def _start(self) -> None:
-        self._profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
-        self._profiler.start()
-
-    def _stop(self) -> None:
-        self._profiler.stop()
+    def _stop(self) -> Any:
+        profiler, self._profiler = self._profiler, None
+        profiler.stop()
         self.scopes.on_profiler_end()
-        self._said += allocations_of(self._profiler.profiler.kineto_results)
+        return profiler

@@ -73,8 +73,9 @@ def narrower_type(values: Any) -> tuple[str, bool]:
     if values.dtype != np.float64:
         return "", False
     with np.errstate(all="ignore"):
-        change = abs(values.astype("float32") - values).max()
-        return "" if change else "float32", bool(change <= LITTLE * values.std())
+        rounded = values.astype("float32")
+        is_exact = bool((rounded == values).all())
+        return "float32" * is_exact, bool(abs(rounded - values).max() <= LITTLE * values.std())
 
 
 def repeats(array: Any) -> tuple[int, int]:

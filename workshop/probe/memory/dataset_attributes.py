@@ -40,5 +40,7 @@ def entries_of(value: Any, most: int) -> list[Any] | None:
 
 def length_of(value: Any) -> int:
     """Return how many entries a container has."""
+    if isinstance(value, (list, tuple, dict, set, frozenset)):
+        return len(value)  # a tuple may have a field of the name "size"
     size = getattr(value, "size", None)
     return size if isinstance(size, int) else len(value)

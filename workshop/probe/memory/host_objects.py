@@ -22,6 +22,7 @@ from workshop.probe.memory.array_content import (
 from workshop.probe.memory.holder_names import Variable, user_variables
 from workshop.probe.memory.memory_notes import HostObject
 from workshop.probe.memory.object_sizes import kept_by_cache, size_of
+from workshop.probe.memory.process_memory import is_of_file
 from workshop.probe.memory.python_objects import ObjectCount, count_objects
 from workshop.probe.memory.reached import FEW, LRU_CACHE, has_plain_length, is_a, reached
 from workshop.probe.observations import WireFrame
@@ -61,8 +62,10 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
     """Yield the longest containers; their size is estimated from some entries, with the tensors and arrays in them."""
     found: dict[int, tuple[int, Variable, Any]] = {}
     for place in places:
-        if (container := opened(place.value)) and container[0] >= MIN_LENGTH:
-            found.setdefault(id(place.value), (container[0], place, container[1]))
+        if (container := opened(place.value)) and (container[0] >= MIN_LENGTH or _may_be_large(container[1])):
+            is_inside = place.of is not None and id(place.of.value) in found  # the outer one has it
+            if not is_inside:
+                found.setdefault(id(place.value), (container[0], place, container[1]))
     for length, place, value in sorted(found.values(), key=lambda each: each[0], reverse=True)[:MAX_NOTED]:
         with suppress(Exception):  # another thread has changed it meanwhile, or it is like nothing else
             value = list(value) if is_a(value, deque) else value
@@ -70,8 +73,15 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
             asked, answered = asked_of(place.value)
             limited = _will_be_full(place, length)
             count = count_objects(value) if size >= MIN_COUNTED else ObjectCount(0, 0, 0)
+            if 0 < count.objects < length / 2:  # the same ones again and again
+                size = count.bytes
             about = {"objects": count.objects, "spare_bytes": max(count.bytes - count.content_bytes, 0)}
             yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered, **about)
+
+
+def _may_be_large(value: Any) -> bool:
+    """Whether a short list may have large entries, such as the weights of a model."""
+    return type(value) is list and len(value) > 0 and is_a(value[0], (dict, torch.Tensor, tuple))
 
 
 def opened(value: Any) -> tuple[int, Any] | None:
@@ -120,20 +130,25 @@ def _about(array: Any) -> dict[str, Any]:
 def _tensors(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
     """Yield tensors on the CPU that have more bytes than what is in them needs."""
     of_datasets = {id(each) for each in _held_by_datasets(places)}
-    for place in places:
-        with suppress(Exception):  # a type that NumPy does not have, or no storage
-            if type(place.value) is torch.Tensor and place.value.device.type == "cpu":
-                tensor = place.value.detach()
-                size = tensor.untyped_storage().nbytes()
-                if not (tensor.is_contiguous() and tensor.nbytes == size >= MIN_ARRAY):
-                    continue
-                window, shift = repeats(tensor)
-                of_dataset = id(place.value) in of_datasets
-                narrower = _narrower(tensor) if of_dataset or _is_of_object(place) else ""
-                if shift or narrower:
-                    about = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": tuple(tensor.shape)}
-                    more = {"window": window, "shift": shift, "narrower": narrower, "of_dataset": of_dataset}
-                    yield _noted(place, step, len(tensor), size, **about, **more)
+    whole = [each for each in places if type(each.value) is torch.Tensor and _is_whole(each.value)]
+    for place in sorted(whole, key=lambda each: -each.value.nbytes)[:MAX_NOTED]:
+        with suppress(Exception):  # a type that NumPy does not have
+            tensor = place.value.detach()
+            window, shift = repeats(tensor)
+            of_dataset = id(place.value) in of_datasets
+            narrower = _narrower(tensor) if of_dataset or _is_of_object(place) else ""
+            if shift or narrower:
+                about = {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": tuple(tensor.shape)}
+                more = {"window": window, "shift": shift, "narrower": narrower, "of_dataset": of_dataset}
+                yield _noted(place, step, len(tensor), tensor.nbytes, **about, **more)
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has all of a large storage that is in memory, and no file's: reading that may take long."""
+    with suppress(Exception):  # it has no storage
+        is_plain = tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.nbytes >= MIN_ARRAY
+        return is_plain and tensor.nbytes == tensor.untyped_storage().nbytes() and not is_of_file(tensor.data_ptr())
+    return False
 
 
 def _is_of_object(place: Variable) -> bool:

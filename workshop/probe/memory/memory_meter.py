@@ -22,6 +22,7 @@ from workshop.probe.memory.failed_allocation import first_line, is_out_of_memory
 from workshop.probe.memory.host_objects import note_host_objects
 from workshop.probe.memory.inventory import saved_by_graphs
 from workshop.probe.memory.memory_notes import (
+    MAX_VALIDATIONS,
     MemorySegment,
     OldGraph,
     SegmentName,
@@ -60,7 +61,6 @@ MAX_START = 30_000
 """After so many operators, what goes on before the first step is followed no longer."""
 
 VALIDATION_CALLS = 3
-MAX_VALIDATIONS = 3
 """So many calls of a model are followed in each of the first validations."""
 
 MAX_CALLS = 300
@@ -104,20 +104,15 @@ class MemoryMeter(StepMeter):
         self.allocator.scopes.watch()
         self._begin_segment(SegmentName.START)
         os.register_at_fork(
-            before=lambda: self.allocator.pause(),
-            after_in_parent=lambda: self.allocator.resume(),
-            after_in_child=self._leave_fork,
+            before=lambda: self.allocator.before_fork(),
+            after_in_child=lambda: self.lives.leave_fork(),
         )
         watch_sharing(lambda: self.lives, self.hooks.audience)
 
     def leave_worker(self) -> None:
         """Follow nothing: this process is a DataLoader's worker."""
         self.segment = None
-        self._leave_fork()
-
-    def _leave_fork(self) -> None:
         self.lives.leave_fork()
-        self.allocator.leave_fork()
 
     def on_begin(self) -> None:
         """The first step begins; no stacks are sampled."""
@@ -146,7 +141,7 @@ class MemoryMeter(StepMeter):
             self.epochs += 1
             self.epoch_began, self.epoch_sequence = self.steps_done, _sequence_now()
         self.objects.on_loader_start(loader)
-        self.wide.on_loader_start(loader)
+        self.wide.on_loader_start(loader, loader_number(loader))
 
     def on_batch(self, batch: Any) -> None:
         """Take a batch: workers have allocated it."""
@@ -155,7 +150,7 @@ class MemoryMeter(StepMeter):
         self.batch_samples, self.batch_bytes = measure_batch(batch)
         if self.segment:
             self._take(TensorKind.BATCHES, tree_leaves(batch))
-            self.wide.on_batch(batch)
+            self.wide.on_batch(batch, self.hooks.loading.asked)
 
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Take the copy of a batch."""

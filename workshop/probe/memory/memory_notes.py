@@ -34,6 +34,10 @@ OF_TRAINING = (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER
 """Kinds that every training has, and that say who holds them."""
 
 
+MAX_VALIDATIONS = 3
+"""So many validations are recorded, the first ones."""
+
+
 class SegmentName(StrEnum):
     """A stretch of a run in which every tensor is followed."""
 
@@ -249,6 +253,8 @@ class WorkerContainer:
     """How often a cache of a function was asked."""
     answered: int = 0
     """How often it had the answer."""
+    identity: int = 0
+    """Of the arrays that variables of a generator lead to, the identity of one: it may stay, or be of a single item."""
 
 
 @dataclass(frozen=True)

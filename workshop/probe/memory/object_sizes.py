@@ -10,9 +10,11 @@ from typing import Any
 import torch
 
 from workshop.probe.memory.dataset_attributes import entries_of, length_of
+from workshop.probe.memory.reached import has_plain_length
 
-SAMPLE, FURTHER, MAX_NESTED = 16, 4, 5
-"""So many entries are looked at to estimate a size, so many further in, and so deep."""
+SAMPLE, FURTHER, MAX_NESTED, MAX_SEEN = 16, 4, 5, 20_000
+"""So many entries are looked at to estimate a size, so many further in, and so deep, and so many in all. Where they are
+few, all are looked at: those of a model's weights are large and small in turn."""
 
 ENTRY_TYPES = ("_lru_list_elem", "_lru_cache_wrapper")
 
@@ -31,9 +33,10 @@ def size_of(value: Any, nested: int = 0, seen: set[int] | None = None) -> int:
     own = sys.getsizeof(value)
     if isinstance(getattr(value, "nbytes", None), int):
         return max(own, int(value.nbytes))
-    if nested == MAX_NESTED:
+    if nested == MAX_NESTED or len(seen) > MAX_SEEN:
         return own
-    entries = entries_of(value, SAMPLE if not nested else FURTHER)
+    is_short = has_plain_length(value, (list, tuple, dict)) and len(value) <= SAMPLE
+    entries = entries_of(value, FURTHER if nested and not is_short else SAMPLE)
     if entries is None:
         return own + sum(size_of(each, nested + 1, seen) for each in _parts_of(value))
     sizes = [size_of(each, nested + 1, seen) for each in entries]

@@ -12,6 +12,13 @@ from workshop.probe.memory.process_memory import shared_bytes
 @contextmanager
 def noting_own_pages(events: EventFile) -> Iterator[None]:
     """Note it of what is done in the block, so that it does not count as the script's."""
-    began_s, before = monotonic(), shared_bytes()
+    began_s, before = monotonic(), _shared()
     yield
-    events.write(HoldersLook, began_s=began_s, own_bytes=max(before - shared_bytes(), 0))
+    events.write(HoldersLook, began_s=began_s, own_bytes=max(before - _shared(), 0))
+
+
+def _shared() -> int:
+    try:
+        return shared_bytes()
+    except OSError:  # the script has no file descriptor left, or must not read it
+        return 0

@@ -6,6 +6,10 @@ from mmap import PAGESIZE
 
 ROLLUP = "/proc/self/smaps_rollup"
 PAGES = "/proc/self/pagemap"
+MAPS = "/proc/self/maps"
+
+SHARED = ("/dev/shm/", "/dev/zero", "/memfd:", "/SYSV")
+"""Where memory is that processes share, in place of a file."""
 
 PAGE_BYTES, IS_OURS, IS_PRESENT = 8, 1 << 56, 1 << 63
 """Of each page there are so many bytes in that file; these bits say that no other process has it, and that it is in
@@ -42,6 +46,19 @@ def unshared(addresses: Sequence[int]) -> float:
 def in_memory(addresses: Sequence[int]) -> list[bool]:
     """Return of each address whether its page is in memory: what nobody has written is not. Nothing is touched."""
     return [bool(each & IS_PRESENT) for each in _pages(addresses)] or [True] * len(addresses)
+
+
+def is_of_file(address: int) -> bool:
+    """Return whether an address is in a file that is mapped into memory; what processes share is none."""
+    if not os.path.exists(MAPS):
+        return False
+    with open(MAPS, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            begin, _, end = line.partition(" ")[0].partition("-")
+            if int(begin, 16) <= address < int(end, 16):
+                path = " ".join(line.split()[5:])
+                return path.startswith("/") and not path.startswith(SHARED)
+    return False
 
 
 def _pages(addresses: Sequence[int]) -> list[int]:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import ref
@@ -23,8 +24,8 @@ MIN_ARRAYS = 1 << 20
 MAX_DEPTH = 3
 
 
-NUMBER_BYTES = 8
-"""What a number takes in an array."""
+NUMBER_BYTES, KEY_BYTES = 8, 50
+"""What a number takes in an array, and about what a key of a dict does."""
 
 
 class ObjectCount(NamedTuple):
@@ -39,18 +40,38 @@ class ObjectCount(NamedTuple):
 
 def count_objects(value: Any, depth: int = 0) -> ObjectCount:
     """Count the Python objects in something, with their bytes."""
-    own_bytes = max(sys.getsizeof(value) - getattr(value, "nbytes", 0), 0)
     entries = entries_of(value, FURTHER if depth else SAMPLE) if depth < MAX_DEPTH else None
     if not entries:
-        return ObjectCount(1, own_bytes, _content_bytes(value))
-    distinct = {id(each): each for each in entries}
-    share = len(distinct) / len(entries)
-    counted = [count_objects(each, depth + 1) for each in distinct.values()]
+        return ObjectCount(1, _own_bytes(value), _content_bytes(value))
+    different = {id(each): each for each in entries}
     length = length_of(value)
-    many = length * (1.0 if share > 0.9 else share)  # the same few, such as small numbers, are not copied again
+    many = _how_many(len(entries), len(different), length)
+    counted = [count_objects(each, depth + 1) for each in different.values()]
     objects, size, content = (sum(each) / len(counted) for each in zip(*counted, strict=True))
-    keys = length * 50 if isinstance(value, dict) else 0
-    return ObjectCount(1 + round(objects * many), round(own_bytes + size * many) + keys, round(content * length))
+    keys = length * KEY_BYTES if isinstance(value, dict) and depth == 0 else 0  # those of records are the same ones
+    return ObjectCount(
+        1 + round(objects * many), round(_own_bytes(value) + size * many) + keys, round(content * length) + keys
+    )
+
+
+def _how_many(looked_at: int, different: int, length: int) -> float:
+    """Estimate how many different objects a container has, by how often a sample of it has the same one twice.
+
+    Of n that are drawn of N, about n * n / (2 * N) pairs are the same.
+    """
+    if different == looked_at:
+        return length
+    if looked_at >= length:
+        return different
+    return max(different, min(length, looked_at**2 / (2 * (looked_at - different))))
+
+
+def _own_bytes(value: Any) -> int:
+    """What an object takes itself; of an array or a tensor, its header."""
+    size = 0
+    with suppress(Exception):  # a sparse tensor has none
+        size = value.nbytes
+    return max(sys.getsizeof(value) - (size if isinstance(size, int) else 0), 0)
 
 
 def _content_bytes(value: Any) -> int:

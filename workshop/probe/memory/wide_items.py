@@ -1,55 +1,66 @@
 """Notes which part of a batch is float64, and the code that makes the items of its dataset."""
 
+from itertools import islice
 from typing import Any
 from weakref import ref
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate, default_convert
 
 from workshop.probe.event_file import EventFile
 from workshop.probe.memory.dataset_attributes import MAX_NESTED
 from workshop.probe.memory.memory_notes import WideItems
 from workshop.probe.observations import WireFrame
+from workshop.probe.user_code import is_user_code
 
-MAX_DEPTH = 3
+MAX_DEPTH, MAX_PARTS = 3, 32
+"""A batch is looked into so deep, and at so many parts of each part."""
+
+MAX_BATCHES = 10
+"""So many batches are looked at."""
 
 Way = tuple[str, ...]
 """The keys, or the places, that lead to a part of a batch."""
 
 
 class WideBatches:
-    """Looks at the batches of the DataLoader that was started last, until one has a part of float64."""
+    """Looks at some batches, until one has a part of float64; of loaders that put items together as they are."""
 
     def __init__(self, events: EventFile) -> None:
         self._events = events
-        self._dataset: ref[Any] | None = None
-        self._is_noted = False
+        self._datasets: dict[int, ref[Any]] = {}
+        self._left = MAX_BATCHES
 
-    def on_loader_start(self, loader: DataLoader[Any]) -> None:
-        """Get to know the dataset."""
-        self._dataset = ref(loader.dataset) if type(loader.dataset).__weakrefoffset__ else None
+    def on_loader_start(self, loader: DataLoader[Any], number: int) -> None:
+        """Get to know the dataset of a DataLoader by its number."""
+        if type(loader.dataset).__weakrefoffset__ and loader.collate_fn in (default_collate, default_convert):
+            self._datasets[number] = ref(loader.dataset)
 
-    def on_batch(self, batch: Any) -> None:
-        """Note its part of float64, and where items are made."""
-        dataset = self._dataset() if self._dataset else None
-        if self._is_noted or dataset is None or (way := way_to_wide(batch)) is None:
+    def on_batch(self, batch: Any, number: int) -> None:
+        """Note the part of a batch that is float64, and where the items of its DataLoader are made."""
+        known = self._datasets.get(number)
+        dataset = known() if known and self._left > 0 else None
+        if dataset is None:
             return
-        if frame := _made_in(dataset):
-            self._is_noted = True
+        self._left -= 1
+        if (way := way_to_wide(batch)) is not None and (frame := _made_in(dataset)):
+            self._left = 0
             self._events.write(WideItems, frame=frame, way=way)
 
 
 def way_to_wide(value: Any, way: Way = ()) -> Way | None:
-    """Return the way to the first tensor of float64 in a batch; None without one."""
-    if isinstance(value, torch.Tensor):
+    """Return the way to the first tensor of float64 in a batch; None without one. No code of the user's runs for it."""
+    if type(value) is torch.Tensor:
         return way if value.dtype == torch.float64 else None
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
-    found = (way_to_wide(part, (*way, str(key))) for key, part in parts if len(way) < MAX_DEPTH)
+    if len(way) == MAX_DEPTH or type(value) not in (dict, list, tuple):
+        return None
+    parts = value.items() if type(value) is dict else enumerate(value)
+    found = (way_to_wide(part, (*way, str(key))) for key, part in islice(parts, MAX_PARTS))
     return next((each for each in found if each is not None), None)
 
 
 def _made_in(dataset: Any) -> WireFrame | None:
-    """The function that makes an item, of the innermost dataset."""
+    """The user's function that makes an item, of the innermost dataset."""
     for _ in range(MAX_NESTED):
         inner = getattr(dataset, "__dict__", {}).get("dataset")
         if inner is None:
@@ -57,6 +68,6 @@ def _made_in(dataset: Any) -> WireFrame | None:
         dataset = inner
     for name in ("__getitem__", "__iter__"):
         code = getattr(getattr(type(dataset), name, None), "__code__", None)
-        if code is not None:
+        if code is not None and is_user_code(code.co_filename):
             return code.co_name, code.co_filename, code.co_firstlineno
     return None

@@ -14,6 +14,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.internals import WORKER_LOOP, dataset_of_worker
 from workshop.probe.memory.memory_notes import WorkerContainer, WorkerContainers
 from workshop.probe.memory.process_memory import unshared
+from workshop.probe.observations import WireFrame
 
 EVERY_S, MIN_PAUSE = 0.5, 20
 """The pause between two looks is as long as so many looks take, at least."""
@@ -85,10 +86,27 @@ def _counted(dataset: Any) -> tuple[int, dict[str, list[int]]]:
 def _containers(variables: list[Any]) -> Iterator[WorkerContainer]:
     from workshop.probe.memory.reached import reached
 
-    for place in reached(variables, MAX_SEEN):
+    places = reached(variables, MAX_SEEN)
+    for place in places:
         with suppress(Exception):  # the worker has changed it meanwhile, or it is like nothing else
             if container := _container(place):
                 yield container
+    yield from _arrays_of_generators(places)
+
+
+def _arrays_of_generators(places: list[Any]) -> Iterator[WorkerContainer]:
+    """Yield the arrays that variables of what is iterated lead to, those of one variable together."""
+    from workshop.probe.memory import host_objects as known
+
+    found = dict[tuple[str, WireFrame], dict[int, Any]]()
+    for place in places:
+        array = known.own_array(place.value) if place.frame[1] and place.frame[0] != "<module>" else None
+        if array is not None and array.nbytes >= known.MIN_ARRAY:
+            function, file, _ = place.frame  # the line is where it has come to
+            found.setdefault((place.name, (function, file, 0)), {})[id(array)] = array
+    for (name, frame), arrays in found.items():
+        length, size = (sum(each) for each in zip(*((len(one), one.nbytes) for one in arrays.values()), strict=True))
+        yield WorkerContainer(name, frame, "ndarray", length, size, identity=min(arrays))
 
 
 def _container(place: Any) -> WorkerContainer | None:
