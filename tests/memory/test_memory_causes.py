@@ -378,12 +378,13 @@ def test_an_array_that_each_worker_reads() -> None:
 def test_arrays_that_the_generator_of_each_worker_reads() -> None:
     def noted(first: int, last: int) -> dict[int, list[WorkerContainers]]:
         held = WorkerContainer("days[...]", ("__iter__", "data.py", 0), "ndarray", 4000, 40 * MIB)
+        days = WorkerContainer("days", ("__iter__", "data.py", 30), "list", 40, 40 * MIB)
         both = ((1.0, replace(held, identity=first)), (9.0, replace(held, identity=last)))
-        return {each: [WorkerContainers(t, each, 1, TRAINER, (of,)) for t, of in both] for each in (8, 9)}
+        return {each: [WorkerContainers(t, each, 1, TRAINER, (of, days)) for t, of in both] for each in (8, 9)}
 
     looks = (look(1.0, p7=300, p8=10, p9=10), look(9.0, p7=300, p8=60, p9=60))
     [finding] = found(*looks, reports=(report(5.0), report(8.0)), workers=noted(77, 77))
-    assert (finding.cause, finding.function, finding.gain_bytes) == ("cache-per-worker", "__iter__", 80 * MIB)
+    assert (finding.cause, finding.function, finding.gain_bytes) == ("cache-per-worker", "__iter__", 40 * MIB)
     assert "is made or read in 2 workers" in finding.words
     assert found(*looks, workers=noted(77, 78)) == [], "it may be of a single item"
 

@@ -125,14 +125,14 @@ def _place(name: str, stack: tuple[WireFrame, ...]) -> WireFrame:
 def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFinding]:
     """Containers that become longer in the workers: each has its own."""
     workers = _at_once(measured)
+    read = _read_by_each(workers)
+    yield from (_reads(each, table) for each in read.values() if len(each) > 1)
     grown: defaultdict[object, list[tuple[WorkerContainer, WorkerContainer | None]]] = defaultdict(list)
     for notes in workers.values():
         first, last = ({(each.holder, each.frame): each for each in note.containers} for note in (notes[0], notes[-1]))
         for key, container in last.items():
-            if not container.identity:
+            if container.frame[:2] not in read:
                 grown[key].append((container, first.get(key)))
-            elif _stays(container, notes):
-                grown[key].append((container, None))
     measured_bytes = sum(max(grown_bytes(measured, pid), 0) for pid in workers)
     steps = max(_steps_of(measured, workers), 1)
     for of_workers in grown.values():
@@ -169,6 +169,49 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
         )
 
 
+def _read_by_each(workers: dict[int, list[WorkerContainers]]) -> dict[tuple[str, str], list[list[WorkerContainer]]]:
+    """The arrays that stay in the variables of what is iterated: by the function and its file, those of each worker."""
+    found: defaultdict[tuple[str, str], list[list[WorkerContainer]]] = defaultdict(list)
+    for notes in workers.values():
+        stay: defaultdict[tuple[str, str], list[WorkerContainer]] = defaultdict(list)
+        for each in notes[-1].containers:
+            if each.identity and _stays(each, notes):
+                stay[each.frame[:2]].append(each)
+        for key, arrays in stay.items():
+            found[key].append(arrays)
+    return found
+
+
+def _reads(of_workers: list[list[WorkerContainer]], table: HostTable) -> MemoryFinding:
+    """The arrays of one function, named by the largest: one of the workers' copies would do."""
+    arrays = [each for of_worker in of_workers for each in of_worker]
+    largest = max(arrays, key=lambda each: each.bytes)
+    size = round(sum(each.bytes for each in arrays) * (1 - 1 / len(of_workers)))
+    function, file, line = filled_at(largest.holder, largest.frame)
+    return MemoryFinding(
+        cause="cache-per-worker",
+        place="host",
+        file=file,
+        line=line or None,
+        function=function,
+        holder=largest.holder,
+        gain_bytes=size,
+        share=size / max(table.together_bytes, 1),
+        measured=True,
+        bytes_a_step=0.0,
+        words=_by_each(largest, len(of_workers)),
+        basis="counted: the arrays of all workers but one",
+        process="worker",
+    )
+
+
+def _by_each(largest: WorkerContainer, workers: int) -> str:
+    return (
+        f"{largest.holder}, {largest.bytes / 2**20:.1f} MiB, is made or read in {workers} workers, by each for "
+        "itself. If all have the same, map its file, np.load(path, mmap_mode='r'), or make it before the fork."
+    )
+
+
 def _stays(array: WorkerContainer, notes: list[WorkerContainers]) -> bool:
     """Whether an array was there long before the last note, so that it is not of a single item."""
     since = [note.t for note in notes for each in note.containers if each.identity == array.identity]
@@ -182,10 +225,7 @@ def _said(largest: WorkerContainer, workers: int, entries: int, epochs: int) -> 
         never = f"One was asked {largest.asked} times and had the answer {largest.answered} times. "
         return "cache-per-worker", f"{grows}{never}Take the cache away, or ask it for what comes again."
     if largest.container == ARRAY:
-        return "cache-per-worker", (
-            f"{largest.holder}, {largest.bytes / 2**20:.1f} MiB, is made or read in {workers} workers, by each for "
-            "itself. If all have the same, map its file, np.load(path, mmap_mode='r'), or make it before the fork."
-        )
+        return "cache-per-worker", _by_each(largest, workers)
     if largest.frame[1] and largest.frame[0] != "<module>" and not largest.asked:
         return "buffer-per-worker", (
             f"{largest.holder} in {largest.frame[0]}() holds items that are ready in {workers} workers, {entries} of "
@@ -202,8 +242,6 @@ def _place_of(measured: MeasuredMemory, held: WorkerContainer) -> WireFrame:
     """The line that fills a container, that calls the generator with it, or of the function that has the cache."""
     if held.asked:
         return held.frame
-    if held.container == ARRAY and held.frame[1]:
-        return filled_at(held.holder, held.frame)
     if held.frame[1]:
         return called_at(held.frame) or filled_at(f"{held.holder}[...]", held.frame)
     noted = next((each for each in measured.record.objects if each.attribute == held.holder), None)
