@@ -192,7 +192,7 @@ def test_what_nobody_has_written_is_not_in_memory_and_stays_so() -> None:
     replay = np.zeros((40, 1 << 18))
     replay[:10] = 3.5
     for _ in range(2):
-        assert noted()["replay"]["bytes"] == pytest.approx(10 << 21, rel=0.15)
+        assert noted()["replay"]["bytes"] == pytest.approx(10 << 21, rel=0.3), "pages may be large"
 
 
 @pytest.mark.parametrize("shift", [1, 4])

@@ -59,14 +59,18 @@ def host_objects(step: int) -> Iterator[dict[str, Any]]:
 
 
 def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
-    """Yield the longest containers; their size is estimated from some entries, with the tensors and arrays in them."""
+    """Yield short lists of large entries, and the longest containers.
+
+    Their size is estimated from some entries, with the tensors and arrays in them.
+    """
     found: dict[int, tuple[int, Variable, Any]] = {}
     for place in places:
         if (container := opened(place.value)) and (container[0] >= MIN_LENGTH or _may_be_large(container[1])):
             is_inside = place.of is not None and id(place.of.value) in found  # the outer one has it
             if not is_inside:
                 found.setdefault(id(place.value), (container[0], place, container[1]))
-    for length, place, value in sorted(found.values(), key=lambda each: each[0], reverse=True)[:MAX_NOTED]:
+    first = sorted(found.values(), key=lambda each: (each[0] < MIN_LENGTH, each[0]), reverse=True)
+    for length, place, value in first[:MAX_NOTED]:
         with suppress(Exception):  # another thread has changed it meanwhile, or it is like nothing else
             value = list(value) if is_a(value, deque) else value
             size = size_of(value)
