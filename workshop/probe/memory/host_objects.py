@@ -66,8 +66,8 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
     found: dict[int, tuple[int, Variable, Any]] = {}
     for place in places:
         if (container := opened(place.value)) and (container[0] >= MIN_LENGTH or _may_be_large(container[1])):
-            is_inside = place.of is not None and id(place.of.value) in found  # the outer one has it
-            if not is_inside:
+            is_record = is_a(place.value, dict) and place.of is not None and id(place.of.value) in found
+            if not is_record:  # what has it is noted
                 found.setdefault(id(place.value), (container[0], place, container[1]))
     first = sorted(found.values(), key=lambda each: (each[0] < MIN_LENGTH, each[0]), reverse=True)
     for length, place, value in first[:MAX_NOTED]:
