@@ -69,7 +69,7 @@ def _objects(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
             share=held.spare_bytes / max(together, 1),
             measured=False,
             bytes_a_step=0.0,
-            words=f"{held.holder}, a {held.container}, has {held.objects} Python objects. If nothing reads it any "
+            words=f"{held.holder}, a {held.container}, has {held.objects:,} Python objects. If nothing reads it any "
             "more, delete it; else keep numbers in an array, and texts in one text and an array of where each begins.",
             basis="estimated from a sample: what arrays would take less",
         )

@@ -104,7 +104,7 @@ def _forked(
 
 def _what(noted: AttributeObjects) -> str:
     """What an attribute has: many objects, or arrays."""
-    return f"has {noted.objects} Python objects" if noted.objects >= MIN_OBJECTS else f"has {noted.bytes >> 20} MiB"
+    return f"has {noted.objects:,} Python objects" if noted.objects >= MIN_OBJECTS else f"has {noted.bytes >> 20} MiB"
 
 
 def _pickled(largest: AttributeObjects) -> tuple[int, str, str]:
