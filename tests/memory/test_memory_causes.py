@@ -266,6 +266,18 @@ def test_outputs_of_all_batches_of_a_validation() -> None:
     assert collected(60, "") == [], "nobody was seen to hold them"
 
 
+def test_what_one_line_keeps_is_one_finding() -> None:
+    holders = {"log.a[...]": "float32", "log.b[...]": "float16", "log.c[...]": "int64"}
+    steps = []
+    for number in range(10):
+        size = number << 20
+        held = [row("others", number, holder=each, holder_stack=STACK, older=(size, size, number)) for each in holders]
+        steps.append(segment(3 * number, *held, peak=90 + number, recorded_steps=number + 1))
+    findings = [each for each in found(segments=steps) if each.cause == "outputs-kept"]
+    assert len(findings) == 1
+    assert findings[0].words.endswith("The same goes for log.b[...], log.c[...].")
+
+
 # Workers
 
 NO_FRAME = ("", "", 0)

@@ -1,5 +1,6 @@
 """What becomes more with each step: graphs that are kept, and tensors that are collected."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,8 +20,11 @@ MIN_OPERATIONS_A_STEP = 0.5
 MIN_GROWTH = 1.5
 """A graph that grows has this many times the operations that it had when half as many steps were over, at least."""
 
+MAX_OTHERS = 3
+
 IN_PYTHON = 2
-"""The nodes of a graph count, and not its tensors, if the process grows by so many times what those add up to."""
+"""The nodes of a graph count, and not its tensors, if the process grows by so many times what those add up to, or if no
+tensors were seen to grow."""
 
 CYCLES = (
     "backward(create_graph=True) keeps a graph of the gradients, and the parameters hold their gradients: a cycle that "
@@ -35,7 +39,28 @@ LET_ALL_GO = (
 
 
 def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
-    """Yield what grows."""
+    """Yield what grows; of one line to change, as one finding."""
+    of_lines: defaultdict[object, list[MemoryFinding]] = defaultdict(list)
+    for each in _grown(measured):
+        of_lines[(each.file, each.line) if each.line else each].append(each)
+    yield from map(_together, of_lines.values())
+
+
+def _together(findings: list[MemoryFinding]) -> MemoryFinding:
+    """What one line keeps, named by the first of the findings, or by the largest of those that are alike."""
+    first = max((each for each in findings if each.cause == findings[0].cause), key=lambda each: each.bytes_a_step)
+    others = sorted({each.holder for each in findings if each.holder != first.holder})
+    so_are = f" The same goes for {', '.join(others[:MAX_OTHERS])}." if others else ""
+    return replace(
+        first,
+        gain_bytes=sum(each.gain_bytes for each in findings),
+        share=min(sum(each.share for each in findings), 1.0),
+        bytes_a_step=sum(each.bytes_a_step for each in findings),
+        words=first.words + so_are,
+    )
+
+
+def _grown(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     lines = growing_lines(measured.record)
     nobodys = [each for each in lines if not each.holder]
     graph = _growing_graph(measured) or (_last_graph(measured) if nobodys else None)
@@ -116,7 +141,8 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     held = [(each.holder, each.bytes_a_step, each.bytes) for each in lines] or _held(measured, graph)
     of_tensors, gained = sum(each for _, each, _ in held), sum(each for _, _, each in held)
     in_python = host.bytes_a_step if host else 0.0
-    is_in_python = all(each.device == "cpu" for each in lines) and in_python > IN_PYTHON * of_tensors
+    is_on_cpu = all(each.device == "cpu" for each in lines)
+    is_in_python = is_on_cpu and in_python > (IN_PYTHON if lines else 1) * of_tensors
     rate = in_python if is_in_python else of_tensors
     if host and is_in_python:
         gained = max(gained, host.bytes)
