@@ -271,7 +271,10 @@ def test_what_one_line_keeps_is_one_finding() -> None:
     steps = []
     for number in range(10):
         size = number << 20
-        held = [row("others", number, holder=each, holder_stack=STACK, older=(size, size, number)) for each in holders]
+        held = [
+            row("others", number, dtype, holder=each, holder_stack=STACK, older=(size, size, number))
+            for each, dtype in holders.items()
+        ]
         steps.append(segment(3 * number, *held, peak=90 + number, recorded_steps=number + 1))
     findings = [each for each in found(segments=steps) if each.cause == "outputs-kept"]
     assert len(findings) == 1

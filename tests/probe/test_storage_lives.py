@@ -4,6 +4,8 @@ import contextlib
 import itertools
 import linecache
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -350,9 +352,23 @@ def test_what_is_forked_meanwhile_records_nothing() -> None:
     """A worker that began in a recorded step would keep every event of its life in memory."""
     allocator = AllocatorEvents()
     allocator.begin()
-    allocator.before_fork()
+    allocator.give_up()
     child = os.fork()
     if not child:
         os._exit(int(torch.autograd._profiler_enabled()))
     assert os.waitpid(child, 0)[1] == 0
     assert allocator.end() is None
+
+
+def test_a_process_does_not_end_while_its_allocator_is_recorded() -> None:
+    """It may crash then, after all its work is done."""
+    script = (
+        "import atexit, torch\n"
+        "from workshop.probe.memory.allocator_events import AllocatorEvents\n"
+        "atexit.register(lambda: print(torch.autograd._profiler_enabled()))\n"
+        "allocator = AllocatorEvents()\n"
+        "allocator.begin()\n"
+        "torch.zeros(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.split() == ["False"]

@@ -7,6 +7,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from workshop.probe.internals import allocations_of
+from workshop.probe.process_end import at_process_end
 from workshop.probe.profiled_scopes import ProfiledScopes
 
 
@@ -15,21 +16,24 @@ class AllocatorEvents:
 
     def __init__(self) -> None:
         self._profiler: Any = None
-        self._thread = 0
+        self._thread, self._ends = 0, False
         self.scopes = ProfiledScopes()
 
     def begin(self) -> None:
         """Begin to record."""
         if not torch.autograd._profiler_enabled():
+            if not self._ends:
+                self._ends = True
+                at_process_end(self.give_up)  # torch may crash as it takes down a profiler that records
             self._thread = threading.get_ident()
             self._profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
             self._profiler.start()
 
-    def before_fork(self) -> None:
-        """Give it up: the other process would record for ever, and its memory would grow.
+    def give_up(self) -> None:
+        """Stop, and forget what was recorded: before a fork, as the other process would record for ever, and grow.
 
-        To go on afterwards in this one would be wrong inside of an operator, which leaves its scope under the profiler
-        that it was entered under.
+        To go on after it would be wrong inside of an operator, which leaves its scope under the profiler that it was
+        entered under.
         """
         if self._profiler and self._thread == threading.get_ident():
             self._stop()

@@ -104,7 +104,7 @@ class MemoryMeter(StepMeter):
         self.allocator.scopes.watch()
         self._begin_segment(SegmentName.START)
         os.register_at_fork(
-            before=lambda: self.allocator.before_fork(),
+            before=lambda: self.allocator.give_up(),
             after_in_child=lambda: self.lives.leave_fork(),
         )
         watch_sharing(lambda: self.lives, self.hooks.audience)
