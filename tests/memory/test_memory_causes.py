@@ -266,19 +266,21 @@ def test_outputs_of_all_batches_of_a_validation() -> None:
     assert collected(60, "") == [], "nobody was seen to hold them"
 
 
-def test_what_one_line_keeps_is_one_finding() -> None:
-    holders = {"log.a[...]": "float32", "log.b[...]": "float16", "log.c[...]": "int64"}
+def test_what_one_line_keeps_is_one_finding(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("def main():\n    a = first()\n    b = second()\n    seen[name].append(out)\n")
+    stacks = [(("main", str(script), line),) for line in (2, 3)]
     steps = []
     for number in range(10):
-        size = number << 20
+        older = {"older": (number << 20, number << 20, number)}
         held = [
-            row("others", number, dtype, holder=each, holder_stack=STACK, older=(size, size, number))
-            for each, dtype in holders.items()
+            replace(row("others", number, holder=f"seen['{name}'][...]", holder_stack=stack, **older), stack=place)
+            for place, (name, stack) in enumerate(zip("ab", stacks, strict=True))
         ]
         steps.append(segment(3 * number, *held, peak=90 + number, recorded_steps=number + 1))
-    findings = [each for each in found(segments=steps) if each.cause == "outputs-kept"]
-    assert len(findings) == 1
-    assert findings[0].words.endswith("The same goes for log.b[...], log.c[...].")
+    [finding] = found(segments=steps, stacks=stacks)
+    assert (finding.cause, finding.line, finding.bytes_a_step) == ("outputs-kept", 4, 2 * MIB)
+    assert finding.words.endswith("The same goes for seen['b'][...].")
 
 
 # Workers
