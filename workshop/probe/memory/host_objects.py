@@ -69,8 +69,9 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
             is_record = is_a(place.value, dict) and place.of is not None and id(place.of.value) in found
             if not is_record:  # what has it is noted
                 found.setdefault(id(place.value), (container[0], place, container[1]))
-    first = sorted(found.values(), key=lambda each: (each[0] < MIN_LENGTH, each[0]), reverse=True)
-    for length, place, value in first[:MAX_NOTED]:
+    short = [each for each in found.values() if each[0] < MIN_LENGTH]
+    longest = sorted((each for each in found.values() if each[0] >= MIN_LENGTH), key=lambda each: each[0], reverse=True)
+    for length, place, value in (*short[:MAX_NOTED], *longest[:MAX_NOTED]):
         with suppress(Exception):  # another thread has changed it meanwhile, or it is like nothing else
             value = list(value) if is_a(value, deque) else value
             size = size_of(value)
@@ -85,7 +86,7 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
 
 def _may_be_large(value: Any) -> bool:
     """Whether a short list may have large entries, such as the weights of a model."""
-    return type(value) is list and len(value) > 0 and is_a(value[0], (dict, torch.Tensor, tuple))
+    return type(value) is list and len(value) > 0 and is_a(value[0], (dict, torch.Tensor))
 
 
 def opened(value: Any) -> tuple[int, Any] | None:
