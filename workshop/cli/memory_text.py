@@ -149,7 +149,7 @@ def _growing(lines: list[GrowingLine]) -> Table:
         table.columns[number].justify = "right"
     for each in lines[:MAX_GROWING]:
         place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
-        until = " (until the epoch ends)" if each.until == "epoch" else ""
+        until = ", each epoch" if each.until == "epoch" else ""
         table.add_row(
             _cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), _cut(f"{each.holder}{until}", 28)
         )

@@ -22,10 +22,6 @@ MIN_GROWTH = 1.5
 
 MAX_OTHERS = 3
 
-IN_PYTHON = 2
-"""The nodes of a graph count, and not its tensors, if the process grows by so many times what those add up to, or if no
-tensors were seen to grow."""
-
 CYCLES = (
     "backward(create_graph=True) keeps a graph of the gradients, and the parameters hold their gradients: a cycle that "
     "only Python's garbage collector frees, now and then. If no others are taken of these gradients, call backward() "
@@ -141,8 +137,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     held = [(each.holder, each.bytes_a_step, each.bytes) for each in lines] or _held(measured, graph)
     of_tensors, gained = sum(each for _, each, _ in held), sum(each for _, _, each in held)
     in_python = host.bytes_a_step if host else 0.0
-    is_on_cpu = all(each.device == "cpu" for each in lines)
-    is_in_python = is_on_cpu and in_python > (IN_PYTHON if lines else 1) * of_tensors
+    is_in_python = not lines and in_python > of_tensors  # of tensors that are too small to be told of, the nodes count
     rate = in_python if is_in_python else of_tensors
     if host and is_in_python:
         gained = max(gained, host.bytes)
@@ -152,7 +147,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     let_go = LET_ALL_GO if by_itself > of_tensors / 2 else LET_GO
     return MemoryFinding(
         cause="graph-kept",
-        place=lines[0].device if lines and not is_in_python else "host",
+        place=lines[0].device if lines else "host",
         file=file,
         line=line or None,
         function=function,

@@ -59,7 +59,7 @@ def over_the_limit(run: FollowedRun, subject: str, script: str) -> Verdict | Non
         )
     else:
         return None
-    return Verdict(subject, Outcome.NOT_YET, (has,), next=f"workshop memory {script}")
+    return Verdict(subject, Outcome.NOT_YET, (has,), next=f"workshop memory {script} --epochs 100")
 
 
 def within(run: FollowedRun) -> Iterator[str]:
