@@ -57,7 +57,7 @@ def test_more_than_the_limit(seen: FollowedRun, says: str) -> None:
         assert list(part12.within(seen)) == ["20.0 MiB of tensors at the peak, in step 7, of 32 MiB that are allowed"]
         return
     assert verdict is not None
-    assert (verdict.outcome, verdict.next) == (Outcome.NOT_YET, "workshop memory nowcast.py")
+    assert (verdict.outcome, verdict.next) == (Outcome.NOT_YET, "workshop memory nowcast.py --epochs 100")
     assert verdict.reasons[0].startswith(says)
 
 
