@@ -397,7 +397,11 @@ def test_arrays_that_the_generator_of_each_worker_reads() -> None:
         held = WorkerContainer("days[...]", ("__iter__", "data.py", 0), "ndarray", 4000, 40 * MIB)
         days = WorkerContainer("days", ("__iter__", "data.py", 30), "list", 40, 40 * MIB)
         both = ((1.0, replace(held, identity=first)), (9.0, replace(held, identity=last)))
-        return {each: [WorkerContainers(t, each, 1, TRAINER, (of, days)) for t, of in both] for each in (8, 9)}
+        begin = [WorkerContainers(0.5, each, 1, TRAINER, (days,)) for each in (8, 9)]
+        return {
+            each.pid: [each, *(WorkerContainers(t, each.pid, 1, TRAINER, (of, days)) for t, of in both)]
+            for each in begin
+        }
 
     looks = (look(1.0, p7=300, p8=10, p9=10), look(9.0, p7=300, p8=60, p9=60))
     [finding] = found(*looks, reports=(report(5.0), report(8.0)), workers=noted(77, 77))

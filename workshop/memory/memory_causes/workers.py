@@ -131,7 +131,7 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
     for notes in workers.values():
         first, last = ({(each.holder, each.frame): each for each in note.containers} for note in (notes[0], notes[-1]))
         for key, container in last.items():
-            if container.frame[:2] not in read:
+            if not container.identity and container.frame[:2] not in read:
                 grown[key].append((container, first.get(key)))
     measured_bytes = sum(max(grown_bytes(measured, pid), 0) for pid in workers)
     steps = max(_steps_of(measured, workers), 1)
