@@ -2,7 +2,7 @@
 
     python benchmarks/cuda.py --wheels wheels
 
-It takes less than eight minutes, prints a table and writes cuda.json; a row that breaks does not stop the others. The
+It takes less than ten minutes, prints a table and writes cuda.json; a row that breaks does not stop the others. The
 machine needs Python, torch and torchvision. It need not have a network, nor this project installed: what is missing is
 taken from a folder of wheels, which two commands fill on another machine, for the Python that is to take them:
 

@@ -7,6 +7,9 @@ from cuda_rows import Claim, Found, Place, resnet
 APART = 0.02
 """Sums may differ from the allocator's own by this share."""
 
+KEPT_BYTES = 2**24
+"""A pass of one picture keeps more than this many bytes."""
+
 ENOUGH = 0.5
 """The line that allocates too much must have this share of what there is."""
 
@@ -23,13 +26,16 @@ RECORDED = """
 
 
 def kept_graphs(place: Place) -> Found:
-    """Keep the loss of each step with its graph, and see whether `workshop memory` names the line."""
-    script = resnet(place, "seen.append(loss)")
+    """Keep a value of each step with its graph, and see whether `workshop memory` names the line."""
+    script = resnet(place, "seen.append(model(images[:1]).sum())")
     script.write_text(f"seen = []\n{script.read_text()}")
     found = place.workshop("memory", "--seconds", 8, script)["findings"]
-    graphs = [each for each in found if "seen" in each["holder"] or each["cause"] == "graph-kept"]
-    says = f"{graphs[0]['cause']}, {graphs[0]['gain_bytes'] / 2**20:.0f} MiB" if graphs else "not found"
-    return Found(says, bool(graphs), {"findings": found})
+    kept = next((each for each in found if each["cause"] == "graph-kept"), None)
+    if kept is None:
+        return Found("not found", False, {"findings": found})
+    says = f"line {kept['line']}, {kept['bytes_a_step'] / 2**20:.0f} MiB a step on {kept['place']}"
+    named = "seen.append" in script.read_text().splitlines()[(kept["line"] or 0) - 1]
+    return Found(says, named and kept["bytes_a_step"] >= KEPT_BYTES * place.device.startswith("cuda"), {"kept": kept})
 
 
 def out_of_memory(place: Place) -> Found:

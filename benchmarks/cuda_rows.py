@@ -82,16 +82,16 @@ class Claim:
 RESNET = """
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 from torchvision.models import resnet50
 
 device = torch.device("{device}")
-data = TensorDataset(torch.randn({items}, 3, {side}, {side}), torch.randint(0, 37, ({items},)))
+data = [(torch.randn({batch}, 3, {side}, {side}), torch.randint(0, 37, ({batch},))) for _ in range(8)]
 model = resnet50(num_classes=37).to(device)
 optimizer = torch.optim.AdamW(model.parameters())
 scaler = torch.amp.GradScaler(device.type, enabled={amp})
 for epoch in range(10_000):
-    for images, targets in DataLoader(data, batch_size={batch}, shuffle=True, pin_memory={pinned}):
+    for images, targets in DataLoader(data, batch_size=None, shuffle=True, pin_memory={pinned}):
         images, targets = images.to(device), targets.to(device)
         optimizer.zero_grad()
         with torch.autocast(device.type, torch.float16, enabled={amp}):
@@ -106,6 +106,6 @@ for epoch in range(10_000):
 def resnet(place: Place, planted: str = "", amp: bool = False, pin: bool = False, name: str = "resnet.py") -> Path:
     """Write a script whose time goes into the device."""
     on_gpu = place.device.startswith("cuda")
-    sizes = {"items": 512, "side": 224, "batch": 64} if on_gpu else {"items": 16, "side": 64, "batch": 4}
+    sizes = {"side": 224, "batch": 64} if on_gpu else {"side": 64, "batch": 4}
     values = {"device": place.device, "planted": planted or "pass", "amp": amp, "pinned": pin}
     return place.script(name, RESNET.format(**sizes, **values))

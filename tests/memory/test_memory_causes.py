@@ -74,14 +74,15 @@ def test_tensors_of_double_precision() -> None:
 
 def trial(**fields: Any) -> dict[str, MemoryTrial]:
     usual = {"as_it_is_bytes": 80 * MIB, "changed_bytes": 30 * MIB, "as_it_is_s": 1.0, "changed_s": 1.3}
-    return {"checkpointing": MemoryTrial(0.0, 7, 1, "checkpointing", **usual | fields)}
+    return {"checkpointing": MemoryTrial(0.0, 7, 1, "checkpointing", **usual | {"device": "cpu"} | fields)}
 
 
 def test_checkpointing_that_was_tried() -> None:
     [finding] = found(segments=[segment(5)], trials=trial(about="Net"))
     assert (finding.cause, finding.gain_bytes, finding.share) == ("checkpointing", 50 * MIB, 0.5)
     assert "1.30 times as long" in finding.words
-    for useless in (trial(error="MemoryError"), trial(applies=False), trial(changed_bytes=90 * MIB)):
+    elsewhere = trial(device="cuda:0")
+    for useless in (trial(error="MemoryError"), trial(applies=False), trial(changed_bytes=90 * MIB), elsewhere):
         assert found(segments=[segment(5)], trials=useless) == []
 
 

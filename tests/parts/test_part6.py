@@ -1,25 +1,74 @@
-"""Part 6: which copies of batches count, and how much of their time is hidden."""
+"""Part 6: which copies of batches count, and how they must be made."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from workshop.judge.ledger import Ledger
-from workshop.parts.part6.copies_check import copied_ahead, hidden_share
+from workshop.parts.part6.copies_check import copied_ahead, fault_of
+from workshop.parts.part6.device_copies import copies_in
 from workshop.probe.events import BatchCopied, ForwardPass, StepTaken
 from workshop.probe.signature import encode
+from workshop.traces.trace import Trace, read
+
+
+def made_trace(
+    folder: Path, call_us: int = 5, kind: str = "Pinned", stream: int = 20, wait: int | None = None
+) -> Trace:
+    """A trace of two steps: a batch and its targets are copied in 40 µs, and then a kernel is launched.
+
+    `wait` is the stream that is waited for between the two, or -1 for the whole device.
+    """
+    events = []
+
+    def add(cat: str, name: str, ts: int, dur: int, **args: Any) -> None:
+        where = {"pid": 0, "tid": args["stream"]} if "stream" in args else {"pid": 7, "tid": 7}
+        events.append({"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "args": args} | where)
+
+    for step, begin in enumerate((0, 1000)):
+        for number, (at, size) in enumerate(((begin, 1 << 20), (begin + call_us, 64)), 10 * step):
+            add("cuda_runtime", "cudaMemcpyAsync", at, call_us, correlation=number)
+            copied = {"stream": stream, "correlation": number, "bytes": size}
+            add("gpu_memcpy", f"Memcpy HtoD ({kind} -> Device)", at + 2, 40 if size > 64 else 1, **copied)
+        if wait is not None:
+            add("cuda_runtime", "cudaStreamSynchronize", begin + 2 * call_us, 50, correlation=10 * step + 5)
+            add("cuda_sync", "Stream Sync", begin + 2 * call_us, 50, correlation=10 * step + 5, stream=wait)
+        add("cuda_runtime", "cudaLaunchKernel", begin + 200, 5, correlation=10 * step + 6)
+        add("kernel", "gemm", begin + 207, 300, stream=7, correlation=10 * step + 6)
+    path = folder / "copies.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    return read(path)
 
 
 @pytest.mark.parametrize(
-    ("copies", "kernels", "share"),
+    ("made", "fault"),
     [
-        ([(0, 20), (50, 60), (80, 90)], [(10, 40), (15, 55), (200, 300)], 15 / 40),
-        ([(0, 20), (10, 30)], [(0, 30)], 1.0),
-        ([(0, 10)], [], 0.0),
-        ([], [(0, 10)], 0.0),
+        ({}, "they are copied from pinned memory, on a stream of their own, and the program does not wait for them"),
+        ({"wait": 7}, "they are copied from pinned memory"),  # the stream that computes is waited for
+        ({"kind": "Pageable", "stream": 7, "call_us": 45}, "2 of 2 copies come from memory that is not pinned"),
+        ({"wait": 20}, "2 of 2 copies are waited for by the program"),
+        ({"wait": -1}, "2 of 2 copies are waited for by the program"),
+        ({"call_us": 45}, "2 of 2 copies are waited for by the program"),  # as with CUDA_LAUNCH_BLOCKING
+        ({"stream": 7}, "2 of 2 copies run on the stream of the kernels"),
     ],
 )
-def test_the_share_of_copies_that_is_hidden(copies: list[tuple[int, int]], kernels: list, share: float) -> None:
-    assert hidden_share({"copies": copies, "kernels": kernels}) == pytest.approx(share)
+def test_how_batches_are_copied(made: dict[str, Any], fault: str, tmp_path: Path) -> None:
+    said, hint = fault_of(copies_in(made_trace(tmp_path, **made)))
+    assert said.startswith(fault)
+    assert bool(hint) == (" of 2 copies" in fault)
+
+
+def test_a_trace_without_copies_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text(
+        '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": 1}]}'
+    )
+    assert fault_of(copies_in(read(tmp_path / "none.json"))) == (
+        "how they were copied was not seen: torch.profiler saw no copies",
+        "",
+    )
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class JudgeTalk:
         clock.adopt_thread()
         phases = clock.cut()
         self._judge.send(EpochEnded())  # the judge's clock stops here
-        copies = end_copy_trace(self._copy_trace) if self._copy_trace else None
+        copies = end_copy_trace(self._copy_trace, self._events.folder) if self._copy_trace else None
         self._copy_trace = None
         self._epoch.write()
         steps, recorder = len(self._epoch.steps), self._epoch.recorder

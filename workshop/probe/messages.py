@@ -5,7 +5,7 @@ A script that is judged receives `Proceed`, `Recompute`, `Repeat` and `DrawItems
 `SetStage` and sends `StepReport`. Both send a `ProbeFault` if the probe has failed in them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -148,8 +148,8 @@ class EpochReport:
     """The functions of `time` that the script has replaced."""
     from_memory: int
     """The number of batches that came from memory."""
-    copy_trace: Mapping[str, Sequence[tuple[int, int]]] | None = None
-    """Start and end in ns of each host-to-device copy and each kernel, if they were traced: "copies", "kernels"."""
+    copy_trace: str | None = None
+    """The file of a trace of the device, if one was asked for."""
     recording_s: float = 0.0
     """The seconds that recording a step took: they are no part of any phase."""
     cut_short: bool = False

@@ -58,7 +58,7 @@ def signature(values: Any) -> Any:
     if plain.device.type == "cpu" and plain.dtype in (torch.uint8, torch.float32):
         picked = flat.numpy().take(_spots(pixels).numpy(), 2)
         return picked.reshape(-1, channels * SAMPLES) / (_BYTE if plain.dtype == torch.uint8 else _ONE)
-    picked = flat[..., _spots(pixels).to(plain.device)].float().reshape(-1, channels * SAMPLES)
+    picked = flat[..., _spots_on(pixels, plain.device)].float().reshape(-1, channels * SAMPLES)
     return picked / 255 if plain.dtype == torch.uint8 else picked
 
 
@@ -75,6 +75,12 @@ _BYTE, _ONE = (torch.tensor(value).numpy() for value in (255.0, 1.0))  # of floa
 @functools.cache
 def _spots_of_image(width: int, height: int) -> list[tuple[int, int]]:
     return [(spot % width, spot // width) for spot in _spots(width * height).tolist()]
+
+
+@functools.cache
+def _spots_on(pixels: int, device: torch.device) -> torch.Tensor:
+    """Return the spots on a device: once, as the copy is waited for."""
+    return _spots(pixels).to(device)
 
 
 @functools.cache

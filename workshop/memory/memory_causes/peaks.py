@@ -265,9 +265,11 @@ def _views(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterat
 
 
 def _tried(measured: MeasuredMemory, device: str) -> Iterator[MemoryFinding]:
-    """What was tried on copies, and needed less."""
+    """What was tried on copies on this device, and needed less."""
     trial = measured.record.trials.get("checkpointing")
-    if trial and not trial.error and trial.applies and trial.changed_bytes < trial.as_it_is_bytes:
+    if not trial or trial.error or not trial.applies or trial.device != device:
+        return
+    if trial.changed_bytes < trial.as_it_is_bytes:
         yield _checkpointing(measured, device, trial)
 
 

@@ -1,8 +1,8 @@
 """Part 6: the next batch is on its way before the present one is used, and none is lost."""
 
 import math
-from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 
 from workshop.judge.bench import Bench
@@ -10,18 +10,26 @@ from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, epochs, forwards_in
 from workshop.judge.signatures import is_same, values_of
 from workshop.judge.verdict import Outcome, Timing, Verdict
+from workshop.parts.part6.device_copies import DeviceCopies, copies_in
 from workshop.probe.messages import Proceed
-from workshop.traces.intervals import overlap, union_of
+from workshop.traces.trace import Trace, read
 
 EPOCHS = 5
 """The number of epochs of which the median is the time of a step."""
 
-MIN_HIDDEN = 0.1
-"""With a smaller share of the copy time under kernels, nothing overlaps: a part of the prefetcher is missing."""
+FAULTS = {
+    "pinned": ("come from memory that is not pinned", "Give the DataLoader pin_memory=True."),
+    "unwaited": (
+        "are waited for by the program",
+        "Copy with .to(device, non_blocking=True). CUDA_LAUNCH_BLOCKING must not be set.",
+    ),
+    "apart": ("run on the stream of the kernels, so one after the other", "Copy on a torch.cuda.Stream() of its own."),
+}
+"""Why a copy holds something up, by the column of `DeviceCopies` that is false, and what to do."""
 
 
 def check(bench: Bench) -> Verdict:
-    """Judge the same work, then the order of copies and forward passes; on CUDA, also what is gained by it."""
+    """Judge the same work, then the order of copies and forward passes; on CUDA, also the copies themselves."""
     bench.start()
     if refused := bench.refusal():
         return refused
@@ -38,14 +46,31 @@ def check(bench: Bench) -> Verdict:
     if ledger.forwards[0].device != "cuda":
         unmeasured = f"the speed was not measured: on {ledger.forwards[0].device} there is no copy to hide"
         return Verdict(bench.subject, Outcome.DONE, (*reasons, unmeasured))
-    (usual_hidden, usual_ms), (hidden, ms) = map(measured_copies, (bench.original, bench.candidate))
+    return on_cuda(bench, reasons)
+
+
+def on_cuda(bench: Bench, reasons: tuple[str, ...]) -> Verdict:
+    """Judge how the batches are copied to a CUDA device, and measure what is gained by it."""
+    fault, hint = fault_of(copies_in(traced(bench.candidate)))
+    usual_s, step_s = map(step_time, (bench.original, bench.candidate))
     name = bench.contest.original.name
-    outcome = Outcome.DONE if hidden >= MIN_HIDDEN else Outcome.NOT_YET
-    hides = f"{hidden:.0%} of the copy time is hidden under kernels, in {name} {usual_hidden:.0%}"
-    step = f"a step takes {ms:.1f} ms, in {name} {usual_ms:.1f} ms: speedup {usual_ms / ms:.2f}x"
+    step = f"a step takes {step_s * 1e3:.1f} ms, in {name} {usual_s * 1e3:.1f} ms: speedup {usual_s / step_s:.2f}x"
     before, after = bench.contest.original_name, bench.contest.candidate.name
-    timing = Timing(before, after, usual_ms / 1e3, ms / 1e3, "a step", EPOCHS)
-    return Verdict(bench.subject, outcome, (*reasons, hides, step), timing=timing)
+    timing = Timing(before, after, usual_s, step_s, "a step", EPOCHS)
+    outcome = Outcome.NOT_YET if hint else Outcome.DONE
+    return Verdict(bench.subject, outcome, (*reasons, fault, step), next=hint, timing=timing)
+
+
+def fault_of(copies: DeviceCopies) -> tuple[str, str]:
+    """Say how most batches are copied, and what to do; nothing is to be done if copies can run beside the kernels."""
+    number = len(copies.pinned)
+    if not number:
+        return "how they were copied was not seen: torch.profiler saw no copies", ""
+    for column, (fault, hint) in FAULTS.items():
+        faulty = number - int(getattr(copies, column).sum())
+        if 2 * faulty > number:
+            return f"{faulty} of {number} copies {fault}", hint
+    return "they are copied from pinned memory, on a stream of their own, and the program does not wait for them", ""
 
 
 def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
@@ -67,14 +92,12 @@ def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
     return ahead, again, batches
 
 
-def measured_copies(script: JudgedScript) -> tuple[float, float]:
-    """On CUDA: return the share of a script's copy time that is hidden under kernels, and the time of a step in ms."""
+def traced(script: JudgedScript) -> Trace:
+    """Return the trace of an epoch on a CUDA device, the second one after this."""
     script.epoch()
-    hidden = hidden_share(script.epoch(Proceed(trace_copies=True)).report.copy_trace or {})
-    return hidden, median(script.epoch().seconds for _ in range(EPOCHS)) / (script.epoch_steps or 1) * 1e3
+    return read(Path(script.epoch(Proceed(trace_copies=True)).report.copy_trace or ""))
 
 
-def hidden_share(trace: Mapping[str, Sequence[tuple[int, int]]]) -> float:
-    """Return the share of the time of "copies" that lies under "kernels"; of each, start and end are given."""
-    copies, kernels = (union_of(trace.get(kind, ())) for kind in ("copies", "kernels"))
-    return overlap(copies, kernels).length / copies.length if copies.length else 0.0
+def step_time(script: JudgedScript) -> float:
+    """Return the time of a step in seconds: the median of some epochs."""
+    return median(script.epoch().seconds for _ in range(EPOCHS)) / (script.epoch_steps or 1)

@@ -29,15 +29,16 @@ OF_MODEL = 4
 def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFile) -> None:
     """Measure both passes, and note what came of it."""
     why, applies, before, after = "", True, (0, 0.0), (0, 0.0)
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     try:
         with warnings.catch_warnings(), random_states_kept():
             warnings.simplefilter("ignore")
             ensure_room(model.parameters(), OF_MODEL)
             copied = copied_model(of_one_process(model))
             given, named = copied_arguments(inputs, options)
-            before = _peak(lambda: forward_and_backward(copied, given, named))
+            before = _peak(lambda: forward_and_backward(copied, given, named), device)
             _wrap_blocks(copied)
-            after = _peak(lambda: forward_and_backward(copied, given, named))
+            after = _peak(lambda: forward_and_backward(copied, given, named), device)
     except Exception as error:  # models that cannot be copied fail in many ways
         why, applies = why_not(error), not isinstance(error, NothingToTryError)
     events.write(
@@ -47,26 +48,27 @@ def try_checkpoints(model: nn.Module, inputs: Any, options: Any, events: EventFi
         as_it_is_s=before[1],
         changed_bytes=after[0],
         changed_s=after[1],
+        device=str(device),
         about=type(model).__name__,
         error=why,
         applies=applies,
     )
 
 
-def _peak(run: Callable[[], object]) -> tuple[int, float]:
-    """Run a pass twice; return the most that the second one has allocated, and its seconds.
+def _peak(run: Callable[[], object], device: torch.device) -> tuple[int, float]:
+    """Run a pass twice; return the most that the second one has allocated on a device, and its seconds.
 
     Raises:
         NothingToTryError: nobody tells what is allocated.
     """
     run()
-    if torch.cuda.is_initialized():
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before, begin = torch.cuda.memory_allocated(), monotonic()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before, begin = torch.cuda.memory_allocated(device), monotonic()
         run()
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated() - before, monotonic() - begin
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before, monotonic() - begin
     allocator = AllocatorEvents()
     allocator.begin()
     begin = monotonic()

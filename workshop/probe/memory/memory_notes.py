@@ -293,6 +293,8 @@ class MemoryTrial(Event):
     changed_bytes: int
     as_it_is_s: float
     changed_s: float
+    device: str
+    """Where the model is, and the peak was measured."""
     about: str = ""
     """The class of the model."""
     error: str = ""
