@@ -62,6 +62,12 @@ def test_show_prints_a_word_of_the_glossary(script: Path, workshop: Run) -> None
     assert "did you mean part3?" in workshop("show", "prat3").stderr
 
 
+def test_show_prints_the_lesson_that_teaches_a_cause(script: Path, workshop: Run) -> None:
+    assert workshop("show", "graph-kept").stdout.strip() == find_part("part12").lesson.read_text().strip()
+    assert workshop("show", "few-workers").stdout.startswith("# Part 3: ")
+    assert "there is no part 'graph-kept'" in workshop("check", "graph-kept").stderr
+
+
 def test_in_a_terminal_a_word_of_the_glossary_is_in_italics_and_named_at_the_end() -> None:
     lesson = """A [rank] and its [data
 wait]: see [two workers][worker] and `x[0]`.

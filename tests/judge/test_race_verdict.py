@@ -121,13 +121,24 @@ def test_a_machine_on_which_the_solution_is_not_fast_enough_shows_no_failure() -
     assert judged(fast, 1.6).outcome is Outcome.DONE
 
 
-def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> None:
-    result = RaceResult(0.95, pairs_of(0.90, 0.901, 0.902), again=pairs_of(0.99, 0.991, 0.992))
+def judged_slowdown(result: RaceResult) -> Verdict:
     speed = replace(SPEED, target=0.95)
     contest = replace(of_two_scripts(Path("old.py"), Path("new.py"), (), 0.95, 60.0), allowed=0.05)
-    verdict = verdict_on(contest, result, speed, (Ledger(), Ledger()), "", "")
+    return verdict_on(contest, result, speed, (Ledger(), Ledger()), "", "")
+
+
+def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> None:
+    result = RaceResult(0.95, pairs_of(0.90, 0.901, 0.902), again=pairs_of(0.99, 0.991, 0.992))
+    verdict = judged_slowdown(result)
     assert verdict.outcome is Outcome.UNDECIDED
     assert verdict.reasons[0].startswith("with 0.90x in one run of both and 0.99x in another, it may be ")
+
+
+def test_a_slowdown_is_told_so_that_it_means_something() -> None:
+    wide = judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)))
+    assert "it may be anything: the pairs differ too much; too noisy" in wide.reasons[0]
+    much = judged_slowdown(RaceResult(0.95, pairs_of(0.25, 0.25, 0.25)))
+    assert much.reasons[0].startswith("4.00x slower than old.py, same work (4.00x slower to 4.00x slower)")
 
 
 @pytest.mark.parametrize(

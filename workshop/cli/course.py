@@ -12,7 +12,7 @@ from workshop.cli.room_line import tell_hint, tell_waiting
 from workshop.course import given_cases, glossary, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
-from workshop.parts import Part, all_parts
+from workshop.parts import Part, all_parts, teaching
 from workshop.parts.case import Case, case_names
 
 app = typer.Typer()
@@ -34,7 +34,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
         return
     rows = []
     for each in parts:
-        best = f"best speedup {each.best_ratio:.1f}x" if each.best_ratio else ""
+        best = f"best speedup {each.best_ratio:.1f}x" if (each.best_ratio or 0) > 1 else ""
         hints = f"hints seen: {each.hints_seen}" if each.hints_seen else ""
         solved = given_cases.how_many(each.solved) if each.solved else ""
         rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
@@ -55,11 +55,15 @@ def show(
     """Read a lesson, or what a word means.
 
     Without a name, show the lesson of the part to do next. With a word of the glossary, such as headroom or data-wait,
-    show what it means; "glossary" shows all words.
+    show what it means; "glossary" shows all words. With a cause that measure or memory names, such as few-workers, show
+    the lesson that teaches what to do about it.
 
     Example: workshop show part3
     """
-    if part and (entry := glossary.find(part)):
+    is_word = part and glossary.anchor(part) in glossary.entries()
+    if part and not is_word and (taught := teaching(part)):
+        part = taught[0].name
+    elif part and (entry := glossary.find(part)):
         print_lesson(entry)
         return
     state = state_beside(script)

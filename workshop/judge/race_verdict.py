@@ -7,7 +7,7 @@ from workshop.judge.contest import Contest
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, Pair, RaceResult, mean_ratio
 from workshop.judge.step_proof import not_reproducible
-from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
+from workshop.judge.verdict import MEANINGLESS, Outcome, Speed, UnseenWork, Verdict
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 
@@ -104,12 +104,14 @@ def _after_which_pairs(result: RaceResult, speed: Speed) -> str:
 
 def _pace(ratio: float) -> str:
     """Return in words how much longer an epoch takes, or how much shorter, at a speedup."""
-    return f"{_percent(1 / ratio - 1)} slower" if ratio <= 1 else f"{ratio:.2f}x faster"
+    if ratio > 1:
+        return f"{ratio:.2f}x faster"
+    return f"{_percent(1 / ratio - 1)} slower" if ratio > 0.5 else f"{1 / ratio:.2f}x slower"
 
 
 def _between(low: float, high: float) -> str:
     """Return an interval of the speedup in words, the slower end last."""
-    if low <= 0:
+    if high > MEANINGLESS * low:
         return "anything: the pairs differ too much"
     return f"{_pace(high)} to {_pace(low)}"
 

@@ -12,6 +12,9 @@ from workshop.processes.script_output import shorten
 SCHEMA_VERSION = 2
 """The version of a verdict's fields in JSON: since 2, there are `unraced` and `timing`."""
 
+MEANINGLESS = 100
+"""An interval whose ends differ by this factor says nothing about a speedup."""
+
 
 class Outcome(enum.Enum):
     """How a check ends; the exit codes are stable."""
@@ -61,8 +64,8 @@ class Speed:
 
     @property
     def may_be(self) -> str:
-        """What the interval says of the speedup; one of a hundredfold width says no more than the verdict."""
-        if self.high > 100 * self.low:
+        """What the interval says of the speedup; a meaningless one says no more than the verdict."""
+        if self.high > MEANINGLESS * self.low:
             if self.low >= self.target:
                 return f"at least {self.text(self.low)}x"
             return f"below {self.target:g}x" if self.high < self.target else "anything: the pairs differ too much"

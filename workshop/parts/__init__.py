@@ -206,9 +206,14 @@ def find_part(name: str, folder: Path = FOLDER) -> Part:
     raise WorkshopError(f"there is no part {name!r}; {says}")
 
 
+def teaching(topic: str) -> list[Part]:
+    """Return the parts that teach a cause or a topic."""
+    return [part for part in all_parts() if topic in part.teaches]
+
+
 def taught_in(topic: str) -> str:
     """Return the parts that teach a cause or a topic, such as "part 3" or "parts 3 to 5"; "" if none does."""
-    numbers = [part.number for part in all_parts() if topic in part.teaches]
+    numbers = [part.number for part in teaching(topic)]
     if len(numbers) < 2:
         return f"part {numbers[0]}" if numbers else ""
     return f"parts {numbers[0]} to {numbers[-1]}"
