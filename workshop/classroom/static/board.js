@@ -1,5 +1,5 @@
 // Asks for the board every second, and draws it anew when it has changed.
-import { OUTCOMES, element, fill, percent, row, shortPart, showTrouble } from "./room.js";
+import { OUTCOMES, counted, element, fill, percent, row, shortPart, showTrouble } from "./room.js";
 
 const EVERY_MS = 1000;
 const MOST_LINES = 6;
@@ -30,8 +30,7 @@ async function look() {
 function draw(board) {
   const here = board.people.filter((person) => !person.left);
   const done = board.parts.reduce((sum, part) => sum + part.done, 0);
-  const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
-  fill("counts", `${count(here.length, "participant")} · ${count(done, "part")} done`);
+  fill("counts", `${counted(here.length, "participant")} · ${counted(done, "part")} done`);
   const join = board.joining ? [["Join", `workshop join ${board.address} ${board.code} --name YOUR_NAME`]] : [];
   fill("commands", ...[...board.commands, ...join].map(([what, command]) =>
     element("p", "", "", element("span", what, "quiet"), element("code", command))));
@@ -46,11 +45,11 @@ function draw(board) {
 function people(board) {
   const table = element("table", "", "figures");
   const head = row("th", "", ...board.parts.map((part) => element("th", shortPart(part.name))));
-  const counted = row("td", "done", ...board.parts.map((part) => gauge(part, board.people.length)), "");
+  const counts = row("td", "done", ...board.parts.map((part) => gauge(part, board.people.length)), "");
   head.append(element("th", "progress"));
   for (const [number, part] of board.parts.entries()) head.children[number + 1].title = part.title;
   const body = element("tbody", "", "", ...board.people.map((person) => personRow(person, board.parts)));
-  table.append(element("thead", "", "", head, counted), body);
+  table.append(element("thead", "", "", head, counts), body);
   if (!board.people.length) body.append(row("td", "Nobody has joined yet."));
   return element("div", "", "scrolled", table);
 }

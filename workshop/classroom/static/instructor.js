@@ -1,5 +1,5 @@
 // The instructor's page: it shows nothing without the key, which stays in this tab.
-import { OUTCOMES, element, fill, row, showTrouble } from "./room.js";
+import { OUTCOMES, counted, element, fill, row, showTrouble } from "./room.js";
 
 const EVERY_MS = 3000;
 const KEY = "the room's key";
@@ -49,7 +49,8 @@ function refused(part, results) {
     const names = [...new Set(each.map((one) => one.name))].flatMap((name) => [", ", element("bdi", name)]).slice(1);
     return element("li", "", "", element("b", `${each.length}×`), ` ${reason} `, element("span", "", "quiet", ...names));
   });
-  const counts = `${checks.length} checks, ${part.done} done, ${part.stuck} without progress, ${part.hints} hints read`;
+  const progress = `${part.done} done, ${part.stuck} without progress, ${counted(part.hints, "hint")} read`;
+  const counts = `${counted(checks.length, "check")}, ${progress}`;
   return [element("h3", `${part.name}: ${part.title}`), element("p", counts, "quiet"), element("ul", "", "", ...lines)];
 }
 

@@ -8,6 +8,10 @@ export const OUTCOMES = {
   "broken": ["!", "crashed"],
 };
 
+export function counted(number, word) {
+  return `${number} ${word}${number === 1 ? "" : "s"}`;
+}
+
 export function element(tag, text = "", className = "", ...children) {
   const made = document.createElement(tag);
   made.textContent = text;
