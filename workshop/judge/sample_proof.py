@@ -202,14 +202,21 @@ def _likeness(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
 
 
 def _without(reference: Items, items: Items, typical: float) -> Items:
-    """Leave out items that are in the reference, too."""
-    keys = [[row.tobytes() for row in each.rounded(typical)] for each in (reference, items)]
-    known = set(keys[0])
-    return items[np.array([key not in known for key in keys[1]], bool)]
+    """Leave out items that are in the reference, too, with the same target."""
+    rounded = (zip(each.rounded(typical), each.targets, strict=True) for each in (reference, items))
+    ours, theirs = ([(row.tobytes(), target) for row, target in each] for each in rounded)
+    known = set(ours)
+    return items[np.array([key not in known for key in theirs], bool)]
 
 
 def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> tuple[float, str]:
-    """How far the targets are from what a line through those of the reference says; of classes, one line each."""
+    """How far the targets are from what a line through those of the reference says; of classes, one line each.
+
+    The line is nearer to the items that it goes through: they are left out of the others, as scripts with the same seed
+    share them.
+    """
+    typical = reference.usual_distance
+    rest, now = (_without(reference, items, typical) for items in (rest, now))
     some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, now)]
     widths = {each.features.shape[1] for each in some}
     figures = figures_of(*some)
