@@ -88,6 +88,43 @@ def test_less_work_is_refused_before_anything_is_said_about_speed(workshop: Run,
     assert "speedup" not in done.stdout.lower()
 
 
+GRAPH = """
+import torch
+
+torch.manual_seed(0)
+generator = torch.Generator().manual_seed(1)
+features, labels = torch.randn(900, 16), torch.randint(0, 4, (900,))
+model = torch.nn.Linear(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = model
+
+    def forward(self, adjacency, features):
+        return self.layer(PRODUCT)
+
+net = Net()
+while True:
+    adjacency = (torch.rand(900, 900, generator=generator) < 0.005).float()FORMAT
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(adjacency, features), labels).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.slow
+def test_a_matrix_that_becomes_sparse_is_the_same_work(workshop: Run, tmp_path: Path) -> None:
+    """Even where the original multiplies such matrices, which differs in rounding alone."""
+    dense, sparse = "adjacency @ adjacency @ features", "adjacency @ (adjacency @ features)"
+    (tmp_path / "old.py").write_text(GRAPH.replace("PRODUCT", dense).replace("FORMAT", ""))
+    (tmp_path / "new.py").write_text(GRAPH.replace("PRODUCT", sparse).replace("FORMAT", ".to_sparse_csr()"))
+    done = workshop("compare", "--target", "1.1", "old.py", "new.py")
+    assert done.returncode == 0, done.stdout
+    assert "same work" in done.stdout
+
+
 MUCH = """
 import sys
 import torch

@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from workshop.probe.internals import names_of, tree_flatten
+from workshop.probe.noted_inputs import strided
 
 MAX_RECENT = 8
 """A script may load this many batches ahead."""
@@ -115,6 +116,10 @@ class BatchUse:
 def is_same(one: Any, other: torch.Tensor) -> bool:
     """Return whether two tensors are one, or have the same values."""
     if not isinstance(one, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if torch.strided not in (one.layout, other.layout):
+        one, other = strided(one), strided(other)
+    if one.layout != other.layout:
         return False
     if one.device == other.device and one.data_ptr() == other.data_ptr():
         return True

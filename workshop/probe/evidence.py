@@ -84,7 +84,8 @@ class EvidenceRecorder(Listener):
     def on_copy(self, tensor: torch.Tensor, result: torch.Tensor) -> None:
         """Note the copy of a batch, or of its targets; what is copied before the training begins is the model."""
         self.epoch.batches.copy(tensor, result)
-        if self.talk.has_begun and not self.talk.retaking and tensor.ndim and tensor.numel():
+        is_batch = tensor.layout == torch.strided and tensor.ndim and tensor.numel()
+        if self.talk.has_begun and not self.talk.retaking and is_batch:
             picture = encode(signature(tensor[:1])) if tensor.device.type == "cpu" else None
             self.events.write(BatchCopied, picture=picture, memory=result.data_ptr())
 

@@ -25,6 +25,9 @@ HASH = torch.tensor(-25033, dtype=torch.int16).numpy()
 COPIED = 2**16
 """Of a batch of up to this many bytes a copy is kept, which takes less time than to note what is in it."""
 
+MAX_WITH_ZEROS = 2**24
+"""A sparse tensor is noted as an ordinary one if that has no more values than this."""
+
 _dice = random.SystemRandom()  # the script's own draws stay, and it cannot know which items are noted
 
 
@@ -33,6 +36,7 @@ class NotedInputs:
 
     def __init__(self, batch: torch.Tensor) -> None:
         self._copy: torch.Tensor | None = None
+        batch = strided(batch)
         if batch.nbytes <= COPIED:
             self._copy = batch.detach().as_subclass(torch.Tensor).clone()
         else:
@@ -42,6 +46,15 @@ class NotedInputs:
         """Return the notes as an event tells them."""
         pictures, rows = self._notes if self._copy is None else (signature(self._copy), rows_of(self._copy))
         return encode(pictures), rows.fetch()
+
+
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a sparse tensor with its zeros; without them, if there are too many."""
+    if tensor.layout == torch.strided:
+        return tensor
+    if tensor.numel() <= MAX_WITH_ZEROS:
+        return tensor.detach().to_dense()
+    return (tensor.detach().coalesce() if tensor.layout == torch.sparse_coo else tensor.detach()).values()
 
 
 @dataclass
