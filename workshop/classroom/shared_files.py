@@ -68,7 +68,7 @@ class SharedFiles:
         found = []
         if SOURCE in self._files:
             found.append(
-                ("Workshop", f"curl {address}/files/{SOURCE} | tar -xz && cd {SOURCE.removesuffix('.tar.gz')}")
+                ("Workshop", f"curl -f {address}/files/{SOURCE} | tar -xz && cd {SOURCE.removesuffix('.tar.gz')}")
             )
         if "torch" in self.projects():
             host = urlsplit(address).hostname
