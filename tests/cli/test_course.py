@@ -65,6 +65,7 @@ def test_show_prints_a_word_of_the_glossary(script: Path, workshop: Run) -> None
 def test_show_prints_the_lesson_that_teaches_a_cause(script: Path, workshop: Run) -> None:
     assert workshop("show", "graph-kept").stdout.strip() == find_part("part12").lesson.read_text().strip()
     assert workshop("show", "few-workers").stdout.startswith("# Part 3: ")
+    assert workshop("show", "operators").stdout.startswith("### operator\n"), "a word, though part 9 teaches it"
     assert "there is no part 'graph-kept'" in workshop("check", "graph-kept").stderr
 
 

@@ -137,8 +137,14 @@ def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> N
 def test_a_slowdown_is_told_so_that_it_means_something() -> None:
     wide = judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)))
     assert "it may be anything: the pairs differ too much; too noisy" in wide.reasons[0]
-    much = judged_slowdown(RaceResult(0.95, pairs_of(0.25, 0.25, 0.25)))
-    assert much.reasons[0].startswith("4.00x slower than old.py, same work (4.00x slower to 4.00x slower)")
+    much = judged_slowdown(RaceResult(0.95, pairs_of(0.05, 0.05, 0.05)))
+    assert much.reasons[0].startswith("1,900 % slower than old.py, same work (1,900 % slower to 1,900 % slower)")
+    slower = judged_slowdown(RaceResult(0.95, pairs_of(*3 * (1e-6, 1e-4))))
+    assert slower.words == "slower than allowed"
+    assert re.search(r"same work \([\d,.]+ % slower, at least\)", slower.reasons[0])
+    faster = judged_slowdown(RaceResult(0.95, pairs_of(*3 * (1e6, 1e4))))
+    assert faster.words == "faster"
+    assert re.search(r"same work \([\d.]+x faster, at least\)", faster.reasons[0])
 
 
 @pytest.mark.parametrize(

@@ -16,26 +16,44 @@ from workshop.traces.trace import Trace, read
 
 
 def made_trace(
-    folder: Path, call_us: int = 5, kind: str = "Pinned", stream: int = 20, wait: int | None = None
+    folder: Path,
+    call_us: int = 5,
+    kind: str = "Pinned",
+    stream: int = 20,
+    wait: int | None = None,
+    stream_waits: bool = False,
+    thread: int = 7,
 ) -> Trace:
     """A trace of two steps: a batch and its targets are copied in 40 µs, and then a kernel is launched.
 
-    `wait` is the stream that is waited for between the two, or -1 for the whole device.
+    `wait` is the stream that is waited for between the two, or -1 for the whole device; `stream_waits` makes the stream
+    of the kernels wait for the copies there, and not the program. `thread` copies, and 7 launches the kernels.
     """
     events = []
 
     def add(cat: str, name: str, ts: int, dur: int, **args: Any) -> None:
-        where = {"pid": 0, "tid": args["stream"]} if "stream" in args else {"pid": 7, "tid": 7}
+        where = {"pid": 0, "tid": args["stream"]} if "stream" in args else {"pid": 7, "tid": args.pop("thread", 7)}
         events.append({"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "args": args} | where)
 
     for step, begin in enumerate((0, 1000)):
         for number, (at, size) in enumerate(((begin, 1 << 20), (begin + call_us, 64)), 10 * step):
-            add("cuda_runtime", "cudaMemcpyAsync", at, call_us, correlation=number)
+            add("cuda_runtime", "cudaMemcpyAsync", at, call_us, correlation=number, thread=thread)
             copied = {"stream": stream, "correlation": number, "bytes": size}
             add("gpu_memcpy", f"Memcpy HtoD ({kind} -> Device)", at + 2, 40 if size > 64 else 1, **copied)
         if wait is not None:
-            add("cuda_runtime", "cudaStreamSynchronize", begin + 2 * call_us, 50, correlation=10 * step + 5)
+            add(
+                "cuda_runtime",
+                "cudaStreamSynchronize",
+                begin + 2 * call_us,
+                50,
+                correlation=10 * step + 5,
+                thread=thread,
+            )
             add("cuda_sync", "Stream Sync", begin + 2 * call_us, 50, correlation=10 * step + 5, stream=wait)
+        if stream_waits:
+            waits = {"stream": 7, "wait_on_stream": stream, "correlation": 10 * step + 7}
+            add("cuda_runtime", "cudaStreamWaitEvent", begin + 100, 2, correlation=10 * step + 7)
+            add("cuda_sync", "Stream Wait Event", begin + 100, 2, **waits)
         add("cuda_runtime", "cudaLaunchKernel", begin + 200, 5, correlation=10 * step + 6)
         add("kernel", "gemm", begin + 207, 300, stream=7, correlation=10 * step + 6)
     path = folder / "copies.json"
@@ -46,12 +64,14 @@ def made_trace(
 @pytest.mark.parametrize(
     ("made", "fault"),
     [
-        ({}, "they are copied from pinned memory, on a stream of their own, and the program does not wait for them"),
+        ({}, "they are copied from pinned memory, on a stream of their own, and nothing waits for them too early"),
         ({"wait": 7}, "they are copied from pinned memory"),  # the stream that computes is waited for
         ({"kind": "Pageable", "stream": 7, "call_us": 45}, "2 of 2 copies come from memory that is not pinned"),
-        ({"wait": 20}, "2 of 2 copies are waited for by the program"),
-        ({"wait": -1}, "2 of 2 copies are waited for by the program"),
-        ({"call_us": 45}, "2 of 2 copies are waited for by the program"),  # as with CUDA_LAUNCH_BLOCKING
+        ({"wait": 20}, "2 of 2 copies are waited for"),
+        ({"wait": -1}, "2 of 2 copies are waited for"),
+        ({"wait": 20, "thread": 8}, "they are copied from pinned memory"),  # by a thread that does nothing else
+        ({"call_us": 45}, "2 of 2 copies are waited for"),  # as with CUDA_LAUNCH_BLOCKING
+        ({"stream_waits": True}, "2 of 2 copies are waited for"),  # the kernels of the batch before
         ({"stream": 7}, "2 of 2 copies run on the stream of the kernels"),
     ],
 )

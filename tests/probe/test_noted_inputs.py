@@ -5,11 +5,11 @@ import torch
 
 from workshop.probe import noted_inputs
 from workshop.probe.batch_use import is_same
-from workshop.probe.noted_inputs import NotedInputs, strided
+from workshop.probe.noted_inputs import NotedInputs
 
-pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR")
+pytestmark = pytest.mark.filterwarnings("ignore:(Sparse|The PyTorch API of nested)")
 
-SPARSE = [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr]
+SPARSE = [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse_csc]
 
 
 def batch() -> torch.Tensor:
@@ -23,14 +23,14 @@ def test_a_sparse_batch_is_noted_as_it_is_with_its_zeros(to_sparse: type, monkey
     assert of_sparse.fetch() == of_dense.fetch()
 
 
-@pytest.mark.parametrize("to_sparse", SPARSE)
-def test_of_a_sparse_batch_with_too_many_zeros_the_others_are_noted(
-    to_sparse: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_looked_at_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noted_inputs, "MAX_WITH_ZEROS", 1000)
-    values = strided(to_sparse(batch()))
-    assert values.equal(batch()[batch() != 0])
-    assert NotedInputs(to_sparse(batch())).fetch()
+    with pytest.raises(ValueError, match="a sparse tensor of 2,400 values enters the model, too many to look at"):
+        NotedInputs(batch().to_sparse())
+    for layout in (torch.strided, torch.jagged):
+        nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=layout)
+        with pytest.raises(ValueError, match="a nested tensor"):
+            NotedInputs(nested)
 
 
 @pytest.mark.parametrize("to_sparse", SPARSE)
@@ -39,4 +39,5 @@ def test_sparse_tensors_are_the_same_if_their_values_are(to_sparse: type) -> Non
     assert is_same(one, one)
     assert is_same(one, to_sparse(batch()))
     assert not is_same(one, to_sparse(batch() + 1))
+    assert not is_same(one, to_sparse(batch().flip(0)))
     assert not is_same(one, batch())

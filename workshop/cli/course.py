@@ -55,17 +55,16 @@ def show(
     """Read a lesson, or what a word means.
 
     Without a name, show the lesson of the part to do next. With a word of the glossary, such as headroom or data-wait,
-    show what it means; "glossary" shows all words. With a cause that measure or memory names, such as few-workers, show
-    the lesson that teaches what to do about it.
+    show what it means; "glossary" shows all words. With a cause that a lesson teaches, such as few-workers or
+    graph-kept, show that lesson.
 
     Example: workshop show part3
     """
-    is_word = part and glossary.anchor(part) in glossary.entries()
-    if part and not is_word and (taught := teaching(part)):
-        part = taught[0].name
-    elif part and (entry := glossary.find(part)):
+    taught = teaching(part) if part else []
+    if part and (entry := glossary.find(part, is_known=bool(taught))):
         print_lesson(entry)
         return
+    part = taught[0].name if taught else part
     state = state_beside(script)
     found = progress.named_or_next(part, state)
     if script.is_file():

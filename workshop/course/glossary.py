@@ -28,17 +28,18 @@ def anchor(word: str) -> str:
     return re.sub(r"[^\w-]", "", word.strip().lower().replace(" ", "-"))
 
 
-def find(name: str) -> str | None:
+def find(name: str, is_known: bool = False) -> str | None:
     """Return the entry of a word, or the whole glossary for its name; None if it can only be the name of a part.
 
     Raises:
-        WorkshopError: it resembles a word of the glossary.
+        WorkshopError: it resembles a word of the glossary, and is not known to be something else.
     """
     if anchor(name) == WHOLE:
         return GLOSSARY.read_text(encoding="utf-8")
     words = entries()
     if entry := words.get(anchor(name)) or words.get(anchor(name).removesuffix("s")):
         return entry
-    if close := difflib.get_close_matches(anchor(name), words, n=1, cutoff=MIN_LIKENESS):
+    close = [] if is_known else difflib.get_close_matches(anchor(name), words, n=1, cutoff=MIN_LIKENESS)
+    if close:
         raise WorkshopError(f"there is no {name!r}; did you mean {close[0]}?")
     return None

@@ -18,8 +18,11 @@ from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 FEW_BLANK = 1e-4
 """More blank pictures than come about with this chance are too many."""
 
-MAX_LOOKED_FOR = 500
-"""So many pictures of an epoch are looked for in another one: of a share of a tenth, this shows all but a hundredth."""
+LOOKED_FOR = 500
+"""So many pictures of an epoch are looked for in another one, and all of them if the share is not clear then."""
+
+FEW_AGAIN, MANY_AGAIN = 0.03, 0.3
+"""Below the one and above the other, the share of all of them is on the same side of a tenth, almost for certain."""
 
 SCALE_TOLERANCE = 0.05
 """The largest difference in slope or offset in `check_scale`, relative to the slope; rounding to bytes gives 0.01."""
@@ -169,15 +172,21 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[str]:
 
 
 def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> float:
-    """Return the share of later pictures, of some by chance, that look just like an earlier one with their target."""
+    """Return the share of later pictures that look exactly like an earlier one with the same target."""
     known: defaultdict[Any, list[Array]] = defaultdict(list)
     for target, picture in _pictures_with_target(earlier):
         known[target].append(picture)
     stacked = {target: np.stack(pictures) for target, pictures in known.items()}
     found = [(target, picture) for target, picture in _pictures_with_target(later) if picture.any()]
-    some = random.sample(found, min(len(found), MAX_LOOKED_FOR))
-    same = [target in stacked and (distance(stacked[target], each) < SAME_PICTURE / 5).any() for target, each in some]
-    return float(np.mean(same)) if same else 0.0
+
+    def share_of(some: list[tuple[Any, Array]]) -> float:
+        comes_again = (
+            target in stacked and (distance(stacked[target], each) < SAME_PICTURE / 5).any() for target, each in some
+        )
+        return sum(comes_again) / max(len(some), 1)
+
+    share = share_of(random.Random(len(found)).sample(found, min(len(found), LOOKED_FOR)))
+    return share_of(found) if FEW_AGAIN < share < MANY_AGAIN and len(found) > LOOKED_FOR else share
 
 
 def _pictures_with_target(steps: Sequence[StepTaken]) -> Iterator[tuple[Any, Array]]:

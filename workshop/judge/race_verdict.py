@@ -82,7 +82,8 @@ def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed, advice
     `advice` is what to do if nothing was decided.
     """
     subject, (low, high) = contest.subject, result.interval
-    found = f"{_pace(result.ratio)} than {contest.original_name}, same work ({_between(low, high)})"
+    between = _between(low, high) if result.faster is None else _decided(low, high, result.faster)
+    found = f"{_pace(result.ratio)} than {contest.original_name}, same work ({between})"
     found = f"{found}; allowed: {_percent(contest.allowed or 0.0)} slower"
     if result.faster is None:
         after = _after_which_pairs(result, speed)
@@ -104,9 +105,7 @@ def _after_which_pairs(result: RaceResult, speed: Speed) -> str:
 
 def _pace(ratio: float) -> str:
     """Return in words how much longer an epoch takes, or how much shorter, at a speedup."""
-    if ratio > 1:
-        return f"{ratio:.2f}x faster"
-    return f"{_percent(1 / ratio - 1)} slower" if ratio > 0.5 else f"{1 / ratio:.2f}x slower"
+    return f"{_percent(1 / ratio - 1)} slower" if ratio <= 1 else f"{ratio:.2f}x faster"
 
 
 def _between(low: float, high: float) -> str:
@@ -116,8 +115,16 @@ def _between(low: float, high: float) -> str:
     return f"{_pace(high)} to {_pace(low)}"
 
 
+def _decided(low: float, high: float, is_fine: bool) -> str:
+    """Return the interval of a race that is decided: of a meaningless one, the end that has decided it."""
+    if high <= MEANINGLESS * low:
+        return _between(low, high)
+    end = low if is_fine else high
+    return f"{_pace(end)}, {'at least' if (end > 1) == is_fine else 'at most'}"
+
+
 def _percent(share: float) -> str:
-    return f"{share * 100:.3g} %"
+    return f"{share * 100:.3g} %" if share < 1 else f"{share * 100:,.0f} %"
 
 
 def what_is_left(speed: Speed, restarts_workers: bool) -> str:

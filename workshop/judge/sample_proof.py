@@ -216,7 +216,9 @@ def _relation(reference: Items, rest: Items, now: Items, grouping: Grouping) -> 
     share them.
     """
     typical = reference.usual_distance
-    rest, now = (_without(reference, items, typical) for items in (rest, now))
+    others, theirs = (_without(reference, items, typical) for items in (rest, now))
+    if 2 * len(others) >= len(rest):  # else there are so few different items that all of them come again
+        rest, now = others, theirs
     some = [each.noted.some(10 * MAX_ITEMS) for each in (reference, rest, now)]
     widths = {each.features.shape[1] for each in some}
     figures = figures_of(*some)

@@ -10,7 +10,6 @@ import torch
 from torch.utils.data import DataLoader
 
 from workshop.probe.internals import names_of, tree_flatten
-from workshop.probe.noted_inputs import strided
 
 MAX_RECENT = 8
 """A script may load this many batches ahead."""
@@ -117,13 +116,25 @@ def is_same(one: Any, other: torch.Tensor) -> bool:
     """Return whether two tensors are one, or have the same values."""
     if not isinstance(one, torch.Tensor) or one.shape != other.shape or one.dtype != other.dtype:
         return False
-    if torch.strided not in (one.layout, other.layout):
-        one, other = strided(one), strided(other)
-    if one.layout != other.layout:
+    if one is other:
+        return True
+    if one.layout != other.layout or one.is_nested or other.is_nested:
         return False
+    if one.layout != torch.strided:
+        return all(map(is_same, _parts(one), _parts(other)))
     if one.device == other.device and one.data_ptr() == other.data_ptr():
         return True
     return torch.equal(one.detach().to(other.device), other.detach())
+
+
+def _parts(sparse: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the ordinary tensors that a sparse one consists of."""
+    sparse = sparse.detach()
+    if sparse.layout == torch.sparse_coo:
+        return sparse.coalesce().indices(), sparse.coalesce().values()
+    if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return sparse.crow_indices(), sparse.col_indices(), sparse.values()
+    return sparse.ccol_indices(), sparse.row_indices(), sparse.values()
 
 
 def _has(batches: list[_Batch], batch: _Batch) -> bool:

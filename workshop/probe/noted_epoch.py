@@ -73,7 +73,7 @@ class NotedEpoch:
         for each in tensors:
             if len(self.step.other_inputs) >= MAX_OTHER_INPUTS:
                 return
-            if each.ndim and each.layout == torch.strided and not each.requires_grad and not self._is_output(each):
+            if each.ndim and not each.is_nested and not each.requires_grad and not self._is_output(each):
                 entered = NotedPass.of(each)
                 entered.noted["is_loaded"] = self.batches.is_loaded(each)
                 self.step.other_inputs.append(entered)

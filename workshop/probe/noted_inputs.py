@@ -26,7 +26,7 @@ COPIED = 2**16
 """Of a batch of up to this many bytes a copy is kept, which takes less time than to note what is in it."""
 
 MAX_WITH_ZEROS = 2**24
-"""A sparse tensor is noted as an ordinary one if that has no more values than this."""
+"""A sparse tensor with more values than this, zeros included, is not looked at."""
 
 _dice = random.SystemRandom()  # the script's own draws stay, and it cannot know which items are noted
 
@@ -36,7 +36,7 @@ class NotedInputs:
 
     def __init__(self, batch: torch.Tensor) -> None:
         self._copy: torch.Tensor | None = None
-        batch = strided(batch)
+        batch = with_zeros(batch)
         if batch.nbytes <= COPIED:
             self._copy = batch.detach().as_subclass(torch.Tensor).clone()
         else:
@@ -48,13 +48,19 @@ class NotedInputs:
         return encode(pictures), rows.fetch()
 
 
-def strided(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a sparse tensor with its zeros; without them, if there are too many."""
-    if tensor.layout == torch.strided:
-        return tensor
-    if tensor.numel() <= MAX_WITH_ZEROS:
-        return tensor.detach().to_dense()
-    return (tensor.detach().coalesce() if tensor.layout == torch.sparse_coo else tensor.detach()).values()
+def with_zeros(batch: torch.Tensor) -> torch.Tensor:
+    """Return a sparse batch as an ordinary one.
+
+    Raises:
+        ValueError: it would be too large, or consists of tensors of different shapes.
+    """
+    if batch.is_nested:
+        raise ValueError("a nested tensor enters the model, whose items cannot be told apart")
+    if batch.layout == torch.strided:
+        return batch
+    if batch.numel() > MAX_WITH_ZEROS:
+        raise ValueError(f"a sparse tensor of {batch.numel():,} values enters the model, too many to look at")
+    return batch.detach().to_dense()
 
 
 @dataclass

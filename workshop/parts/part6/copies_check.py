@@ -12,16 +12,20 @@ from workshop.judge.signatures import is_same, values_of
 from workshop.judge.verdict import Outcome, Timing, Verdict
 from workshop.parts.part6.device_copies import DeviceCopies, copies_in
 from workshop.probe.messages import Proceed
+from workshop.traces.decoding import TraceError
 from workshop.traces.trace import Trace, read
 
 EPOCHS = 5
 """The number of epochs of which the median is the time of a step."""
 
+UNSEEN = "how they were copied was not seen: torch.profiler saw no copies"
+
 FAULTS = {
     "pinned": ("come from memory that is not pinned", "Give the DataLoader pin_memory=True."),
     "unwaited": (
-        "are waited for by the program",
-        "Copy with .to(device, non_blocking=True). CUDA_LAUNCH_BLOCKING must not be set.",
+        "are waited for before the next kernel is launched, or by that kernel",
+        "Copy with .to(device, non_blocking=True), and call wait_stream only just before a batch is used. "
+        "CUDA_LAUNCH_BLOCKING must not be set.",
     ),
     "apart": ("run on the stream of the kernels, so one after the other", "Copy on a torch.cuda.Stream() of its own."),
 }
@@ -51,7 +55,8 @@ def check(bench: Bench) -> Verdict:
 
 def on_cuda(bench: Bench, reasons: tuple[str, ...]) -> Verdict:
     """Judge how the batches are copied to a CUDA device, and measure what is gained by it."""
-    fault, hint = fault_of(copies_in(traced(bench.candidate)))
+    trace = traced(bench.candidate)
+    fault, hint = fault_of(copies_in(trace)) if trace else (UNSEEN, "")
     usual_s, step_s = map(step_time, (bench.original, bench.candidate))
     name = bench.contest.original.name
     step = f"a step takes {step_s * 1e3:.1f} ms, in {name} {usual_s * 1e3:.1f} ms: speedup {usual_s / step_s:.2f}x"
@@ -65,12 +70,12 @@ def fault_of(copies: DeviceCopies) -> tuple[str, str]:
     """Say how most batches are copied, and what to do; nothing is to be done if copies can run beside the kernels."""
     number = len(copies.pinned)
     if not number:
-        return "how they were copied was not seen: torch.profiler saw no copies", ""
+        return UNSEEN, ""
     for column, (fault, hint) in FAULTS.items():
         faulty = number - int(getattr(copies, column).sum())
         if 2 * faulty > number:
             return f"{faulty} of {number} copies {fault}", hint
-    return "they are copied from pinned memory, on a stream of their own, and the program does not wait for them", ""
+    return "they are copied from pinned memory, on a stream of their own, and nothing waits for them too early", ""
 
 
 def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
@@ -92,10 +97,14 @@ def copied_ahead(ledger: Ledger, steps: int) -> tuple[int, int, int]:
     return ahead, again, batches
 
 
-def traced(script: JudgedScript) -> Trace:
-    """Return the trace of an epoch on a CUDA device, the second one after this."""
+def traced(script: JudgedScript) -> Trace | None:
+    """Return the trace of an epoch on a CUDA device, the second one after this; None if there is none."""
     script.epoch()
-    return read(Path(script.epoch(Proceed(trace_copies=True)).report.copy_trace or ""))
+    path = script.epoch(Proceed(trace_copies=True)).report.copy_trace
+    try:
+        return read(Path(path)) if path else None
+    except (TraceError, OSError):  # torch.profiler has written no event
+        return None
 
 
 def step_time(script: JudgedScript) -> float:

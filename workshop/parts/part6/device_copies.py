@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workshop.traces.intervals import Ints
-from workshop.traces.trace import COPY, KERNEL, LAUNCH, SYNC, Mask, Trace
+from workshop.traces.trace import COPY, KERNEL, LAUNCH, SYNC, EventColumns, Mask, Trace
 
 NEVER = np.iinfo(np.int64).max
 
@@ -19,7 +18,7 @@ class DeviceCopies:
     apart: Mask
     """On another stream than most kernels: the work of one stream is done in order."""
     unwaited: Mask
-    """The thread that launched it launches its next kernel without waiting for the copy."""
+    """Neither the thread that launched it waits for it, nor the next kernel that this thread launches."""
 
     @property
     def asynchronous(self) -> Mask:
@@ -32,38 +31,44 @@ def copies_in(trace: Trace) -> DeviceCopies:
     gpu, on_gpu = trace.gpu, trace.on_gpu
     is_copy = trace.of(*COPY)[on_gpu] & trace.named("Memcpy HtoD")[on_gpu]
     rows = np.flatnonzero(is_copy & (2 * gpu.bytes >= gpu.bytes[is_copy].max(initial=0)))
-    streams, kernels = np.unique(gpu.stream[trace.of(*KERNEL)[on_gpu]], return_counts=True)
+    place = gpu.device.astype(np.int64) * 2**32 + gpu.stream  # each device numbers its own streams
+    streams, kernels = np.unique(place[trace.of(*KERNEL)[on_gpu]], return_counts=True)
     computing = streams[kernels.argmax()] if len(streams) else -1
     pinned = trace.named(".*Pinned")[on_gpu][rows]
-    unwaited = np.array([_next_kernel(trace, row) <= _next_wait(trace, row) for row in rows.tolist()], np.bool_)
-    return DeviceCopies(pinned, gpu.stream[rows] != computing, unwaited)
+    unwaited = np.array([not _is_waited_for(trace, row) for row in rows.tolist()], np.bool_)
+    return DeviceCopies(pinned, place[rows] != computing, unwaited)
 
 
-def _next_kernel(trace: Trace, row: int) -> int:
-    """Return when the thread that launched a copy next launched a kernel, in ns."""
-    calls, launched_by = trace.launches
-    kernels = np.unique(launched_by[trace.of(*KERNEL)[trace.on_gpu] & (launched_by >= 0)])
-    return _next(calls.ts[kernels], calls.pid[kernels], calls.tid[kernels], trace, row)
+def _is_waited_for(trace: Trace, row: int) -> bool:
+    """Return whether a copy is waited for before its thread launches the next kernel.
 
-
-def _next_wait(trace: Trace, row: int) -> int:
-    """Return when the thread that launched a copy next waited for its stream: at once, if the call itself did."""
-    calls, launched_by = trace.launches
-    call = launched_by[row]
-    if call >= 0 and calls.end[call] >= trace.gpu.end[row]:
-        return int(calls.ts[call])
-    notes = trace.events[trace.of(*SYNC)]  # a note on a call without a stream is about all of them
-    of_others = notes.correlation[(notes.stream >= 0) & (notes.stream != trace.gpu.stream[row])]
-    waits = trace.events[trace.of(*LAUNCH) & trace.named(r"\w+Synchronize")]
-    waits = waits[~np.isin(waits.correlation, of_others)]
-    return _next(waits.ts, waits.pid, waits.tid, trace, row)
-
-
-def _next(ts: Ints, pid: Ints, tid: Ints, trace: Trace, row: int) -> int:
-    """Return the first of some calls of the thread that launched a copy, after that; `NEVER` if there is none."""
+    A thread that launches no kernel does nothing but load, and may wait.
+    """
     calls, launched_by = trace.launches
     call = launched_by[row]
     if call < 0:
-        return NEVER
-    of_thread = (pid == calls.pid[call]) & (tid == calls.tid[call])
-    return int(ts[of_thread & (ts >= calls.end[call])].min(initial=NEVER))
+        return False
+    kernels = calls[np.unique(launched_by[trace.of(*KERNEL)[trace.on_gpu] & (launched_by >= 0)])]
+    of_thread = kernels.ts[_of_thread(kernels, calls, call)]
+    if not len(of_thread):
+        return False
+    begin, end = calls.end[call], of_thread[of_thread >= calls.end[call]].min(initial=NEVER)
+    waits = _waits(trace, int(trace.gpu.stream[row]))
+    between = waits[_of_thread(waits, calls, call) & (waits.ts >= begin) & (waits.ts < end)]
+    return bool(begin >= trace.gpu.end[row] or len(between))
+
+
+def _waits(trace: Trace, stream: int) -> EventColumns:
+    """Return the calls that make the program, or another stream, wait for a stream, or for all of them."""
+    notes = trace.events[trace.of(*SYNC)]  # what the profiler has written about such calls
+    awaited = np.where(notes.waits_on_stream >= 0, notes.waits_on_stream, notes.stream)
+    of_others = notes.correlation[(awaited >= 0) & (awaited != stream)]
+    stream_waits = notes.correlation[trace.named("Stream Wait")[trace.of(*SYNC)] & (notes.waits_on_stream == stream)]
+    calls = trace.events[trace.of(*LAUNCH)]
+    of_program = trace.named(r"\w+Synchronize")[trace.of(*LAUNCH)] & ~np.isin(calls.correlation, of_others)
+    return calls[of_program | np.isin(calls.correlation, stream_waits)]
+
+
+def _of_thread(events: EventColumns, calls: EventColumns, call: int) -> Mask:
+    """Return which events belong to the thread of a call."""
+    return (events.pid == calls.pid[call]) & (events.tid == calls.tid[call])
