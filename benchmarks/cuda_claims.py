@@ -84,13 +84,12 @@ def compiled(_: Place) -> Path:
     return ROOT / "tests" / "honest" / "compiled.py"
 
 
-def copying(script: Path, place: Place, **environment: str) -> Found:
+def copying(script: Path, place: Place) -> Found:
     """Look how a script copies its batches, and measure its steps."""
     part = find_part("part6")
     config = replace(config_of(part, None), wasted_time=0.0, **place.sizes)
     contest = contest_of(part, script, config, place.data, place.device)
-    options = {**contest.options, "environment": {**contest.options["environment"], **environment}}
-    with replace(contest, options=options).script(script) as running:
+    with contest.script(script) as running:
         running.epoch()  # fills the cache
         trace = traced(running)
         if trace is None:
@@ -103,11 +102,11 @@ def copying(script: Path, place: Place, **environment: str) -> Found:
     return Found(f"of {len(copies.pinned)} copies {says}; a step takes {ms:.1f} ms", None, {"share": share, "ms": ms})
 
 
-def copies(script: Callable[[Place], Path], least: float, most: float, **environment: str) -> Row:
+def copies(script: Callable[[Place], Path], least: float, most: float) -> Row:
     """Return the row of a script whose share of asynchronous copies is between two limits."""
 
     def row(place: Place) -> Found:
-        found = copying(script(place), place, **environment)
+        found = copying(script(place), place)
         found.met = least <= found.figures["share"] <= most
         return found
 
@@ -298,9 +297,6 @@ CLAIMS = {
     "first-command": Claim("the untouched script waits for data for 90 % of the time at least", first_command),
     "copies-untouched": Claim("part 6: no copy of the script as it comes is asynchronous", copies(solution(5), 0, 0)),
     "copies-solution": Claim("part 6: at least 90 % of the solution's are", copies(solution(6), 0.9, 1)),
-    "copies-blocking": Claim(
-        "part 6: with CUDA_LAUNCH_BLOCKING=1 none is", copies(solution(6), 0, 0, CUDA_LAUNCH_BLOCKING="1")
-    ),
     "copies-pinned": Claim("part 6: with `pin_memory=True` alone none is", copies(pinned, 0, 0)),
     "copies-timm": Claim("beside them: those of timm's PrefetchLoader", copies(by_timm, 0, 1)),
     "measured-phases": Claim("`measure`: the phases are those of the device, within 5 %", measured_phases),

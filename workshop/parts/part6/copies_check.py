@@ -1,6 +1,7 @@
 """Part 6: the next batch is on its way before the present one is used, and none is lost."""
 
 import math
+import os
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -18,14 +19,15 @@ from workshop.traces.trace import Trace, read
 EPOCHS = 5
 """The number of epochs of which the median is the time of a step."""
 
+BLOCKING = "CUDA_LAUNCH_BLOCKING"
+
 UNSEEN = "how they were copied was not seen: torch.profiler saw no copies"
 
 FAULTS = {
     "pinned": ("come from memory that is not pinned", "Give the DataLoader pin_memory=True."),
     "unwaited": (
         "are waited for before the next kernel is launched, or by that kernel",
-        "Copy with .to(device, non_blocking=True), and call wait_stream only just before a batch is used. "
-        "CUDA_LAUNCH_BLOCKING must not be set.",
+        "Copy with .to(device, non_blocking=True), and call wait_stream only just before a batch is used.",
     ),
     "apart": ("run on the stream of the kernels, so one after the other", "Copy on a torch.cuda.Stream() of its own."),
 }
@@ -55,6 +57,9 @@ def check(bench: Bench) -> Verdict:
 
 def on_cuda(bench: Bench, reasons: tuple[str, ...]) -> Verdict:
     """Judge how the batches are copied to a CUDA device, and measure what is gained by it."""
+    if os.environ.get(BLOCKING, "0") not in ("", "0"):
+        fault = f"{BLOCKING} is set: every call waits until the GPU has done its work"
+        return Verdict(bench.subject, Outcome.NOT_YET, (*reasons, fault), next=f"For the check, type: unset {BLOCKING}")
     trace = traced(bench.candidate)
     fault, hint = fault_of(copies_in(trace)) if trace else (UNSEEN, "")
     usual_s, step_s = map(step_time, (bench.original, bench.candidate))

@@ -55,7 +55,7 @@ def _is_waited_for(trace: Trace, row: int) -> bool:
     begin, end = calls.end[call], of_thread[of_thread >= calls.end[call]].min(initial=NEVER)
     waits = _waits(trace, int(trace.gpu.stream[row]))
     between = waits[_of_thread(waits, calls, call) & (waits.ts >= begin) & (waits.ts < end)]
-    return bool(begin >= trace.gpu.end[row] or len(between))
+    return len(between) > 0
 
 
 def _waits(trace: Trace, stream: int) -> EventColumns:
