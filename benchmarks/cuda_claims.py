@@ -94,12 +94,12 @@ def copying(script: Path, place: Place) -> Found:
         trace = traced(running)
         if trace is None:
             return Found("torch.profiler wrote no trace", None, {"share": 0.0})
-        copies = copies_in(trace)
+        made = copies_in(trace)
         ms = 1e3 * step_time(running)
-    found = {name: int(getattr(copies, name).sum()) for name in ("pinned", "unwaited", "apart", "asynchronous")}
+    found = {name: int(getattr(made, name).sum()) for name in ("pinned", "unwaited", "apart", "asynchronous")}
     says = ", ".join(f"{count} {name}" for name, count in found.items())
-    share = found["asynchronous"] / max(len(copies.pinned), 1)
-    return Found(f"of {len(copies.pinned)} copies {says}; a step takes {ms:.1f} ms", None, {"share": share, "ms": ms})
+    share = found["asynchronous"] / max(len(made.pinned), 1)
+    return Found(f"of {len(made.pinned)} copies {says}; a step takes {ms:.1f} ms", None, {"share": share, "ms": ms})
 
 
 def copies(script: Callable[[Place], Path], least: float, most: float) -> Row:

@@ -60,11 +60,13 @@ def show(
 
     Example: workshop show part3
     """
-    taught = teaching(part) if part else []
-    if part and (entry := glossary.find(part, is_known=bool(taught))):
+    if part and (entry := glossary.find(part)):
         print_lesson(entry)
         return
-    part = taught[0].name if taught else part
+    if part and (taught := teaching(part)):
+        part = taught[0].name
+    elif part:
+        glossary.refuse_mistyped(part)
     state = state_beside(script)
     found = progress.named_or_next(part, state)
     if script.is_file():

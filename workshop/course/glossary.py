@@ -28,18 +28,19 @@ def anchor(word: str) -> str:
     return re.sub(r"[^\w-]", "", word.strip().lower().replace(" ", "-"))
 
 
-def find(name: str, is_known: bool = False) -> str | None:
-    """Return the entry of a word, or the whole glossary for its name; None if it can only be the name of a part.
-
-    Raises:
-        WorkshopError: it resembles a word of the glossary, and is not known to be something else.
-    """
+def find(name: str) -> str | None:
+    """Return the entry of a word, or the whole glossary for its name; None if there is no such word."""
     if anchor(name) == WHOLE:
         return GLOSSARY.read_text(encoding="utf-8")
     words = entries()
-    if entry := words.get(anchor(name)) or words.get(anchor(name).removesuffix("s")):
-        return entry
-    close = [] if is_known else difflib.get_close_matches(anchor(name), words, n=1, cutoff=MIN_LIKENESS)
-    if close:
+    return words.get(anchor(name)) or words.get(anchor(name).removesuffix("s"))
+
+
+def refuse_mistyped(name: str) -> None:
+    """Refuse what resembles a word of the glossary, and so is not the name of a part.
+
+    Raises:
+        WorkshopError: it does.
+    """
+    if close := difflib.get_close_matches(anchor(name), entries(), n=1, cutoff=MIN_LIKENESS):
         raise WorkshopError(f"there is no {name!r}; did you mean {close[0]}?")
-    return None

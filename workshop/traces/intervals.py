@@ -1,6 +1,5 @@
 """Computes unions, intersections and differences of time intervals, and groups values."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,12 +28,6 @@ def union(start: Ints, end: Ints) -> Spans:
     start, end = start[order], np.maximum.accumulate(end[order])
     begins = np.flatnonzero(np.concatenate([[True], start[1:] > end[:-1]]))
     return Spans(start[begins], end[np.concatenate([begins[1:], [len(end)]]) - 1])
-
-
-def union_of(pairs: Iterable[tuple[int, int]]) -> Spans:
-    """Return the time that at least one of some intervals covers, each given by its start and end."""
-    columns = np.array([*pairs], np.int64).reshape(-1, 2)
-    return union(columns[:, 0], columns[:, 1])
 
 
 def pairs(first: Ints, behind: Ints) -> tuple[Ints, Ints]:

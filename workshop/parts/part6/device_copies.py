@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workshop.traces.path.waits import BLOCKING
 from workshop.traces.trace import COPY, KERNEL, LAUNCH, SYNC, EventColumns, Mask, Trace
 
 NEVER = np.iinfo(np.int64).max
@@ -35,27 +36,27 @@ def copies_in(trace: Trace) -> DeviceCopies:
     streams, kernels = np.unique(place[trace.of(*KERNEL)[on_gpu]], return_counts=True)
     computing = streams[kernels.argmax()] if len(streams) else -1
     pinned = trace.named(".*Pinned")[on_gpu][rows]
-    unwaited = np.array([not _is_waited_for(trace, row) for row in rows.tolist()], np.bool_)
+    calls, launched_by = trace.launches
+    kernel_calls = calls[np.unique(launched_by[trace.of(*KERNEL)[on_gpu] & (launched_by >= 0)])]
+    unwaited = np.array([not _is_waited_for(trace, row, kernel_calls) for row in rows.tolist()], np.bool_)
     return DeviceCopies(pinned, place[rows] != computing, unwaited)
 
 
-def _is_waited_for(trace: Trace, row: int) -> bool:
+def _is_waited_for(trace: Trace, row: int, kernel_calls: EventColumns) -> bool:
     """Return whether a copy is waited for before its thread launches the next kernel.
 
     A thread that launches no kernel does nothing but load, and may wait.
     """
     calls, launched_by = trace.launches
-    call = launched_by[row]
-    if call < 0:
+    if (call := launched_by[row]) < 0:  # how it was launched is not known
         return False
-    kernels = calls[np.unique(launched_by[trace.of(*KERNEL)[trace.on_gpu] & (launched_by >= 0)])]
-    of_thread = kernels.ts[_of_thread(kernels, calls, call)]
-    if not len(of_thread):
+    launches = kernel_calls.ts[_of_thread(kernel_calls, calls, call)]
+    if not len(launches):
         return False
-    begin, end = calls.end[call], of_thread[of_thread >= calls.end[call]].min(initial=NEVER)
+    begin = calls.end[call]
+    end = launches[launches >= begin].min(initial=NEVER)
     waits = _waits(trace, int(trace.gpu.stream[row]))
-    between = waits[_of_thread(waits, calls, call) & (waits.ts >= begin) & (waits.ts < end)]
-    return len(between) > 0
+    return bool((_of_thread(waits, calls, call) & (waits.ts >= begin) & (waits.ts < end)).any())
 
 
 def _waits(trace: Trace, stream: int) -> EventColumns:
@@ -65,7 +66,7 @@ def _waits(trace: Trace, stream: int) -> EventColumns:
     of_others = notes.correlation[(awaited >= 0) & (awaited != stream)]
     stream_waits = notes.correlation[trace.named("Stream Wait")[trace.of(*SYNC)] & (notes.waits_on_stream == stream)]
     calls = trace.events[trace.of(*LAUNCH)]
-    of_program = trace.named(r"\w+Synchronize")[trace.of(*LAUNCH)] & ~np.isin(calls.correlation, of_others)
+    of_program = trace.named(BLOCKING)[trace.of(*LAUNCH)] & ~np.isin(calls.correlation, of_others)
     return calls[of_program | np.isin(calls.correlation, stream_waits)]
 
 
