@@ -1,15 +1,21 @@
 """Slow training scripts, each with one planted fault that is known, and a twin that does the same work without it.
 
-Some lie in `slow/`, with `slow/planted.toml`; the others are the cases of part 11, which participants solve.
+    python benchmarks/corpus.py crop_patches > twin.py
+    python benchmarks/corpus.py quake_picker --corpus benchmarks/unseen > twin.py
+
+Some lie in `slow/`, with `slow/planted.toml`; the others are the cases of part 11, which participants solve. As a
+command, this prints the twin of one.
 """
 
+import argparse
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from workshop.parts import find_part
-from workshop.parts.case import case_names, find_case
+from workshop.parts.case import case_names, find_case, without_fault
 
 SLOW = Path(__file__).parent / "slow"
 
@@ -24,6 +30,7 @@ class Planted:
     """Text of the lines that are at fault."""
     script: Path
     fixed: Path
+    """Its twin, which is made by what `planted.toml` or `case.toml` replaces, and deleted when this process ends."""
 
     @property
     def lines(self) -> list[int]:
@@ -40,9 +47,14 @@ def planted(folder: Path | None = None) -> list[Planted]:
 
 def in_folder(folder: Path) -> Iterator[Planted]:
     """Yield the scripts of a folder."""
-    for name, values in tomllib.loads((folder / "planted.toml").read_text()).items():
+    for name, values in described(folder).items():
         script = (folder / f"{name}.py").absolute()
-        yield Planted(name, values["cause"], (values["line"],), script, script.parent / "fixed" / script.name)
+        yield Planted(name, values["cause"], (values["line"],), script, without_fault(script, values["fix"]))
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """Return what a folder's `planted.toml` says of each of its scripts, by their names."""
+    return tomllib.loads((folder / "planted.toml").read_text())
 
 
 def of_part11() -> Iterator[Planted]:
@@ -51,3 +63,19 @@ def of_part11() -> Iterator[Planted]:
     for name in case_names(part):
         case = find_case(part, name)
         yield Planted(name, case.cause, case.lines, case.untouched, case.solution)
+
+
+def main() -> None:
+    """Print a twin."""
+    parser = argparse.ArgumentParser(description="Print the twin of a planted script, which has no fault.")
+    parser.add_argument("name", help="the script's name, without .py")
+    parser.add_argument("--corpus", type=Path, help="a folder with a planted.toml (default: slow/ and part 11)")
+    args = parser.parse_args()
+    twins = {each.name: each.fixed for each in planted(args.corpus)}
+    if args.name not in twins:
+        parser.error(f"there is no {args.name}; there are {', '.join(twins)}")
+    print(twins[args.name].read_text(), end="")
+
+
+if __name__ == "__main__":
+    main()

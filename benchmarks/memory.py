@@ -3,11 +3,10 @@
     python benchmarks/memory.py [NAME ...]
     python benchmarks/memory.py --corpus benchmarks/memory/unseen --json memory.jsonl
 
-The lines at fault are marked with "# fault" in each script; the twin is `NAME_fixed.py`, or the same script with the
-argument "fixed". What is named first is the first finding, or without one the line that makes most of the peak. It is
-right if it is marked, or if the holder that is named stands in a marked line. The true gain is what the twin has less:
-at the peak of the tensors or, if there the twins are alike or the finding is no tensor, of all processes together; of
-what grows, a step.
+The lines at fault are marked with "# fault" in each script; the twin is made by what `planted.toml` replaces. What is
+named first is the first finding, or without one the line that makes most of the peak. It is right if it is marked, or
+if the holder that is named stands in a marked line. The true gain is what the twin has less: at the peak of the tensors
+or, if there the twins are alike or the finding is no tensor, of all processes together; of what grows, a step.
 """
 
 import argparse
@@ -20,7 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from corpus import described
 from machine import machine
+
+from workshop.parts.case import without_fault
 
 SCRIPTS = Path(__file__).parent / "memory"
 OPTIONS = ("checkpointing",)
@@ -60,9 +62,9 @@ class Tried:
         return bool(self.true > 0 and 1 / WITHIN <= self.stated / self.true <= WITHIN)
 
 
-def measured(script: Path, *arguments: str) -> Any:
+def measured(script: Path) -> Any:
     """Return what `workshop memory --json` says of a script."""
-    command = [sys.executable, "-m", "workshop", "memory", "--seconds", SECONDS, "--json", str(script), *arguments]
+    command = [sys.executable, "-m", "workshop", "memory", "--seconds", SECONDS, "--json", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     return json.loads(done.stdout)
 
@@ -124,10 +126,9 @@ def compared(planted: Any, twin: Any) -> tuple[float, float]:
     return stated, planted["host"]["together_bytes"] - twin["host"]["together_bytes"]
 
 
-def tried(script: Path) -> Tried:
+def tried(script: Path, fixed: Path) -> Tried:
     """Measure a script with a fault, and its twin."""
-    fixed = script.with_name(f"{script.stem}_fixed.py")
-    planted, twin = measured(script), measured(fixed) if fixed.exists() else measured(script, "fixed")
+    planted, twin = measured(script), measured(fixed)
     first, named = next(iter(faults(planted)), None), named_first(planted)
     return Tried(
         script.stem,
@@ -151,15 +152,15 @@ def healthy(script: Path) -> Tried:
 
 def try_all(corpus: Path, only: list[str]) -> Iterator[Tried]:
     """Try the scripts with a fault, then the healthy ones."""
-    planted = [(each, tried) for each in sorted(corpus.glob("*.py")) if not each.stem.endswith("_fixed")]
-    for script, kind in [*planted, *((each, healthy) for each in sorted((corpus / "healthy").glob("*.py")))]:
+    fixes = {corpus / f"{name}.py": values["fix"] for name, values in sorted(described(corpus).items())}
+    for script in [*fixes, *sorted((corpus / "healthy").glob("*.py"))]:
         if not only or script.stem in only:
             try:
-                yield kind(script)
+                yield tried(script, without_fault(script, fixes[script])) if script in fixes else healthy(script)
             except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
                 print(f"{script.name}: {error}\n{error.stderr or ''}", file=sys.stderr)
                 why = type(error).__name__
-                yield Tried(script.stem, kind is tried, "", None, False, 0, 0, float("nan"), 0.0, [why])
+                yield Tried(script.stem, script in fixes, "", None, False, 0, 0, float("nan"), 0.0, [why])
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from corpus import described
 from machine import machine
 from memory import SCRIPTS, is_right, marked_lines, measured, named_first
 
@@ -77,7 +78,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, default=SCRIPTS, help="the folder (default: %(default)s)")
     args = parser.parse_args()
     corpus = args.corpus.absolute()
-    names = args.only or sorted(each.stem for each in corpus.glob("*.py") if not each.stem.endswith("_fixed"))
+    names = args.only or sorted(described(corpus))
     columns = ("workshop memory", *TOOLS)
     print(f"{machine()}\n\n| script | marked | {' | '.join(columns)} |\n|---|---|{'---|' * len(columns)}")
     right = Counter[str]()

@@ -1,14 +1,10 @@
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FIXED = "fixed" in sys.argv
-
 
 def main() -> None:
-    images = torch.rand(4096, 512, dtype=torch.float32 if FIXED else torch.float64)  # fault
+    images = torch.rand(4096, 512, dtype=torch.float64)  # fault
     labels = torch.randint(10, (4096,))
     model = nn.Sequential(nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,10 +1,6 @@
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-
-FIXED = "fixed" in sys.argv
 
 
 def main() -> None:
@@ -14,12 +10,9 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(10_000):
         for x, y in loader:
-            if FIXED:
-                optimizer.zero_grad()
             out = model(x)
             loss = nn.functional.cross_entropy(out, y)
-            if not FIXED:
-                optimizer.zero_grad()
+            optimizer.zero_grad()
             loss.backward()  # fault
             optimizer.step()
 

@@ -1,10 +1,6 @@
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-
-FIXED = "fixed" in sys.argv
 
 
 def main() -> None:
@@ -21,7 +17,7 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             error = (out.softmax(1) - nn.functional.one_hot(y, 10)).square().mean()
-            total = total + (error.detach() if FIXED else error)  # fault
+            total = total + error  # fault
 
 
 main()

@@ -1,10 +1,6 @@
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-
-FIXED = "fixed" in sys.argv
 
 
 def main() -> None:
@@ -20,10 +16,7 @@ def main() -> None:
             loss = nn.functional.cross_entropy(out, y)
             loss.backward()
             optimizer.step()
-            if FIXED:
-                outputs = [out.detach()]
-            else:
-                outputs.append(out.detach())  # fault
+            outputs.append(out.detach())  # fault
 
 
 main()

@@ -1,16 +1,11 @@
-import sys
-
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-FIXED = "fixed" in sys.argv
-
 
 def validate(model: nn.Module, x: torch.Tensor) -> float:
-    with torch.set_grad_enabled(not FIXED):
-        out = model(x)  # fault
-        return float(out.mean())
+    out = model(x)  # fault
+    return float(out.mean())
 
 
 def main() -> None:

@@ -33,11 +33,14 @@ def test_a_script_that_cannot_be_measured_is_wrong(
     error: Exception, benchmark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "healthy").mkdir()
-    for name in ("one.py", "two.py", "healthy/three.py"):
-        (tmp_path / name).touch()
+    for name in ("two.py", "one.py", "healthy/three.py"):
+        (tmp_path / name).write_text("a = 1\n")
+    fixes = (f"[[{name}.fix]]\nold = 'a = 1'\nnew = 'a = 2'\n" for name in ("two", "one"))
+    (tmp_path / "planted.toml").write_text("".join(fixes))
 
-    def measured(script: Path, *_: str) -> Any:
-        if script.stem != "two":
+    def measured(script: Path) -> Any:
+        assert script.read_text() == ("a = 2\n" if script.stem == "two_fixed" else "a = 1\n")
+        if not script.stem.startswith("two"):
             raise error
         line = {"line": 1, "holder": "", "bytes": 10}
         peak = {"peak_bytes": 10, "followed_bytes": 10, "allocator_bytes": 10, "largest_lines": [line]}

@@ -8,6 +8,7 @@ The commands find a new case by its folder.
 
 import runpy
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -52,24 +53,13 @@ class Case(Part):
     explanation: str = ""
     """What the fault was, how to see it, and where it is common; shown at the end."""
 
-    fix: tuple[tuple[str, str], ...] = ()
-    """Pieces of the script that occur once in it, and what replaces each of them without the fault."""
+    fix: tuple[Mapping[str, str], ...] = ()
+    """What takes the fault away: see `without_fault`."""
 
     @cached_property
     def solution(self) -> Path:
-        """The script without the fault, in a temporary folder.
-
-        Raises:
-            WorkshopError: a piece that the fix replaces is not in the script, or more than once.
-        """
-        source = self.untouched.read_text(encoding="utf-8")
-        for old, new in self.fix:
-            if source.count(old) != 1:
-                raise WorkshopError(f"{self.script} has this {source.count(old)} times, and not once:\n{old}")
-            source = source.replace(old, new)
-        path = Path(_temporary_folder().name, f"{self.case}_fixed.py")
-        path.write_text(source, encoding="utf-8")
-        return path
+        """The script without the fault, in a temporary folder."""
+        return without_fault(self.untouched, self.fix)
 
     @property
     def solution_name(self) -> str:
@@ -123,8 +113,27 @@ def find_case(part: Part, name: str) -> Case:
     text = f"{part.question.text} The causes are {', '.join(part.question.causes)}."
     values = vars(part) | read_toml(path) | {"case": name, "script": f"{name}.py"}
     values["question"] = replace(part.question, text=text)
-    values["fix"] = tuple((each["old"], each["new"]) for each in values["fix"])
     return Case(**values)
+
+
+def without_fault(script: Path, fix: Iterable[Mapping[str, str]]) -> Path:
+    """Write a script without its fault to a temporary folder, as `NAME_fixed.py`, and return its path.
+
+    Args:
+        script: The script with the fault.
+        fix: Pieces that occur once in the script, each as `old`, and what replaces it, as `new`.
+
+    Raises:
+        WorkshopError: a piece that the fix replaces is not in the script, or more than once.
+    """
+    source = script.read_text(encoding="utf-8")
+    for old, new in ((each["old"], each["new"]) for each in fix):
+        if source.count(old) != 1:
+            raise WorkshopError(f"{script.name} has this {source.count(old)} times, and not once:\n{old}")
+        source = source.replace(old, new)
+    path = Path(_temporary_folder().name, f"{script.stem}_fixed.py")
+    path.write_text(source, encoding="utf-8")
+    return path
 
 
 @cache
