@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from torchvision.datasets import OxfordIIITPet
 
 from workshop.pets import download as download_module
 from workshop.pets.layout import SPLITS, PetFolder, photos_folder, stand_in_folder
@@ -108,6 +107,8 @@ def server(archive_files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> 
 
 def require_whole(root: Path) -> None:
     photos_folder(root).require_complete()
+    from torchvision.datasets import OxfordIIITPet
+
     pets = OxfordIIITPet(root)
     assert len(pets) == 2
     assert pets[1][0].mode == "RGB"

@@ -1,5 +1,6 @@
 """Chromium, without a window: real pages are tested in it."""
 
+import asyncio
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    """A browser; where there is none the test is skipped, and fails in CI."""
+@pytest.fixture(scope="session")
+def _chromium() -> "Iterator[tuple[Browser, asyncio.AbstractEventLoop]]":
+    """A browser for all tests, and the event loop of playwright, which is not the current one between two tests."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
         if os.environ.get("CI"):
@@ -26,8 +27,23 @@ def browser() -> "Iterator[Browser]":
     with sync_playwright() as playwright:
         options = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=program, args=options)
-        yield browser
+        browser.new_page()
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield browser, loop
+        asyncio._set_running_loop(loop)
         browser.close()
+
+
+@pytest.fixture
+def browser(_chromium: "tuple[Browser, asyncio.AbstractEventLoop]") -> "Iterator[Browser]":
+    """A browser; where there is none the test is skipped, and fails in CI."""
+    browser, loop = _chromium
+    asyncio._set_running_loop(loop)
+    yield browser
+    for context in browser.contexts[1:]:
+        context.close()
+    asyncio._set_running_loop(None)  # else no other test could run a loop of its own
 
 
 @contextmanager
@@ -35,10 +51,19 @@ def visited(browser: "Browser", file: Path) -> "Iterator[Page]":
     """Open a page from a file; it must not complain, and must load nothing else."""
     trouble: list[str] = []
     asked: list[str] = []
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.on("console", lambda message: trouble.append(message.text))
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
+    events = {
+        "console": lambda message: trouble.append(message.text),
+        "pageerror": lambda error: trouble.append(str(error)),
+        "request": lambda request: asked.append(request.url),
+    }
+    page = browser.contexts[0].pages[0]  # one for all files: to make another takes longer than to read most
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.emulate_media(media="null", color_scheme="null")
+    page.mouse.move(0, 0)
+    for name, note in events.items():
+        page.on(name, note)
     page.goto(file.as_uri())
     yield page
+    for name, note in events.items():
+        page.remove_listener(name, note)
     assert (trouble, asked) == ([], [file.as_uri()])

@@ -6,24 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import psutil
 import pytest
-import torch
+from filelock import FileLock
 
 from workshop.cli.main import main
 from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
-
-hypothesis.settings.register_profile(
-    "busy machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
-)
-hypothesis.settings.load_profile("busy machine")
 
 pytest_plugins = ["archive_server", "browsers"]
 
@@ -32,11 +27,27 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 Completed = subprocess.CompletedProcess[str]
 Run = Callable[..., Completed]
+Once = Callable[[str, Callable[[Path], object]], Path]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let no example of hypothesis fail for being slow; who only hands tests out to processes, needs none of it."""
+    if config.getoption("numprocesses", 0):
+        return
+    import hypothesis
+
+    ignored = [hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("busy machine", deadline=None, suppress_health_check=ignored)
+    hypothesis.settings.load_profile("busy machine")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a CUDA device where there is none; fail it where there has to be one."""
-    if item.get_closest_marker("cuda") and not torch.cuda.is_available():
+    if not item.get_closest_marker("cuda"):
+        return
+    import torch
+
+    if not torch.cuda.is_available():
         if os.environ.get("WORKSHOP_REQUIRE_CUDA"):
             pytest.fail("WORKSHOP_REQUIRE_CUDA is set, and there is no CUDA device")
         pytest.skip("there is no CUDA device")
@@ -67,6 +78,28 @@ def data(request: pytest.FixtureRequest) -> Path:
     folder = Path(request.config.cache.mkdir(f"stand-in-{drawn_by}"))
     ensure_stand_in(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Have something done in a folder by the first test that asks for it, in whichever process, and return the folder.
+
+    All others that ask for the same name read what it has left there, and change nothing in it.
+    """
+    top = tmp_path_factory.getbasetemp()
+    top = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "once"
+    top.mkdir(exist_ok=True)
+
+    def do_once(name: str, do: Callable[[Path], object]) -> Path:
+        folder = top / name
+        with FileLock(top / f"{name}.lock"):
+            if not folder.exists():
+                made = Path(tempfile.mkdtemp(dir=top))
+                do(made)
+                made.rename(folder)
+        return folder
+
+    return do_once
 
 
 @pytest.fixture

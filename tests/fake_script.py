@@ -1,5 +1,9 @@
 """Scripts that speak the wire without training anything: process control is tried with them in no time."""
 
+import pytest
+
+from workshop.diagnosis.staged_run import StagedRun
+
 EPOCHS = """
 import os, sys, time
 from workshop.probe import start
@@ -28,27 +32,66 @@ def epoch(seconds=0.0, steps=2, cut_short=False):
 STEPS = """
 import os, sys, time
 from workshop.probe.connection import connect
+from workshop.probe.event_file import EventFile
+from workshop.probe.messages import BatchCounts, Circumstances, LoaderSettings, SetStage, StepReport
+from workshop.probe.observations import LoaderIterated, LoaderMade, StackSamples, WorkerAsked
 from workshop.probe.wire import decode
-from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 
-parent = connect(decode(os.environ["WORKSHOP_PROBE"]))
-stage = "warm-up"
-last_step_at = None
+config = decode(os.environ["WORKSHOP_PROBE"])
+parent, events = connect(config), EventFile(config.folder)
+to, now_s, taken, sampled = SetStage("warm-up"), time.monotonic(), 0, 0
 
-def step(data_wait=0.01, forward=0.005, device="cpu", **batches):
-    "Take a step, report it, and go on to another stage if the parent asks for it."
-    global stage, last_step_at
-    loaded = stage != "replay" or not batches.get("kept")
-    time.sleep((data_wait if loaded else 0.0) + forward)
-    at, named = time.monotonic(), data_wait * loaded + forward
-    other = 0.0 if last_step_at is None else at - last_step_at - named
-    last_step_at = at
-    phases = {"data wait": data_wait * loaded, "host-to-device copy": 0.0, "forward": forward,
-              "backward": 0.0, "optimizer": 0.0, "validation": 0.0, "other": other}
-    taken_us = round((named + other) * 1e6)
-    counts = BatchCounts(**({"training": 1} | batches | {"from_memory": 0 if loaded else 1}))
-    parent.send(StepReport(stage, (taken_us,), at, phases, 4, counts, Circumstances(device), os.getpid()))
+def line_of(text):
+    "Return the number of the first line of this script that begins with a text."
+    with open(__file__) as file:
+        return next(number for number, line in enumerate(file, 1) if line.lstrip().startswith(text))
+
+def made_loader(text="loader = DataLoader", number=1, settings=LoaderSettings(), **about):
+    "Note that the line that begins with a text makes a DataLoader, and that the training goes through it."
+    events.write(LoaderMade, loader=number, stack=(("<module>", __file__, line_of(text)),), dataset=number)
+    usual = dict(training=True, collate=("", ""), batches=50)
+    events.write(LoaderIterated, loader=number, settings=settings, **usual | about)
+
+def sample(lines):
+    "Note lines that the training thread was in, each with its phase and its seconds."
+    global sampled
+    at_s, taken = now_s, []
+    for _, phase, seconds in lines:
+        at_s += seconds
+        taken.append((at_s, "training", phase, sampled + len(taken)))
+    frames = tuple(("main", __file__, line_of(text)) for text, *_ in lines)
+    stacks = tuple((sampled + number,) for number in range(len(lines)))
+    events.write(StackSamples, trainer=os.getpid(), frames=frames, stacks=stacks, samples=tuple(taken), cpu_s=0.0)
+    sampled += len(lines)
+
+def step(data_wait=0.01, forward=0.005, validation=0.0, other=0.0, device="cpu", lines=(), loads=None, **batches):
+    "Take a step on the made clock, report it, and go on to another stage if the parent asks for it."
+    global to, now_s, taken
+    replays = to.stage == "replay" and batches.get("kept", 0) > 0
+    with_workers = to.loading is not None and loads is not None
+    wait_s = loads(to.loading) if with_workers else 0.0 if replays else data_wait
+    failure, wait_s = (wait_s, 0.0) if isinstance(wait_s, str) else ("", wait_s)
+    if lines:
+        sample(lines)
+    phases = {"data wait": wait_s, "host-to-device copy": 0.0, "forward": forward, "backward": 0.0, "optimizer": 0.0,
+              "validation": validation, "other": other}
+    now_s += sum(phases.values())
+    taken_us = round(sum(phases.values()) * 1e6)
+    counts = BatchCounts(**({"training": 1} | batches | {"from_memory": replays, "with_workers": with_workers}))
+    where, waits_s = Circumstances(device), ((1, wait_s), (2, wait_s / 8))
+    parent.send(StepReport(to.stage, (taken_us,), now_s, phases, 4, counts, where, os.getpid(), first_step=taken,
+                           failure=failure, waits_s=waits_s))
+    taken += 1
+    time.sleep(0.0005)
     while isinstance(message := parent.receive(timeout_s=0), SetStage):
-        stage = message.stage
+        to = message
 """
-"""The beginning of a script that is measured."""
+"""The beginning of a script that is measured: its steps take what they say on a clock of their own, and no time."""
+
+
+def by_the_clock_of_the_script(patch: pytest.MonkeyPatch) -> None:
+    """Have the steps of a script timed by its own clock: nothing that they decide depends on this machine."""
+    patch.setattr(StagedRun, "now", lambda run: run.last.ended_s if run.last else 0.0)
+    patch.setattr("workshop.diagnosis.staged_run.MAX_SETTLING_S", 0.0)
+    patch.setattr("workshop.diagnosis.stages.LAST_WRITTEN_S", 0.0)
+    patch.setattr("workshop.tuning.tuned_run.LAST_WRITTEN_S", 0.0)

@@ -30,7 +30,7 @@ with pytest.MonkeyPatch.context() as beside:
     import cuda_rows
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.cuda
 @pytest.mark.parametrize("claim", cuda_claims.CLAIMS)
 def test_a_claim_about_cuda(claim: str, data: Path, tmp_path: Path) -> None:
@@ -50,7 +50,10 @@ def test_without_a_device_every_row_says_so(run: Run, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("broken", cuda_claims.CLAIMS)
+BESIDE = {claim.beside_others: name for name, claim in cuda_claims.CLAIMS.items()}
+
+
+@pytest.mark.parametrize("broken", BESIDE.values(), ids=["beside others" if each else "alone" for each in BESIDE])
 def test_a_row_that_breaks_does_not_stop_the_others(broken: str, data: Path, tmp_path: Path) -> None:
     def row(name: str) -> cuda_rows.Row:
         def measure(_: cuda_rows.Place) -> cuda_rows.Found:

@@ -33,16 +33,16 @@ def hottest_line(table: str) -> str:
     return max(rows, key=lambda row: float(row[0]))[1]
 
 
-@pytest.mark.parametrize("verbosity", ["-lv", pytest.param("-l", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_wait_for_batches_is_the_hottest_line(
-    verbosity: str, project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
+    project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
 ) -> None:
     config = write_config(wasted_time=0.1, max_items=16, max_epochs=1)
-    profiled = run("-m", "kernprof", verbosity, project / "train.py", config, "--data", data, "--device", "cpu")
+    profiled = run("-m", "kernprof", "-lv", project / "train.py", config, "--data", data, "--device", "cpu")
     assert profiled.returncode == 0, profiled.stderr
-    table = profiled.stdout if verbosity == "-lv" else run("-m", "line_profiler", "train.py.lprof").stdout
-    assert "Function: main at line" in table
-    assert hottest_line(table) == WAIT
+    for table in (profiled.stdout, run("-m", "line_profiler", "train.py.lprof").stdout):
+        assert "Function: main at line" in table
+        assert hottest_line(table) == WAIT
 
 
 MISTAKE = """
@@ -56,20 +56,22 @@ def main():
 with plain_errors():
     raise WorkshopError("a mistake")
 """
+ASKED_FOR_HELP = MISTAKE.replace('WorkshopError("a mistake")', "SystemExit(0)")
 
 
 @pytest.mark.parametrize(
     ("script", "arguments", "code"),
     [
-        (None, [], 2),
-        pytest.param("train.py", ["nowhere.py"], 2, marks=pytest.mark.slow),
-        pytest.param("train.py", ["--help"], 0, marks=pytest.mark.slow),
+        (MISTAKE, [], 2),
+        (ASKED_FOR_HELP, [], 0),
+        pytest.param("", ["nowhere.py"], 2, marks=pytest.mark.acceptance),
+        pytest.param("", ["--help"], 0, marks=pytest.mark.acceptance),
     ],
 )
 def test_a_run_that_never_trained_leaves_the_last_profile_alone(
-    script: str | None, arguments: list[str], code: int, project: Path, run: Run, tmp_path: Path
+    script: str, arguments: list[str], code: int, project: Path, run: Run, tmp_path: Path
 ) -> None:
-    (tmp_path / "train.py").write_text((project / script).read_text() if script else MISTAKE)
+    (tmp_path / "train.py").write_text(script or (project / "train.py").read_text())
     (tmp_path / "train.py.lprof").write_text("the last profile")
     stopped = run("-m", "kernprof", "-lv", "train.py", *arguments)
     assert stopped.returncode == code
@@ -78,7 +80,7 @@ def test_a_run_that_never_trained_leaves_the_last_profile_alone(
     assert "Traceback" not in stopped.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 def test_the_first_command_from_nothing(project: Path, run: Run, tmp_path: Path) -> None:
     """The README's first command, without photos: the stand-in is drawn, the model learns, the table is printed."""
     profiled = run("-m", "kernprof", "-lv", project / "train.py", project / "configs" / "example_config.py")
@@ -123,8 +125,14 @@ def test_a_narrow_terminal_is_pointed_to_a_table_that_fits(
     assert not points or printed.rstrip().endswith(POINTER), "below the table"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["", ", num_workers=2", ", num_workers=2, multiprocessing_context='spawn'"])
+@pytest.mark.parametrize(
+    "workers",
+    [
+        pytest.param("", marks=pytest.mark.acceptance),
+        pytest.param(", num_workers=2", marks=pytest.mark.slow),
+        pytest.param(", num_workers=2, multiprocessing_context='spawn'", marks=pytest.mark.acceptance),
+    ],
+)
 def test_ctrl_c_in_the_middle_of_an_epoch(
     workers: str, project: Path, data: Path, write_config: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -5,7 +5,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 WORKSHOP = Path(__file__).parents[1] / "workshop"
 
@@ -36,9 +38,27 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
+HOLDING = ("body", "orelse", "finalbody", "handlers", "cases")
+"""What of a statement holds other statements."""
+
+KINDS = (ast.Import, ast.ImportFrom, ast.ClassDef)
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """The imports and classes of a file, also those inside functions; an expression holds none."""
+    found: list[ast.AST] = []
+    to_do: list[Any] = [ast.parse(path.read_text())]
+    while to_do:
+        node = to_do.pop()
+        found += [node] * isinstance(node, KINDS)
+        to_do += (each for name in HOLDING for each in getattr(node, name, ()) if isinstance(each, ast.AST))
+    return found
+
+
 def imported(path: Path) -> Iterator[tuple[str, ...]]:
     """Yield the full name of each import of a file, also those inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (tuple(each.name.split(".")) for each in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -70,7 +90,6 @@ def test_the_probe_imports_the_standard_library_and_torch_alone() -> None:
 def test_a_name_is_that_of_one_class_and_one_module() -> None:
     """So that a search finds one thing. Files outside of packages, such as the cases of part 11, are no modules."""
     files = [path for path in WORKSHOP.rglob("*.py") if "cases" not in path.relative_to(WORKSHOP).parts]
-    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
-    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    classes = Counter(node.name for path in files for node in nodes(path) if isinstance(node, ast.ClassDef))
     modules = Counter(path.stem for path in files if path.stem != "__init__" and (path.parent / "__init__.py").exists())
     assert [name for name, count in (classes + modules).items() if count > 1] == []

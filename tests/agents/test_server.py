@@ -50,7 +50,7 @@ NEVER = (
 IMPATIENT = """
 from pathlib import Path
 from workshop.agents.server import server
-server(Path.cwd(), max_seconds=30, slack_s=6).run("stdio")
+server(Path.cwd(), max_seconds=30, slack_s=3).run("stdio")
 """
 """A server whose tools have less time."""
 
@@ -63,20 +63,26 @@ main()
 """
 
 
-def ask(folder: Path, *calls: tuple[str, dict[str, Any]], code: str = "") -> list[tuple[bool, str]]:
-    """Start the server in a folder, call tools, and return whether each call failed, and the answer."""
-    arguments = ["-c", code] if code else ["-m", "workshop", "mcp"]
-    parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(folder), env=dict(os.environ))
+Call = tuple[str, dict[str, Any]]
+
+
+def ask(asked: MCPServer | StdioServerParameters, *calls: Call) -> list[tuple[bool, str]]:
+    """Call tools of a server, and return whether each call failed, and the answer."""
 
     async def talk() -> list[tuple[bool, str]]:
         answers = []
-        async with Client(parameters) as client:
+        async with Client(asked) as client:
             for name, given in calls:
                 done = await client.call_tool(name, given, read_timeout_seconds=240)
                 answers.append((bool(done.is_error), "".join(each.text for each in done.content)))
         return answers
 
     return anyio.run(talk)
+
+
+def started(folder: Path, code: str) -> StdioServerParameters:
+    """A server in a process of its own, which is asked over its pipes."""
+    return StdioServerParameters(command=sys.executable, args=["-c", code], cwd=str(folder), env=dict(os.environ))
 
 
 def test_the_pages_of_an_answer_are_of_one_run() -> None:
@@ -129,24 +135,22 @@ def test_calls_that_come_at_once_wait_in_line_but_not_for_ever(tmp_path: Path, m
     assert "other calls have been running for 1 s; ask again later" in answers["b"]
 
 
+@pytest.mark.slow
 def test_no_file_of_the_folder_stands_in_for_a_module(tmp_path: Path) -> None:
     (tmp_path / "statistics.py").write_text("open('ran', 'w')")
-    [(failed, text)] = ask(tmp_path, ("lesson", {"name": "headroom"}), code=SERVER)
+    [(failed, text)] = ask(started(tmp_path, SERVER), ("lesson", {"name": "headroom"}))
     assert not failed, text
     assert not list(tmp_path.rglob("ran"))
 
 
 def test_what_is_offered_and_that_lessons_come_in_pages(tmp_path: Path) -> None:
     async def names() -> list[str]:
-        parameters = StdioServerParameters(
-            command=sys.executable, args=["-m", "workshop", "mcp"], cwd=str(tmp_path), env=dict(os.environ)
-        )
-        async with Client(parameters) as client:
+        async with Client(server(tmp_path)) as client:
             return [each.name for each in (await client.list_tools()).tools]
 
     assert anyio.run(names) == ["measure", "lines", "compare", "trace", "lesson"]
     (_, first), (_, second), (_, word), (_, every) = ask(
-        tmp_path,
+        server(tmp_path),
         ("lesson", {"name": "part9"}),
         ("lesson", {"name": "part9", "page": 2}),
         ("lesson", {"name": "headroom"}),
@@ -184,31 +188,78 @@ def test_bad_calls_are_refused_in_one_line_and_nothing_is_run(tmp_path: Path) ->
         ("lesson", {"name": "../../etc"}, "name a part"),
         ("lesson", {"name": "part99"}, "there is no part 'part99'"),
     ]
-    answers = ask(folder, *[(name, given) for name, given, _ in expected])
+    answers = ask(server(folder), *[(name, given) for name, given, _ in expected])
     for (name, given, says), (failed, text) in zip(expected, answers, strict=True):
         assert failed, (name, given, text)
         assert says in text, (name, given, text)
     assert not list(tmp_path.rglob("ran"))
 
 
-@pytest.mark.slow
-def test_each_tool_on_a_real_script(tmp_path: Path) -> None:
-    repository(tmp_path, train=SCRIPT)
-    (tmp_path / "faster.py").write_text(FASTER)
+def test_what_each_tool_runs_and_that_its_answer_is_what_that_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    async def command(arguments: Sequence[str], root: Path, limit_s: float) -> CommandEnd:
+        assert root == tmp_path
+        ran.append(f"{limit_s:g} s: {' '.join(arguments)}")
+        if "-o" in arguments:
+            out = Path(arguments[arguments.index("-o") + 1])
+            (out / "trace.json" if out.is_dir() else out).write_text("")
+        return CommandEnd(3 if "other.py" in arguments else 0, f"answer {len(ran)}", "")
+
+    monkeypatch.setattr("workshop.agents.server.run_command", command)
+    for name in ("train.py", "other.py", "old.json"):
+        (tmp_path / name).write_text("")
     answers = ask(
-        tmp_path,
+        server(tmp_path, slack_s=5),
         ("measure", {"script": "train.py", "arguments": ["slow"], "seconds": 3}),
-        ("lines", {"script": "train.py", "arguments": ["slow"], "seconds": 2}),
-        ("compare", {"old": "train.py", "new": "faster.py", "arguments": ["slow"]}),
+        ("lines", {"script": "train.py", "seconds": 2, "function": "main"}),
+        ("compare", {"old": "train.py", "new": "other.py", "arguments": ["slow"]}),
+        ("compare", {"base": "HEAD", "new": "train.py", "seconds": 60}),
+        ("trace", {"path": "old.json"}),
         ("trace", {"path": "train.py"}),
     )
-    (tmp_path / "train.py").write_text(FASTER)
-    answers += ask(tmp_path, ("compare", {"base": "HEAD", "new": "train.py", "arguments": ["slow"]}))
-    assert [failed for failed, _ in answers] == [False] * 5, answers
-    says = ["slow-item  train.py:10", "time.sleep(0.02", "faster.py: done", "device", "train.py: faster"]
-    for expected, (_, text) in zip(says, answers, strict=True):
+    assert answers == [(False, f"answer {number}") for number in (1, 3, 4, 5, 6, 8)]
+    expected = [
+        r"8 s: measure --seconds 3.0 train.py slow",
+        r"7 s: record lines --seconds 2.0 -o (\S+) -- train.py",
+        r"5 s: lines --function main \S+\.lprof",
+        r"125 s: compare --budget 120.0 train.py other.py slow",
+        r"65 s: compare --budget 60.0 --base HEAD train.py",
+        r"5 s: trace old.json",
+        r"5 s: record torch --stop -o (\S+) -- train.py",
+        r"5 s: trace \S+",
+    ]
+    for each, pattern in zip(ran, expected, strict=True):
+        assert re.fullmatch(pattern, each.replace(f"{tmp_path}/", "")), each
+
+
+@pytest.mark.slow
+def test_tools_on_a_real_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    answers = ask(
+        server(tmp_path),
+        ("measure", {"script": "train.py", "arguments": ["slow"], "seconds": 3}),
+        ("lines", {"script": "train.py", "arguments": ["slow"], "seconds": 2}),
+        ("trace", {"path": "train.py"}),
+    )
+    assert [failed for failed, _ in answers] == [False] * 3, answers
+    for expected, (_, text) in zip(["slow-item  train.py:10", "time.sleep(0.02", "device"], answers, strict=True):
         assert expected in text
         assert len(text) <= MAX_CHARACTERS + 100
+
+
+@pytest.mark.acceptance
+def test_two_scripts_are_compared(tmp_path: Path) -> None:
+    repository(tmp_path, train=SCRIPT)
+    (tmp_path / "faster.py").write_text(FASTER)
+    answers = ask(server(tmp_path), ("compare", {"old": "train.py", "new": "faster.py", "arguments": ["slow"]}))
+    (tmp_path / "train.py").write_text(FASTER)
+    answers += ask(server(tmp_path), ("compare", {"base": "HEAD", "new": "train.py", "arguments": ["slow"]}))
+    for expected, (failed, text) in zip(["faster.py: done", "train.py: faster"], answers, strict=True):
+        assert not failed
+        assert expected in text
 
 
 @pytest.mark.slow
@@ -219,12 +270,12 @@ def test_a_script_that_never_ends_is_ended(tmp_path: Path) -> None:
         ("lines", {"script": "never.py", "seconds": 1}),
         ("compare", {"old": "never.py", "new": "never.py", "seconds": 10}),
     ]
-    (failed, of_measure), (_, of_lines), (compare_failed, of_compare) = ask(tmp_path, *calls, code=IMPATIENT)
+    (failed, of_measure), (_, of_lines), (compare_failed, of_compare) = ask(started(tmp_path, IMPATIENT), *calls)
     assert failed
-    assert "ended after 7 s" in of_measure
+    assert "ended after 4 s" in of_measure
     assert compare_failed
-    assert "ended after 16 s" in of_compare
-    assert "ended after 7 s" in of_lines, "with the lines that ran until then, if there are any"
+    assert "ended after 13 s" in of_compare
+    assert "ended after 4 s" in of_lines, "with the lines that ran until then, if there are any"
     lines = [" ".join(each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"])]
     assert not [line for line in lines if "never-ends" in line]
 

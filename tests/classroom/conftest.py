@@ -1,4 +1,4 @@
-"""A room in a process of its own, as an instructor opens it."""
+"""A room in a thread of the tests, or in a process of its own, as an instructor opens it."""
 
 import http.client
 import json
@@ -7,21 +7,28 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
+import uvicorn
+
+from workshop.classroom import serving
+from workshop.classroom.open_room import OpenRoom
+from workshop.parts import all_parts
 
 
 @dataclass
 class RunningRoom:
-    process: subprocess.Popen[str]
     address: str
     code: str
     key: str
+    end: Callable[[], None]
 
     def ask(
         self, method: str, path: str, body: bytes | object = None, secret: str = "", **headers: str
@@ -50,15 +57,37 @@ class RunningRoom:
         assert status == 200
         return list(answer["results"])
 
-    def end(self, number: int = signal.SIGTERM) -> None:
-        self.process.send_signal(number)
-        self.process.communicate(timeout=20)
+
+OpenOne = Callable[..., RunningRoom]
 
 
-OpenRoom = Callable[..., RunningRoom]
+def in_thread(folder: Path, share: Path | None = None, **served_at: Any) -> RunningRoom:
+    """Open a room in a folder, as `workshop room` does; a room in the same folder goes on with its database."""
+    at = serving.ServedAt(**{"host": "127.0.0.1", "port": 0} | served_at)
+    made: list[uvicorn.Server] = []
+    opened: Queue[OpenRoom] = Queue()
+
+    def make(config: uvicorn.Config) -> uvicorn.Server:
+        made.append(uvicorn.Server(config))
+        return made[0]
+
+    titles = {part.name: part.title for part in all_parts()}
+    known = (str(folder / "room.sqlite"), share, at, titles, lambda room, _: opened.put(room), make)
+    thread = threading.Thread(target=serving.serve, args=known, daemon=True)
+    thread.start()
+    room = opened.get(timeout=20)
+
+    def end() -> None:
+        while thread.is_alive():
+            for server in made:
+                server.should_exit = server.force_exit = True
+            thread.join(0.02)
+
+    return RunningRoom(room.address, room.code, room.instructor_link.partition("#")[2], end)
 
 
-def opened(folder: Path, *arguments: str | Path) -> RunningRoom:
+def in_process(folder: Path, *arguments: str | Path) -> RunningRoom:
+    """Open a room by the command; its end is a kill."""
     command = [sys.executable, "-m", "workshop", "room", "--host", "127.0.0.1", *map(str, arguments)]
     command += [] if "--port" in arguments else ["--port", "0"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=os.environ)
@@ -70,16 +99,22 @@ def opened(folder: Path, *arguments: str | Path) -> RunningRoom:
             break
     found = re.search(r"workshop join (\S+) (\w+) .*instructor#(\S+)", printed, re.DOTALL)
     assert found, printed
-    return RunningRoom(process, *found.groups())
+
+    def end() -> None:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=20)
+
+    return RunningRoom(*found.groups(), end)
 
 
 @pytest.fixture
-def open_room(tmp_path: Path) -> Iterator[OpenRoom]:
+def open_room(tmp_path: Path) -> Iterator[OpenOne]:
+    """Open rooms in the test's own folder: in a thread, or with `by=in_process` by the command."""
     with ExitStack() as stack:
 
-        def open_one(*arguments: str | Path) -> RunningRoom:
-            room = opened(tmp_path, *arguments)
-            stack.callback(lambda: room.process.poll() is None and room.end())
+        def open_one(*arguments: Any, by: OpenOne = in_thread, **served_at: Any) -> RunningRoom:
+            room = by(tmp_path, *arguments, **served_at)
+            stack.callback(room.end)
             return room
 
         yield open_one
@@ -88,6 +123,6 @@ def open_room(tmp_path: Path) -> Iterator[OpenRoom]:
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRoom]:
     """One room for all tests of a file."""
-    running = opened(tmp_path_factory.mktemp("room"))
+    running = in_thread(tmp_path_factory.mktemp("room"))
     yield running
     running.end()

@@ -1,15 +1,15 @@
 """The room as a participant and an instructor meet it, over HTTP."""
 
 import csv
+import http.client
 import io
 import json
 import secrets
-import signal
 import time
 from typing import Any
 
 import pytest
-from classroom.conftest import OpenRoom, RunningRoom
+from classroom.conftest import OpenOne, RunningRoom, in_process
 
 
 def report(**fields: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_a_name_is_taken_once(room: RunningRoom) -> None:
     assert (status, answer["error"]) == (409, "there is a ÉDITH in the room already: take another name")
 
 
-def test_who_has_left_or_was_removed_leaves_the_name_to_others(open_room: OpenRoom) -> None:
+def test_who_has_left_or_was_removed_leaves_the_name_to_others(open_room: OpenOne) -> None:
     room = open_room()
     assert room.ask("POST", "/api/leave", {}, room.join("Ada"))[0] == 200
     post(room, room.join("ada"), report())
@@ -66,7 +66,7 @@ def test_who_has_left_or_was_removed_leaves_the_name_to_others(open_room: OpenRo
     assert room.ask("POST", "/api/control", {"readmit": first["id"]}, room.key) == taken
     assert room.ask("POST", "/api/control", {"remove": second["id"]}, room.key)[0] == 200
     assert room.ask("POST", "/api/control", {"readmit": first["id"]}, room.key)[0] == 200
-    room.end(signal.SIGKILL)
+    room.end()
     again = open_room()
     assert again.ask("POST", "/api/join", {"code": room.code, "name": "ADA"})[0] == 409
     assert [each["name"] for each in again.board()["people"]] == ["Ada"]
@@ -101,7 +101,7 @@ def test_exports_hold_every_result_and_no_formula(room: RunningRoom) -> None:
     assert (row["name"], row["outcome"], row["ratio"]) == ("'=1+1", "done", "3.0")
 
 
-def test_the_controls(open_room: OpenRoom) -> None:
+def test_the_controls(open_room: OpenOne) -> None:
     room = open_room()
     token = room.join("Rude name")
     assert room.ask("POST", "/api/control", {"hide_names": True}, token)[0] == 403
@@ -117,12 +117,17 @@ def test_the_controls(open_room: OpenRoom) -> None:
     assert room.ask("POST", "/api/control", {"format_disk": True}, room.key)[0] == 400
 
 
-def test_after_a_kill_everything_that_was_acknowledged_is_there(open_room: OpenRoom) -> None:
-    room = open_room()
+def test_after_a_kill_everything_that_was_acknowledged_is_there(open_room: OpenOne, workshop: Any) -> None:
+    room = open_room(by=in_process)
     token, sent = room.join("Ada"), [report() for _ in range(20)]
     assert {post(room, token, each)[0] for each in sent} == {201}
     before = room.board()
-    room.end(signal.SIGKILL)
+    refused = workshop("room", "--port", "0", "--host", "127.0.0.1")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "another room uses room.sqlite; end it, or name another file with --database\n",
+    )
+    room.end()
     again = open_room()
     assert (again.code, again.key) == (room.code, room.key)
     assert {each["id"] for each in again.results()} == {each["id"] for each in sent}
@@ -130,25 +135,20 @@ def test_after_a_kill_everything_that_was_acknowledged_is_there(open_room: OpenR
     assert post(again, token, sent[0])[1]["kept"]
 
 
-def test_two_rooms_do_not_share_a_file(open_room: OpenRoom, workshop: Any) -> None:
-    open_room()
-    refused = workshop("room", "--port", "0", "--host", "127.0.0.1")
-    assert (refused.returncode, refused.stderr) == (
-        2,
-        "another room uses room.sqlite; end it, or name another file with --database\n",
-    )
-
-
-def test_an_unchanged_board_is_not_sent_again(room: RunningRoom) -> None:
-    import http.client
-
+def test_an_unchanged_board_is_not_sent_again_and_no_other_page_frames_it(open_room: OpenOne) -> None:
+    room = open_room()
     connection = http.client.HTTPConnection(room.address.removeprefix("http://"))
     connection.request("GET", "/api/board")
     first = connection.getresponse()
     first.read()
     connection.request("GET", "/api/board", headers={"If-None-Match": first.headers["ETag"]})
     again = connection.getresponse()
-    assert (again.status, again.read()) == (304, b"") or again.headers["ETag"] != first.headers["ETag"]
+    assert (again.status, again.read()) == (304, b"")
+    for path in ("/", "/instructor"):
+        connection.request("GET", path)
+        page = connection.getresponse()
+        page.read()
+        assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
     connection.close()
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
+from workshop.processes.other_load import OtherLoad, Program
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the figures are not known")
 
 SENTENCE = re.compile(
@@ -28,7 +30,20 @@ while time.monotonic() < end:
 """
 
 
-@pytest.fixture(autouse=True)
+def test_line_profiles_remember_it(workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = OtherLoad(2, 1.2, (Program("python elsewhere.py", 7, 99.0),))
+    monkeypatch.setattr("workshop.processes.other_load.LoadMeter._measured", lambda _: load)
+    (tmp_path / "trains.py").write_text("total = 0\nfor each in range(10):\n    total += each\n")
+    recorded = workshop("record", "lines", "--", "trains.py")
+    (said,) = SENTENCE.findall(recorded.stderr)
+    assert said == str(load)
+    assert said in workshop("lines").stderr
+    assert json.loads(workshop("lines", "--json").stdout)["machine"] == load.as_dict()
+    compared = workshop("lines", "--diff", "trains.py.lprof", "trains.py.lprof").stdout
+    assert f"trains.py.lprof: {said}" in compared
+
+
+@pytest.fixture
 def _busy(tmp_path: Path) -> Iterator[None]:
     """A program that keeps a core busy, and does not belong to what is measured."""
     (tmp_path / "elsewhere.py").write_text("while True: pass")
@@ -38,19 +53,8 @@ def _busy(tmp_path: Path) -> Iterator[None]:
         process.kill()
 
 
-@pytest.mark.slow
-def test_line_profiles_remember_it(run: Run, tmp_path: Path) -> None:
-    recorded = run("-m", "workshop", "record", "lines", "--", "trains.py")
-    (said,) = SENTENCE.findall(recorded.stderr)
-    assert said in run("-m", "workshop", "lines").stderr
-    values = json.loads(run("-m", "workshop", "lines", "--json").stdout)
-    assert values["machine"]["busy"]
-    assert "elsewhere.py" in " ".join(each["name"] for each in values["machine"]["programs"])
-    compared = run("-m", "workshop", "lines", "--diff", "trains.py.lprof", "trains.py.lprof").stdout
-    assert f"trains.py.lprof: {said}" in compared
-
-
-@pytest.mark.slow
+@pytest.mark.acceptance
+@pytest.mark.usefixtures("_busy")
 def test_a_measurement_says_it_first(run: Run, tmp_path: Path) -> None:
     options = ("--seconds", "1", "--no-headroom", "--save", "found.json", "--html", "page.html")
     printed = run("-m", "workshop", "measure", *options, "trains.py").stdout
@@ -62,7 +66,8 @@ def test_a_measurement_says_it_first(run: Run, tmp_path: Path) -> None:
     assert said in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
+@pytest.mark.usefixtures("_busy")
 def test_other_recorders_and_verdicts_say_it(run: Run, tmp_path: Path) -> None:
     for recorder, look in (
         (("py-spy", "--", sys.executable), ("flamegraph", "--output", "page.html")),

@@ -1,11 +1,13 @@
-"""`workshop compare --base`: real scripts in real repositories, raced against an earlier revision."""
+"""`workshop compare --base`: real scripts in real repositories, raced against an earlier revision.
+
+`tests/gate/test_workflow.py` has one that is slower."""
 
 import json
 from pathlib import Path
 
 import pytest
 from conftest import Run
-from repositories import commit, git, repository
+from repositories import commit, repository
 
 DATA = """
 import time
@@ -36,9 +38,6 @@ while True:
         torch.nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
 """
-SLOWER = DATA.replace("        return torch.full", "        time.sleep(0.003)\n        return torch.full")
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -51,24 +50,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_slower_module_is_found_with_its_line(workshop: Run, tree: Path) -> None:
-    """Also where both versions stand on the path, and the change is not committed."""
-    (tree / "data.py").write_text(SLOWER)
-    formats = ["--format", "sarif=gate.sarif", "--format", "markdown=gate.md", "--format", "github"]
-    done = workshop("compare", "--base", "main", *formats, "train.py")
-    assert done.returncode == 1, done.stdout + done.stderr
-    annotation, whole = done.stdout.splitlines()
-    assert annotation.startswith("::error file=data.py,line=11,title=workshop%3A slower-line::")
-    assert "time.sleep(0.003)" in annotation
-    assert "slower than train.py of main" in whole
-    assert "with changes in 1 file that are not committed" in whole
-    assert "`data.py:11`" in (tree / "gate.md").read_text()
-    [result] = json.loads((tree / "gate.sarif").read_text())["runs"][0]["results"]
-    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 11}
-    assert git(tree, "status", "--porcelain") == "M data.py"
-    assert git(tree, "worktree", "list").count("\n") == 0
-
-
+@pytest.mark.acceptance
 def test_what_is_faster_is_said(workshop: Run, tree: Path) -> None:
     commit(tree, data=DATA.replace("0.005", "0.0005"))
     done = workshop("compare", "--base", "HEAD~1", "--json", "train.py")
@@ -80,16 +62,23 @@ def test_what_is_faster_is_said(workshop: Run, tree: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "before", "after"),
     [
-        ("train", "lr=1e-3", "lr=1e-2"),
-        ("train", "model(inputs)", "torch.autocast('cpu', torch.bfloat16)(model)(inputs).float()"),
-        ("data", "return 40", "return 39"),
-        (
+        pytest.param("data", "return 40", "return 39", marks=pytest.mark.slow, id="an item less in an epoch"),
+        pytest.param("train", "lr=1e-3", "lr=1e-2", marks=pytest.mark.acceptance, id="a larger step"),
+        pytest.param(
+            "train",
+            "model(inputs)",
+            "torch.autocast('cpu', torch.bfloat16)(model)(inputs).float()",
+            marks=pytest.mark.acceptance,
+            id="lower precision",
+        ),
+        pytest.param(
             "train",
             "        optimizer.zero_grad",
             "        inputs, targets = inputs[1:], targets[1:]\n        optimizer.zero_grad",
+            marks=pytest.mark.acceptance,
+            id="an item less in a step",
         ),
     ],
-    ids=["a larger step", "lower precision", "an item less in an epoch", "an item less in a step"],
 )
 def test_other_work_is_refused(file: str, before: str, after: str, workshop: Run, tree: Path) -> None:
     source = {"train": TRAIN, "data": DATA}[file]
@@ -100,6 +89,7 @@ def test_other_work_is_refused(file: str, before: str, after: str, workshop: Run
     assert "train.py: not the same work" in done.stdout
 
 
+@pytest.mark.slow
 def test_without_time_for_a_race_it_is_undecided(workshop: Run, tree: Path) -> None:
     commit(tree, data=DATA.replace("0.005", "0.1"))
     done = workshop("compare", "--base", "HEAD", "--budget", "10s", "train.py")
@@ -109,13 +99,17 @@ def test_without_time_for_a_race_it_is_undecided(workshop: Run, tree: Path) -> N
 
 
 def test_it_is_said_which_version_crashed(workshop: Run, tree: Path) -> None:
-    commit(tree, data="raise RuntimeError('oh')\n")
-    commit(tree, data=DATA)
+    commit(tree, train="raise RuntimeError('oh')\n")
+    commit(tree, train="raise RuntimeError('no')\n")
     done = workshop("compare", "--base", "HEAD~1", "train.py")
     assert done.returncode == 5, done.stdout
     assert "train.py: the base crashed" in done.stdout
     assert "RuntimeError: oh" in done.stdout
-    git(tree, "checkout", "--quiet", "HEAD~1")
-    done = workshop("compare", "--base", "main", "train.py")
+
+
+@pytest.mark.slow
+def test_a_working_tree_that_crashes_is_no_fault_of_the_base(workshop: Run, tree: Path) -> None:
+    commit(tree, data="raise RuntimeError('oh')\n")
+    done = workshop("compare", "--base", "HEAD~1", "train.py")
     assert done.returncode == 5, done.stdout
     assert "train.py: crashed" in done.stdout

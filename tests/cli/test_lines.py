@@ -1,4 +1,4 @@
-"""The command `workshop lines` over real profiles."""
+"""The command `workshop lines` over real profiles, and over made-up ones where it follows from the times."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 import pexpect
 import pytest
 from conftest import Run
+from made_lines import made_lines
 
 SCRIPT = """\
 import time
@@ -73,10 +74,20 @@ def test_as_json_and_by_process(workshop: Run, folder: Path) -> None:
 
 def test_imports_do_not_bury_the_rest(workshop: Run, tmp_path: Path) -> None:
     """A module that is slow to import is one row in the end, without a share, and no reason to come first."""
-    (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\n")
-    (tmp_path / "beside.py").write_text("import slow\n\n\ndef work():\n    return 1\n")
-    (tmp_path / "mine.py").write_text("import time\nimport beside\n\nbeside.work()\ntime.sleep(0.01)\n")
-    assert workshop("record", "lines", "--", "mine.py").returncode == 0
+    slow, beside, mine = (tmp_path / f"{name}.py" for name in ("slow", "beside", "mine"))
+    sources = {
+        mine: "import time\nimport beside\n\nbeside.work()\ntime.sleep(0.01)\n",
+        beside: "import slow\n\n\ndef work():\n    return 1\n",
+        slow: "import time\ntime.sleep(0.3)\n",
+    }
+    module = "<module>"
+    counts = {
+        (mine, module): {1: (1, 0.01), 2: (1, 300.5), 4: (1, 0.03), 5: (1, 10.0)},
+        (beside, module): {1: (1, 300.3), 4: (1, 0.01)},
+        (beside, "work"): {5: (1, 0.01)},
+        (slow, module): {1: (1, 0.01), 2: (1, 300.0)},
+    }
+    made_lines(tmp_path / "mine.py.lprof", sources, counts)
     lines = workshop("lines", "mine.py.lprof").stdout.splitlines()
     heads = [line for line in lines if ", outside of functions" in line]
     assert [head.partition(",")[0] for head in heads] == ["slow.py", "mine.py"]
@@ -104,15 +115,14 @@ def test_a_comparison(workshop: Run, folder: Path) -> None:
     assert kinds == {"same"}
 
 
-def test_a_loop_of_short_lines_looks_slower_than_it_is(workshop: Run, tmp_path: Path) -> None:
-    said = {}
-    for body in ("total += 1", "sum(range(2000))"):
-        (tmp_path / "loop.py").write_text(f"total = 0\nfor _ in range(20000):\n    {body}\n")
-        assert workshop("record", "lines", "-o", "loop.lprof", "--", "loop.py").returncode == 0
-        said[body] = workshop("lines", "loop.lprof").stderr
-        (tmp_path / "loop.lprof").unlink()
-    assert "loops look slower than they are" in said["total += 1"]
-    assert "loops look slower" not in said["sum(range(2000))"]
+@pytest.mark.parametrize(("each_us", "looks_slower"), [(0.3, True), (20.0, False)])
+def test_a_loop_of_short_lines_looks_slower_than_it_is(
+    each_us: float, looks_slower: bool, workshop: Run, tmp_path: Path
+) -> None:
+    file, ms = tmp_path / "loop.py", 20_000 * each_us / 1e3
+    counts = {(file, "<module>"): {1: (1, 0.001), 2: (20_001, 6.0), 3: (20_000, ms)}}
+    made_lines(tmp_path / "loop.lprof", {file: "total = 0\nfor _ in range(20000):\n    total += 1\n"}, counts)
+    assert ("loops look slower than they are" in workshop("lines", "loop.lprof").stderr) == looks_slower
 
 
 @pytest.mark.parametrize(
@@ -170,10 +180,13 @@ def test_the_source_may_be_gone_or_edited(workshop: Run, folder: Path, tmp_path:
 
 def test_a_comparison_in_the_formats_of_others(workshop: Run, tmp_path: Path) -> None:
     """The line that grew is reported, and not those that call its function."""
+    file = tmp_path / "mine.py"
     source = "import time\ndef load():\n    time.sleep(0.001)\nfor _ in range(5):\n    load()\n"
-    for name, text in (("a", source), ("b", source.replace("0.001)", "0.001)\n    time.sleep(0.02)"))):
-        (tmp_path / "mine.py").write_text(text)
-        assert workshop("record", "lines", "-o", f"{name}.lprof", "--", "mine.py").returncode == 0
+    for name, grown in (("a", {}), ("b", {4: (5, 100.5)})):
+        text = source.replace("0.001)", "0.001)\n    time.sleep(0.02)") if grown else source
+        calls = {1: (1, 0.01), 2: (1, 0.01)} | {n + len(grown): (5, ms) for n, ms in ((4, 0.01), (5, 105.0))}
+        counts = {(file, "<module>"): calls, (file, "load"): {3: (5, 5.3)} | grown}
+        made_lines(tmp_path / f"{name}.lprof", {file: text}, counts)
     done = workshop("lines", "--diff", "--format", "github", "--format", "markdown=a.md", "a.lprof", "b.lprof")
     line, whole = done.stdout.splitlines()
     assert line.startswith("::warning file=mine.py,line=4,title=workshop%3A slower-line::0 s -> ")

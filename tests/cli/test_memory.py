@@ -2,13 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run
+from conftest import Once, Run
 from made_memory import look, made_memory, report, row, segment
 
 from workshop.cli.memory_text import print_memory, print_memory_changes
@@ -48,12 +48,13 @@ WORKERS = """
 class Names(Dataset):
     def __init__(self):
         self.names = {names}
+        self.numbers = torch.arange(500_000)
 
     def __len__(self):
         return len(self.names)
 
     def __getitem__(self, index):
-        return torch.full((64,), float(len(str(self.names[index]))))
+        return torch.full((64,), float(len(str(self.names[index])) + self.numbers[index % 500_000]))
 
 def main():
     model = make()
@@ -69,16 +70,15 @@ if __name__ == "__main__":
 """
 
 DEADLY = """
-import os, time
-
-BEGAN = time.monotonic()
+import os
 
 class Deadly:
     def __len__(self):
         return 100_000
 
     def __getitem__(self, index):
-        if time.monotonic() - BEGAN > 12:
+        self.loaded = getattr(self, "loaded", 0) + 1
+        if self.loaded > 20_000:
             os.kill(os.getpid(), 9)
         return index
 """
@@ -104,13 +104,20 @@ main()
 """
 
 
-def memory(folder: Path, script: str, *options: str, code: int = 0, seconds: float = 6.0) -> Any:
-    path = folder / "script.py"
-    path.write_text(HEAD + script)
-    command = [sys.executable, "-m", "workshop", "memory", "--seconds", str(seconds), *options, str(path)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == code, done.stderr + done.stdout
-    return json.loads(done.stdout) if "--json" in options else done.stdout
+Memory = Callable[..., Any]
+
+
+@pytest.fixture
+def memory(workshop: Run, tmp_path: Path) -> Memory:
+    """What `workshop memory` says of a script, whose first lines are `HEAD`, in the folder of the test."""
+
+    def measure(script: str, *options: str, code: int = 0, seconds: float = 3.0) -> Any:
+        (tmp_path / "script.py").write_text(HEAD + script)
+        done = workshop("memory", "--seconds", str(seconds), *options, "script.py")
+        assert done.returncode == code, done.stderr + done.stdout
+        return json.loads(done.stdout) if "--json" in options else done.stdout
+
+    return measure
 
 
 def faults(found: Any) -> list[str]:
@@ -140,103 +147,130 @@ def test_the_tables_fit_into_80_columns(monkeypatch: pytest.MonkeyPatch, capsys:
     assert max(map(len, tables)) <= 80, max(tables, key=len)
 
 
-def test_there_is_no_such_script(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "workshop", "memory", "none.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_there_is_no_such_script(workshop: Run) -> None:
+    done = workshop("memory", "none.py")
     assert done.returncode == 2
     assert "none.py is not a file" in done.stderr
 
 
+COLLECTS = LOOP.format(body="history.append(out.detach().softmax(1))")
+
+
+@pytest.fixture
+def collected(once: Once, memory: Memory, tmp_path: Path) -> Path:
+    """The folder in which a script was measured that collects its outputs: what was saved, the page, and SARIF."""
+
+    def measure(folder: Path) -> None:
+        text = memory(COLLECTS, "--save", "found.json", "--html", "page.html", "--format", "sarif=found.sarif")
+        (tmp_path / "printed.txt").write_text(text)
+        shutil.copytree(tmp_path, folder, dirs_exist_ok=True)
+
+    return once("memory", measure)
+
+
 @pytest.mark.slow
-def test_outputs_that_are_collected_and_their_twin(tmp_path: Path) -> None:
-    collects = LOOP.format(body="history.append(out.detach().softmax(1))")
-    found = memory(tmp_path, collects, "--json", "--format", "sarif=found.sarif")
+def test_outputs_that_are_collected(collected: Path) -> None:
+    found = json.loads((collected / "found.json").read_text())
     assert faults(found) == ["outputs-kept"]
     finding = found["findings"][0]
-    [reported] = json.loads((tmp_path / "found.sarif").read_text())["runs"][0]["results"]
+    [reported] = json.loads((collected / "found.sarif").read_text())["runs"][0]["results"]
     assert reported["ruleId"] == "outputs-kept"
     assert reported["locations"][0]["physicalLocation"]["region"]["startLine"] == finding["line"]
     assert finding["holder"].startswith("history")
-    lines = (tmp_path / "script.py").read_text().splitlines()
+    lines = (collected / "script.py").read_text().splitlines()
     assert "history.append" in lines[finding["line"] - 1]
     assert finding["bytes_a_step"] == pytest.approx(512 * 10 * 4, rel=0.1)
-    peak = found["peaks"][0]
+    assert "outputs-kept" in (collected / "printed.txt").read_text()
+    assert "outputs-kept" in (collected / "page.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_peak_are_what_the_allocator_says(collected: Path) -> None:
+    peak = json.loads((collected / "found.json").read_text())["peaks"][0]
     assert sum(peak["kinds"].values()) == peak["peak_bytes"]
     assert abs(peak["followed_bytes"] - peak["allocator_bytes"]) <= 0.02 * peak["allocator_bytes"]
-    twin = memory(tmp_path, LOOP.format(body="history = [loss.item()]"), "--json")
-    assert faults(twin) == []
 
 
 @pytest.mark.slow
-def test_a_list_of_strings_is_copied_by_forked_workers_and_an_array_is_not(tmp_path: Path) -> None:
+def test_a_twin_without_the_fault_and_what_has_changed(collected: Path, memory: Memory, tmp_path: Path) -> None:
+    twin = LOOP.format(body="history = [loss.item()]")
+    text = memory(twin, "--against", str(collected / "found.json"), "--save", "found.json")
+    assert faults(json.loads((tmp_path / "found.json").read_text())) == []
+    assert "growth in 1000 steps" in text
+
+
+@pytest.mark.slow
+def test_a_list_of_strings_is_copied_by_forked_workers_and_an_array_is_not(memory: Memory) -> None:
     strings = '[f"item-{each:09d}" for each in range(500_000)]'
-    found = memory(tmp_path, WORKERS.format(names=strings), "--json")
-    assert "shared-objects" in faults(found)
-    finding = next(each for each in found["findings"] if each["cause"] == "shared-objects")
-    assert finding["holder"] == "dataset.names"
+    found = memory(WORKERS.format(names=strings), "--json", seconds=6.0)
+    (finding,) = (each for each in found["findings"] if each["cause"] == "shared-objects")
+    assert finding["holder"] == "dataset.names", "and not the array beside it"
     assert 2 * 20e6 < finding["gain_bytes"] < 2 * 60e6
+    assert [each["role"] for each in found["host"]["processes"]].count("worker") == 2
     assert {each["role"] for each in found["host"]["processes"]} >= {"training", "worker"}
-    twin = memory(tmp_path, WORKERS.format(names="torch.arange(500_000)"), "--json")
-    assert faults(twin) == []
 
 
-@pytest.mark.slow
-def test_workers_that_begin_in_a_recorded_step_record_nothing(tmp_path: Path) -> None:
+@pytest.mark.acceptance
+def test_workers_that_begin_in_a_recorded_step_record_nothing(memory: Memory) -> None:
     """The first step begins before its DataLoader's workers do, and the allocator's events are asked for in it."""
-    full = "torch.full((64,), float(len(str(self.names[index]))))"
-    small = WORKERS.replace(full, "torch.cat([torch.ones(1) for _ in range(64)])")
-    found = memory(tmp_path, small.format(names="range(10_000_000)"), "--json")
+    small = WORKERS.replace("torch.full((64,), float(", "torch.cat([torch.ones(1) for _ in range(64)]) * (float(")
+    found = memory(small.format(names="range(10_000_000)"), "--json", seconds=6.0)
     workers = [each for each in found["host"]["processes"] if each["role"] == "worker"]
     assert len(workers) == 2
     assert max(each["grown_bytes"] for each in workers) < 50 << 20
 
 
-@pytest.mark.slow
-def test_a_dataset_that_moves_to_spawned_workers_counts_once(tmp_path: Path) -> None:
+@pytest.mark.acceptance
+def test_a_dataset_that_moves_to_spawned_workers_counts_once(memory: Memory) -> None:
     spawned = WORKERS.replace("num_workers=2", "num_workers=1, multiprocessing_context='spawn'")
-    found = memory(tmp_path, spawned.format(names="torch.zeros(2_000_000)"), "--json")
+    found = memory(spawned.format(names="torch.zeros(2_000_000)"), "--json", seconds=6.0)
     [peak] = found["peaks"]
     assert peak["allocator_bytes"] == peak["followed_bytes"]
-    assert [each["bytes"] for each in peak["lines"] if each["function"] == "__init__"] == [8_000_000]
+    assert 8_000_000 in [each["bytes"] for each in peak["lines"] if each["function"] == "__init__"]
 
 
 @pytest.mark.slow
-def test_running_out_of_memory_ends_in_the_table(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    text = memory(tmp_path, OOM, "--html", str(page), code=5, seconds=30.0)
+def test_running_out_of_memory_ends_in_the_table(memory: Memory, tmp_path: Path) -> None:
+    text = memory(OOM, "--html", "page.html", code=5, seconds=60.0)
     assert "The script ran out of memory:" in text
     assert "This was held when the allocation failed." in text
     number, holder = re.search(r"script\.py:(\d+), main.* held by (\S+)", text).groups()  # type: ignore[union-attr]
     assert "x = torch.randn(20_000, 64)" in (tmp_path / "script.py").read_text().splitlines()[int(number) - 1]
     assert holder == "held[...]"
-    assert "The script ran out of memory" in page.read_text()
+    assert "The script ran out of memory" in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.slow
-def test_a_script_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> None:
-    kill = "import os; os.kill(os.getpid(), 9) if epoch == 20 else None"
-    text = memory(tmp_path, LOOP.format(body=kill), code=5, seconds=60.0)
-    assert "The script was killed by SIGKILL after" in text
-    assert "optimizer state" in text
+KILLED = LOOP.format(body="import os; os.kill(os.getpid(), 9) if epoch == 20 else None")
 
 
-@pytest.mark.slow
-def test_a_worker_that_the_system_kills_ends_in_the_table(tmp_path: Path) -> None:
-    text = memory(tmp_path, DEADLY + WORKERS.format(names="Deadly()"), code=5, seconds=60.0)
-    # What torch says of it differs from run to run, and so do our words: see tests/memory/test_memory_run.py.
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        pytest.param(KILLED, "The script was killed by SIGKILL after", marks=pytest.mark.slow),
+        # What torch says of it differs from run to run, and so do our words: see tests/memory/test_memory_run.py.
+        pytest.param(DEADLY + WORKERS.format(names="Deadly()"), "parameters", marks=pytest.mark.acceptance),
+    ],
+    ids=["the script", "a worker"],
+)
+def test_what_the_system_kills_ends_in_the_table(script: str, says: str, memory: Memory) -> None:
+    text = memory(script, code=5, seconds=60.0)
+    assert says in text
     assert "parameters" in text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["with_accelerate", "with_lightning", "with_ranks", "with_trainer"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("with_ranks", marks=pytest.mark.slow),
+        *(
+            pytest.param(f"with_{each}", marks=pytest.mark.acceptance)
+            for each in ("accelerate", "lightning", "trainer")
+        ),
+    ],
+)
 def test_wherever_people_train_the_rows_are_what_the_allocator_says(name: str, workshop: Run) -> None:
     torchrun = ["torchrun", "--nproc_per_node=2"] if name == "with_ranks" else []
-    done = workshop("memory", "--json", "--seconds", "4", *torchrun, FRAMEWORKS / f"{name}.py")
+    done = workshop("memory", "--json", "--seconds", "3", *torchrun, FRAMEWORKS / f"{name}.py")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     [peak] = found["peaks"]
@@ -248,11 +282,3 @@ def test_wherever_people_train_the_rows_are_what_the_allocator_says(name: str, w
     assert [(each["rank"], bool(each["peaks"]["cpu"])) for each in found["ranks"]] == [(0, True), (1, True)] * bool(
         torchrun
     )
-
-
-@pytest.mark.slow
-def test_what_has_changed_since_a_saved_measurement(tmp_path: Path) -> None:
-    before = str(tmp_path / "before.json")
-    memory(tmp_path, LOOP.format(body="history.append(out.detach())"), "--save", before)
-    text = memory(tmp_path, LOOP.format(body="pass"), "--against", before)
-    assert "growth in 1000 steps" in text

@@ -1,42 +1,70 @@
 """The line of progress: in a terminal something changes at least every two seconds, however long a wait is."""
 
+import io
 import os
-import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pexpect
 import pytest
 
-WAITS = """
-import time
-from workshop.cli.output import ask, progress_line
-
-with progress_line() as show:
-    show("a text that is too long for a terminal of forty columns, and is cut")
-    time.sleep(3.5)
-    show("another")
-    ask("what is it?")
-    print("the end")
-"""
+from workshop.cli import output
+from workshop.cli.output import CLEAR_LINE, ask, progress_line
 
 
-@pytest.mark.slow
-def test_a_wait_is_counted_and_a_question_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "waits.py").write_text(WAITS)
-    environment = os.environ | {"COLUMNS": "40"}
-    terminal = pexpect.spawn(sys.executable, [str(tmp_path / "waits.py")], env=environment, encoding="utf-8")
-    terminal.expect(r"\(for 2 s\)")
-    assert max(map(len, re.split(r"\r\x1b\[K", terminal.before))) < 40
-    terminal.expect("what is it")
-    asked_at = terminal.before
-    assert "(for 3 s)" in asked_at
-    terminal.expect("> ")
-    assert terminal.expect([r"\x1b\[K", pexpect.TIMEOUT], timeout=2.5) == 1, "nothing is drawn over the question"
-    terminal.sendline("it")
-    terminal.expect("the end")
-    terminal.expect(pexpect.EOF)
-    assert terminal.before.endswith("\r\x1b[K")
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def line(self) -> str:
+        """What stands in its last line."""
+        return self.getvalue().rpartition(CLEAR_LINE)[2]
+
+
+def test_a_wait_is_counted_and_a_question_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, ticks = [100.0], []
+
+    @contextmanager
+    def played(do: Callable[[], object], every_s: float) -> Iterator[None]:
+        assert every_s <= 2
+        ticks.append(do)
+        yield
+
+    def after(seconds: float) -> str:
+        now[0] += seconds
+        ticks[0]()
+        return terminal.line
+
+    def answer(_: str) -> str:
+        before = terminal.getvalue()
+        after(2.5)
+        assert terminal.getvalue() == before, "nothing is drawn over the question"
+        return "it"
+
+    terminal = Terminal()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(output, "again_and_again", played)
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("builtins.input", answer)
+    with progress_line() as show:
+        show("a text that is too long for a terminal of forty columns, and is cut")
+        assert terminal.line.endswith(" \N{HORIZONTAL ELLIPSIS}")
+        assert after(2.0).endswith("(for 2 s)")
+        assert len(terminal.line) < 40
+        show("another")
+        assert terminal.line == "another"
+        assert after(1.0) == "another (for 1 s)"
+        assert ask("what is it?") == "it"
+        assert "what is it?" in terminal.line
+        assert after(1.0).startswith("another (for "), "it goes on"
+    assert terminal.line == ""
 
 
 SAYS = """

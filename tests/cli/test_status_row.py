@@ -1,29 +1,27 @@
 """Commands in a real terminal: something changes every two seconds, and a script's output is untouched."""
 
 import os
+import pty
 import re
 import shutil
 import signal
 import sys
+import termios
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pexpect
+import psutil
 import pytest
+
+from workshop.cli import status_row as module
+from workshop.cli.status_row import status_row
 
 MAX_GAP_S = 3.0
 """The largest time between two changes of the screen: drawn each second, on a machine that others use as well."""
-
-SILENT = """
-import sys, time
-
-def main():
-    print("begin", end="", flush=True)
-    time.sleep({seconds})
-    print(" and end")
-
-main()
-"""
 
 TRAINS = """
 import time, torch
@@ -34,21 +32,6 @@ while True:
     model(torch.ones(1, 2)).sum().backward()
     optimizer.step()
     time.sleep(0.05)
-"""
-
-COMPARED = """
-import time, torch
-from torch.utils.data import DataLoader, TensorDataset
-torch.manual_seed(0)
-data = TensorDataset(torch.randn(12, 2), torch.randn(12, 1))
-model = torch.nn.Linear(2, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-while True:
-    for inputs, targets in DataLoader(data, 4, shuffle=True):
-        time.sleep({sleep_s})
-        optimizer.zero_grad()
-        torch.nn.functional.mse_loss(model(inputs), targets).backward()
-        optimizer.step()
 """
 
 SEQUENCES = re.compile("\x1b7.*?\x1b8|\x1bD|\x1b\\[1A", re.DOTALL)
@@ -87,45 +70,131 @@ class Screen:
         return self
 
 
-def silent(folder: Path, seconds: float) -> str:
-    """Write a script that prints the two halves of a line, and nothing between them for some seconds."""
-    (folder / "silent.py").write_text(SILENT.format(seconds=seconds))
-    return "silent.py"
+class Window:
+    """A terminal in which nothing is drawn but the row, at times that a test says."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = pty.openpty()
+        self.file = os.fdopen(self._theirs, "w")
+        self.now = 100.0
+        self.draw: Callable[[], object] | None = None
+
+    @contextmanager
+    def again_and_again(self, do: Callable[[], object], every_s: float) -> Iterator[None]:
+        assert every_s <= 2
+        self.draw = do
+        yield
+
+    @contextmanager
+    def recorder(self) -> Iterator[None]:
+        """Show the row while the block runs."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stderr", self.file)
+            with status_row("record lines"):
+                yield
+
+    def resize(self, rows: int, columns: int) -> None:
+        termios.tcsetwinsize(self._theirs, (rows, columns))
+
+    def drawn(self, after_s: float = 0.0) -> str:
+        """What is written after some seconds."""
+        self.now += after_s
+        if after_s and self.draw:
+            self.draw()
+        os.write(self._theirs, b"#")
+        text = b""
+        while not text.endswith(b"#"):
+            text += os.read(self._ours, 4096)
+        return text.decode()[:-1]
 
 
-@pytest.mark.parametrize("seconds", [4.0, pytest.param(12.0, marks=pytest.mark.slow)])
-def test_a_recorder_shows_that_it_runs_and_gives_the_row_back(tmp_path: Path, seconds: float) -> None:
-    screen = Screen(tmp_path, "record", "lines", "--", silent(tmp_path, seconds)).read()
-    assert screen.max_gap_s <= MAX_GAP_S
-    assert "record lines: 2 s, 1 process; Ctrl-C ends it" in screen.text
-    assert "\x1b[1;23r" in screen.text, "the rows above the last one scroll"
+@pytest.fixture
+def window(monkeypatch: pytest.MonkeyPatch) -> Iterator[Window]:
+    """A window of 24 rows, and a recorder that runs a script below a shell."""
+    window = Window()
+    window.resize(24, 80)
+    children = [SimpleNamespace(name=lambda name=name: name) for name in ("sh", "python")]
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(children=lambda recursive: children))
+    monkeypatch.setattr(module, "again_and_again", window.again_and_again)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: window.now))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("JPY_PARENT_PID", raising=False)
+    yield window
+    window.file.close()
+
+
+def test_the_row_counts_the_seconds_and_moves_with_the_window(window: Window) -> None:
+    with window.recorder():
+        assert window.drawn() == ""
+        text = window.drawn(after_s=2)
+        assert "\x1b[1;23r\x1b[24;1H" in text, "the rows above the last one scroll"
+        assert "record lines: 2 s, 1 process; Ctrl-C ends it" in text
+        assert "record lines: 3 s" in window.drawn(after_s=1)
+        window.resize(40, 20)
+        text = window.drawn(after_s=1)
+        assert "\x1b[1;39r\x1b[40;1H" in text
+        assert "record lines: 4 s, " in text
+        assert "record lines: 4 s, 1 p" not in text, "it is cut at the edge"
+        window.resize(8, 100)
+        assert window.drawn(after_s=1).startswith("\x1b7\x1b[r\x1b[40;1H"), "all rows scroll again"
+        assert window.drawn(after_s=1) == "", "a low terminal has no row for it"
+        window.resize(30, 80)
+        window.drawn(after_s=1)
+    assert window.drawn().startswith("\x1b7\x1b[r\x1b[30;1H")
+
+
+def test_in_the_background_nothing_is_written(window: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "tcgetpgrp", lambda _: os.getpgrp() + 1)
+    with window.recorder():
+        assert window.drawn(after_s=2) == ""
+    assert window.drawn() == ""
+
+
+@pytest.mark.parametrize("variable", [("TERM", "dumb"), ("JPY_PARENT_PID", "7")])
+def test_where_no_row_can_be_nothing_is_shown(
+    variable: tuple[str, str], window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as in a notebook."""
+    monkeypatch.setenv(*variable)
+    with window.recorder():
+        assert window.draw is None
+    assert window.drawn() == ""
+
+
+WAITS = """
+import time
+from pathlib import Path
+from workshop.errors import plain_errors
+
+def main():
+    print("begin", end="", flush=True)
+    while not Path("go").exists():
+        time.sleep(0.05)
+    print(" and end", flush=True)
+    time.sleep(1000)
+
+with plain_errors():
+    main()
+"""
+
+
+def test_a_recorder_gives_the_row_back_and_ctrl_c_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    screen = Screen(tmp_path, "record", "lines", "--", "waits.py").read(until="begin").read(until="Ctrl-C ends it")
+    (tmp_path / "go").touch()
+    screen.read(until=" and end\r\n")
+    screen.terminal.sendintr()
+    screen.read()
+    screen.terminal.close()
+    assert screen.terminal.exitstatus == 130
     *_, last = SEQUENCES.findall(screen.text)
     assert last.startswith("\x1b7\x1b[r\x1b[24;1H"), "all rows scroll again"
     assert "Ctrl-C" not in last
-    assert "begin and end\r\n" in SEQUENCES.sub("", screen.text), "the row leaves the cursor where it was"
-    assert "\x1b" not in SEQUENCES.sub("", screen.text)
-
-
-def test_the_row_moves_with_the_window_and_is_gone_after_ctrl_c(tmp_path: Path) -> None:
-    screen = Screen(tmp_path, "record", "lines", "--", silent(tmp_path, 30.0)).read(until="\x1b[24;1H")
-    screen.terminal.setwinsize(40, 100)
-    screen.read(until="\x1b[40;1H")
-    assert "\x1b[1;39r" in screen.text
-    screen.terminal.setwinsize(8, 100)
-    screen.read(until="\x1b7\x1b[r\x1b[40;1H")
-    begin = len(screen.text)
-    time.sleep(1.5)
-    screen.terminal.kill(signal.SIGINT)
-    screen.terminal.sendintr()
-    screen.read()
-    assert ";1H" not in screen.text[begin:], "a low terminal has no row for it"
-
-
-@pytest.mark.parametrize("environment", [{"rows": 9}, pytest.param({"TERM": "dumb"}, marks=pytest.mark.slow)])
-def test_where_there_is_no_room_nothing_is_shown(tmp_path: Path, environment: dict) -> None:
-    screen = Screen(tmp_path, "record", "lines", "--", silent(tmp_path, 2.5), **environment).read()
-    assert "begin and end\r\n" in screen.text
-    assert "\x1b" not in screen.text
+    plain = SEQUENCES.sub("", screen.text)
+    assert "begin and end\r\n" in plain, "the row leaves the cursor where it was"
+    assert "\x1b" not in plain
+    assert plain.count("stopped by Ctrl-C") == 1
+    assert "The lines of 2 functions in 1 process" in plain
 
 
 @pytest.mark.slow
@@ -133,51 +202,12 @@ def test_a_measurement_shows_that_it_runs(tmp_path: Path) -> None:
     (tmp_path / "trains.py").write_text(TRAINS)
     screen = Screen(tmp_path, "measure", "--seconds", "1", "--no-headroom", "trains.py").read()
     assert "steps of" in screen.text
+    assert re.search(r"\(for \d+ s\)", screen.text)
+
+
+@pytest.mark.acceptance
+def test_a_check_shows_that_it_runs(project: Path, data: Path, tmp_path: Path) -> None:
+    shutil.copy(project / "solutions" / "part3.py", tmp_path / "train.py")
+    screen = Screen(tmp_path, "check", "part3", "--data", str(data), "--device", "cpu").read(timeout_s=240.0)
+    assert "part3: done" in re.sub(r"\x1b\[[\d;]*m", "", screen.text)
     assert screen.max_gap_s <= MAX_GAP_S
-
-
-@pytest.mark.slow
-def test_a_comparison_shows_that_it_runs(tmp_path: Path) -> None:
-    for name, sleep_s in (("old.py", 0.2), ("new.py", 0.05)):
-        (tmp_path / name).write_text(COMPARED.format(sleep_s=sleep_s))
-    screen = Screen(tmp_path, "compare", "old.py", "new.py").read(timeout_s=150.0)
-    assert "racing, epoch by epoch" in screen.text
-    assert "new.py: done" in screen.text
-    assert screen.max_gap_s <= MAX_GAP_S
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("part", "answer"), [("part1", ["none"]), ("part3", []), ("part6", [])])
-def test_a_check_shows_that_it_runs(part: str, answer: list[str], project: Path, data: Path, tmp_path: Path) -> None:
-    shutil.copy(project / "solutions" / f"{part}.py", tmp_path / "train.py")
-    options = [part, *answer, "--data", str(data), "--device", "cpu"]
-    screen = Screen(tmp_path, "check", *options).read(timeout_s=240.0)
-    assert f"{part}: done" in re.sub(r"\x1b\[[\d;]*m", "", screen.text)
-    assert screen.max_gap_s <= MAX_GAP_S
-
-
-STOPPED = """
-from workshop.errors import plain_errors
-
-def main():
-    for _ in range(100):
-        print("begun", flush=True)
-        sum(range(5_000_000))
-
-with plain_errors():
-    main()
-"""
-
-
-@pytest.mark.parametrize("recorder", [("lines", "--"), ("py-spy", "--", sys.executable)])
-def test_ctrl_c_is_said_once(tmp_path: Path, recorder: tuple[str, ...]) -> None:
-    (tmp_path / "stopped.py").write_text(STOPPED)
-    screen = Screen(tmp_path, "record", *recorder, "stopped.py").read(until="begun")
-    time.sleep(1.5)
-    screen.terminal.sendintr()
-    screen.read()
-    screen.terminal.close()
-    assert screen.text.count("stopped by Ctrl-C") == 1
-    if recorder[0] == "lines":
-        assert "The lines of 2 functions in 1 process" in screen.text
-    assert screen.terminal.exitstatus == 130

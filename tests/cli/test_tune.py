@@ -3,8 +3,8 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +14,20 @@ from unittest.mock import Mock
 import pytest
 from browsers import visited
 from conftest import Run
+from fake_script import STEPS, by_the_clock_of_the_script
 from made_measurements import made_steps
 from script_runs import press_ctrl_c, started
 
 from workshop.cli.tuning_text import print_tuning
 from workshop.diagnosis.findings import Finding
 from workshop.errors import WorkshopError
+from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.pages.tuning_page import page
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import OtherLoad, about
+from workshop.processes.script import ScriptError
 from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
 from workshop.tuning.setting_words import is_faster
@@ -79,34 +82,178 @@ def tuned(workshop: Run, tmp_path: Path) -> Callable[..., Found]:
     return tune
 
 
-@pytest.mark.slow
-def test_workers_for_items_that_wait(tuned: Callable[..., Found], tmp_path: Path) -> None:
-    found = tuned(SLEEPS, "--no-proof", "--write")
+# A search on the clock of a made-up script, which decides nothing by the time of this machine
+
+
+SEARCHED = """
+if False:
+    loader = DataLoader(Stored(), batch_size=4, shuffle=True)
+    others = DataLoader(More(), batch_size=4)
+made_loader({about})
+def loads(settings):
+    return {loads}
+{loop}:
+    step(data_wait=0.08, forward=0.01, loads=loads, kept=1)
+"""
+BY_WORKERS = "0.08 / max(settings.workers, 1)"
+
+
+@pytest.fixture
+def searched(workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
+    """What `workshop tune --json --no-proof` says of a script whose batches take so long with other settings."""
+    by_the_clock_of_the_script(monkeypatch)
+
+    def search(loads: str = BY_WORKERS, about: str = "", loop: str = "while True", *options: str) -> Found:
+        script = STEPS + SEARCHED.format(loads=loads, about=about, loop=loop)
+        (tmp_path / "mine.py").write_text(script)
+        done = workshop("tune", "--json", "--no-proof", "--budget", "60", *options, "mine.py")
+        found = json.loads(done.stdout)
+        code = {"take": 0, "leave": 0, "not tuned": 2, "undecided": 4}[found["advice"]]
+        assert done.returncode == (130 if found["interrupted"] and found["edit"] else code), found
+        return found | {"source": script}
+
+    return search
+
+
+def test_workers_for_items_that_wait(searched: Callable[..., Found], tmp_path: Path) -> None:
+    found = searched(BY_WORKERS, "", "while True", "--write")
     assert found["advice"] == "take"
-    assert found["taken"]["workers"] >= 2
-    assert found["speedup"] > 1.5
+    assert found["taken"]["workers"] >= 16
+    assert found["speedup"] == pytest.approx(90 / (10 + 80 / found["taken"]["workers"]), rel=0.05)
+    assert found["edit"]["line"] == 1 + found["source"].splitlines().index(
+        "    loader = DataLoader(Stored(), batch_size=4, shuffle=True)"
+    )
     assert f"num_workers={found['taken']['workers']}" in (tmp_path / "mine.py").read_text()
-    assert (tmp_path / found["kept"]).read_text() == SLEEPS
+    assert (tmp_path / found["kept"]).read_text() == found["source"]
 
 
-@pytest.mark.slow
-def test_the_edit_is_proven(tuned: Callable[..., Found], tmp_path: Path) -> None:
-    found = tuned(SLEEPS, seconds=60)
-    assert found["advice"] == "take"
-    assert found["verdict"]["outcome"] == "done", found["verdict"]["reasons"]
-    assert found["verdict"]["speed"]["low"] > 1.05
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+def test_a_script_that_ends_is_started_again(searched: Callable[..., Found]) -> None:
+    assert searched(loop="for _ in range(900)")["taken"]["workers"] >= 4
 
 
-@pytest.mark.slow
-def test_what_is_in_memory_is_left(tuned: Callable[..., Found]) -> None:
-    source = SLEEPS.replace("        time.sleep(0.01)\n        return", "        return")
-    found = tuned(source, "--no-proof")
+def test_what_is_in_memory_is_left(searched: Callable[..., Found], tmp_path: Path) -> None:
+    found = searched("0.1", loop="while True: step(data_wait=0.0001, forward=0.01, kept=1)\nwhile True")
     assert (found["advice"], found["tried"], found["edit"]) == ("leave", [], None)
 
 
+def test_where_workers_bring_nothing_it_is_left(searched: Callable[..., Found]) -> None:
+    found = searched("0.085")
+    assert (found["advice"], found["taken"], found["edit"]) == ("leave", None, None)
+    assert len(found["tried"]) > 1
+
+
+@pytest.mark.parametrize(("asks", "most"), [("", 1), (", shares_out=True", 8), (")\nevents.write(WorkerAsked", 8)])
+def test_an_iterable_dataset_gets_workers_only_if_it_asks_for_its_worker(
+    asks: str, most: int, searched: Callable[..., Found]
+) -> None:
+    found = searched(about=f"iterable=True{asks}")
+    assert max(each["settings"]["workers"] for each in found["tried"]) >= most
+    assert (max(each["settings"]["workers"] for each in found["tried"]) == 1) == (most == 1)
+    assert any("does not ask for its worker" in note for note in found["notes"]) == (most == 1)
+
+
+def test_what_workers_cannot_load(searched: Callable[..., Found]) -> None:
+    """The script's workers are spawned, and something cannot be pickled: forked ones can load."""
+    spawned = f"'cannot pickle it' if settings.workers and settings.start_method == 'spawn' else {BY_WORKERS}"
+    found = searched(spawned, "settings=LoaderSettings(start_method='spawn')")
+    assert "cannot pickle it" in {each["why_not"] for each in found["tried"]}
+    assert found["taken"]["start_method"] == "fork"
+    assert 'multiprocessing_context="fork"' in "\n".join(found["edit"]["diff"])
+
+
+def test_of_two_loaders_the_one_that_is_waited_for_is_tuned(searched: Callable[..., Found]) -> None:
+    found = searched(about=")\nmade_loader('others =', 2")
+    lines = found["source"].splitlines()
+    assert "loader = DataLoader" in lines[found["edit"]["line"] - 1]
+    assert any("Several DataLoaders" in note for note in found["notes"])
+
+
+def test_what_has_no_loader_is_not_tuned(searched: Callable[..., Found]) -> None:
+    found = searched(loop="while True: step(training=0)\nwhile True")
+    assert found["advice"] == "not tuned"
+    assert "no batches" in found["reason"]
+
+
+@pytest.mark.parametrize(
+    ("source", "exit_code", "says"),
+    [
+        ("print('no training here')", 2, "mine.py ended before a training step was seen"),
+        ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
+    ],
+)
+def test_what_cannot_be_tuned(source: str, exit_code: int, says: str, workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(source)
+    done = workshop("tune", "mine.py")
+    assert done.returncode == exit_code
+    assert says in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("stage", ["as it is", "replay", "loading 2"])
+def test_ctrl_c_ends_it_with_what_is_known(stage: str, searched: Callable[..., Found], tmp_path: Path) -> None:
+    """The script presses it as soon as it is told to go to a stage."""
+    press = f"[time.sleep(0.5), os.kill(os.getppid(), 2), time.sleep(60)] if to.stage == {stage!r} else 0"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if stage == "as it is":
+            with pytest.raises(json.JSONDecodeError):
+                searched(loop=f"while True: {press}; step()\nwhile True")
+        else:
+            loop = f"while True: {press}; step(data_wait=0.08, forward=0.01, loads=loads, kept=1)\nwhile True"
+            found = searched(BY_WORKERS, "", loop, "--write")
+            assert found["interrupted"]
+            assert any("Stopped by Ctrl-C" in note for note in found["notes"]) == (stage == "loading 2")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert {path.name for path in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
+
+
+# Real trainings
+
+
 @pytest.mark.slow
-def test_an_iterable_dataset_gets_workers_only_if_it_asks_for_its_worker(tuned: Callable[..., Found]) -> None:
+def test_a_real_training_is_tuned(tuned: Callable[..., Found]) -> None:
+    """Whatever this machine makes of it: its workers load, and each trial says what it took."""
+    found = tuned(SLEEPS, "--no-proof", seconds=12)
+    assert found["present"]["workers"] == 0
+    assert found["steps"]["samples"] == 8 * found["steps"]["count"]
+    assert found["epoch_steps"] == 50
+    assert found["headroom"]["phases_s"]["data wait"] < found["steps"]["phases_s"]["data wait"]
+    with_workers = [each for each in found["tried"] if each["settings"]["workers"]]
+    assert with_workers
+    assert [each["why_not"] for each in with_workers if each["why_not"]] == []
+    assert all(each["samples"] == 8 and each["memory_bytes"] > 0 for each in with_workers if each["blocks_ms"])
+    if found["advice"] == "take":
+        line = 1 + SLEEPS.splitlines().index("    loader = DataLoader(Stored(), batch_size=8, shuffle=True)")
+        assert found["edit"]["line"] == line
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    """Neither a file nor a process, while workers of a trial load."""
+    (tmp_path / "mine.py").write_text(SLEEPS)
+    with started(tmp_path, "-m", "workshop", "tune", "--budget", "60", "mine.py") as process:
+        assert process.stderr
+        assert any("trying num_workers" in line for line in iter(process.stderr.readline, ""))
+        press_ctrl_c(process)
+        process.communicate(timeout=60)
+    assert {path.name for path in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True).stdout
+    assert left == ""
+
+
+@pytest.mark.acceptance
+def test_the_edit_is_proven(tuned: Callable[..., Found], tmp_path: Path) -> None:
+    found = tuned(SLEEPS, "--write", seconds=60)
+    assert found["advice"] == "take"
+    assert found["verdict"]["outcome"] == "done", found["verdict"]["reasons"]
+    assert found["verdict"]["speed"]["low"] > 1.05
+    assert found["taken"]["workers"] >= 2
+    assert f"num_workers={found['taken']['workers']}" in (tmp_path / "mine.py").read_text()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.acceptance
+def test_an_iterable_dataset_in_a_real_training(tuned: Callable[..., Found]) -> None:
     stream = SLEEPS.replace("Dataset\n", "IterableDataset as Dataset, get_worker_info\n", 1)
     stream = stream.replace("(self):\n        return 400", "(self):\n        return 400\n    ASK", 1)
     head, _, tail = stream.partition("    ASK")
@@ -121,31 +268,7 @@ def test_an_iterable_dataset_gets_workers_only_if_it_asks_for_its_worker(tuned: 
     assert tuned(source.replace("QUESTION", asks), "--no-proof")["taken"]["workers"] > 1
 
 
-@pytest.mark.slow
-def test_what_workers_cannot_load(tuned: Callable[..., Found]) -> None:
-    """A lambda cannot be pickled, and the script's workers are spawned: forked ones can load."""
-    source = SLEEPS.replace("shuffle=True", "shuffle=True, collate_fn=lambda items: torch.stack([x for x, _ in items])")
-    source = source.replace("for x, y in loader", "for x in loader").replace("(x), y)", "(x), torch.zeros(8).long())")
-    source = source.replace("torch.set_num_threads(1)", 'torch.multiprocessing.set_start_method("spawn")')
-    found = tuned(source, "--no-proof")
-    (failed,) = (each for each in found["tried"] if each["why_not"])
-    assert failed["settings"]["start_method"] == "", "that of the script"
-    assert "ickle" in failed["why_not"]
-    assert found["taken"]["start_method"] == "fork"
-    assert 'multiprocessing_context="fork"' in "\n".join(found["edit"]["diff"])
-
-
-@pytest.mark.slow
-def test_of_two_loaders_the_one_that_is_waited_for_is_tuned(tuned: Callable[..., Found]) -> None:
-    source = SLEEPS.replace(
-        "    for epoch", "    more = DataLoader(torch.zeros(400, 8), batch_size=8)\n    for epoch"
-    ).replace("for x, y in loader", "for (x, y), _ in zip(loader, more)")
-    found = tuned(source, "--no-proof")
-    assert found["edit"]["line"] == next(at for at, line in enumerate(SLEEPS.splitlines(), 1) if "loader = " in line)
-    assert any("Several DataLoaders" in note for note in found["notes"])
-
-
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("name", "says"),
     [("with_trainer", "dataloader_num_workers"), ("with_accelerate", "+"), ("with_lightning", "+")],
@@ -157,7 +280,7 @@ def test_loaders_of_frameworks(name: str, says: str, tuned: Callable[..., Found]
     assert found["taken"]["workers"] > 1
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 def test_two_ranks_are_tuned_together(workshop: Run, project: Path) -> None:
     script = project / "tests/frameworks/with_ranks.py"
     done = workshop("tune", "--json", "--budget", "25", "torchrun", "--nproc_per_node=2", script)
@@ -168,37 +291,7 @@ def test_two_ranks_are_tuned_together(workshop: Run, project: Path) -> None:
     assert "one process" in found["why_no_proof"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("source", "exit_code", "says"),
-    [
-        ("print('no training here')", 2, "mine.py ended before a training step was seen"),
-        (SLEEPS.replace("in loader", "in [(torch.zeros(4, 8), torch.zeros(4).long())] * 400"), 2, "no batches"),
-        ("raise RuntimeError('too bad')", 5, "RuntimeError: too bad"),
-    ],
-)
-def test_what_cannot_be_tuned(source: str, exit_code: int, says: str, workshop: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(source)
-    done = workshop("tune", "mine.py")
-    assert done.returncode == exit_code
-    assert says in done.stdout + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after_s", [1.0, 6.0, 9.0, 14.0])
-def test_ctrl_c_leaves_nothing(after_s: float, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(SLEEPS)
-    command = ("-m", "workshop", "tune", "--budget", "20", "mine.py")
-    with started(tmp_path, *command) as process:
-        time.sleep(after_s)
-        press_ctrl_c(process)
-        process.communicate(timeout=30)
-    assert {path.name for path in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
-    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True).stdout
-    assert left == ""
-
-
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="there is no unshare")
 def test_a_small_shared_memory_is_never_overrun(tmp_path: Path) -> None:
     """Batches of 4 MB and a /dev/shm of 32 MB: more than three workers would not fit."""
@@ -216,16 +309,6 @@ def test_a_small_shared_memory_is_never_overrun(tmp_path: Path) -> None:
     assert found["taken"]["workers"] <= 3
     assert any("of /dev/shm" in each["why_not"] for each in found["tried"])
     assert not any("Bus error" in each["why_not"] for each in found["tried"])
-
-
-@pytest.mark.slow
-def test_batches_of_a_batch_sampler(tuned: Callable[..., Found]) -> None:
-    sampler = "batch_sampler=BatchSampler(RandomSampler(range(400)), 8, False))"
-    source = SLEEPS.replace("Dataset\n", "Dataset, BatchSampler, RandomSampler\n", 1)
-    found = tuned(source.replace("batch_size=8, shuffle=True)", sampler), "--no-proof")
-    assert found["taken"]["workers"] > 1
-    assert found["steps"]["samples"] == 8 * found["steps"]["count"]
-    assert f"+    loader = DataLoader(Stored(), {sampler[:-1]}, num_workers=" in "\n".join(found["edit"]["diff"])
 
 
 def made(tmp_path: Path, **fields: Any) -> Tuning:
@@ -388,6 +471,36 @@ def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatc
         found = with_proof(made(tmp_path), "mine.py", [], False, 60.0, print)
         assert (found.advice, found.taken, found.edit, found.speedup) == (advice, None, None, 1.0)
         assert [each.became for each in found.tried if each.settings.workers == 8] == [became]
+
+
+@pytest.mark.parametrize(
+    ("ended", "outcome", "why"),
+    [
+        (Verdict("", Outcome.DONE, ("same work",), FOR_CERTAIN), Outcome.DONE, ""),
+        (ScriptError("it ended", 1, "", ".mine-tuned.py"), Outcome.BROKEN, ""),
+        (ScriptError("it ended", 1, "", "mine.py"), None, "mine.py could not be judged: it ended."),
+    ],
+)
+def test_the_judge_is_given_the_script_and_its_edited_copy(
+    ended: Verdict | ScriptError, outcome: Outcome | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made_tuning, given = made(tmp_path), []
+
+    def judge(bench: RunningScripts) -> Verdict:
+        contest = bench.contest
+        given.append((contest.original.read_text(), contest.candidate.read_bytes(), contest.target, contest.subject))
+        assert contest.candidate.parent == contest.original.parent
+        if isinstance(ended, ScriptError):
+            raise ended
+        return ended
+
+    monkeypatch.setattr("workshop.judge.bench.Bench.judge", judge)
+    found = with_proof(made_tuning, "mine.py", [], False, 60.0, print)
+    assert made_tuning.edit
+    assert given == [(SLEEPS, made_tuning.edit.content, 1.05, "mine.py, tuned")]
+    assert (found.verdict and found.verdict.outcome, found.why_no_proof) == (outcome, why)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.py"], "the copy is removed"
 
 
 def test_a_search_that_ctrl_c_has_stopped_is_not_written(

@@ -126,3 +126,31 @@ def test_a_line_that_waits_for_another_line_is_told_so(answer: Answer, data: Pat
         waits,
         "train.py is not the original that this part begins with: `workshop reset`, and record again",
     )
+
+
+def test_a_right_answer_is_not_enough_where_a_change_is_asked_for(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was recorded of another script does not count, and of two recordings the newest does."""
+    monkeypatch.chdir(tmp_path)
+    part, script = find_part("part9"), tmp_path / "lattice.py"
+    shutil.copy(part.untouched, script)
+    lines = [line.strip() for line in script.read_text().splitlines()]
+    wrong, right = (lines.index(each) + 1 for each in (part.question.wrong, part.question.right))  # type: ignore[union-attr]
+    recorded = tmp_path / "py-spy-outputs"
+    recorded.mkdir()
+
+    def record(name: str, of: str, *samples: str) -> None:
+        (recorded / name).write_text("".join(f'process 7:"python {of}";{each}\n' for each in samples))
+
+    def says(number: int) -> str:
+        verdict = checks.check(part, script, data, say=lambda _: None, ask=given(str(number)))
+        assert verdict.outcome is Outcome.NOT_YET
+        return "; ".join(verdict.reasons)
+
+    record("profile.raw", "train.py", "main (train.py:3) 50")
+    assert says(right).startswith("there is no recording of lattice.py")
+    record("profile-2.raw", "lattice.py", f"main (lattice.py:{wrong}) 10", f"main (lattice.py:{right}) 50")
+    assert "another line takes more" in says(wrong)
+    assert "your answer is right" in says(right)
+    assert "nothing has been changed yet" in says(right)

@@ -33,7 +33,7 @@ def test_a_seed_gives_everybody_the_same_order_and_begins_with_the_script_of_its
 
 
 def test_without_a_seed_neighbours_get_different_scripts(tmp_path: Path) -> None:
-    given = {given_cases.give(PART, State(tmp_path / str(number))) for number in range(20)}
+    given = [given_cases.give(PART, State(tmp_path / str(number))) for number in range(20)]
     assert len({case.case for case in given if case}) > 5
 
 

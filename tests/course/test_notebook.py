@@ -2,21 +2,26 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
+from cli.test_commands import wrong
+from conftest import Run
 from nbclient import NotebookClient
 
-from workshop.course import notebook
+from workshop.course import given_cases, notebook
 from workshop.course.progress import remember
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.parts import all_parts, find_part
+from workshop.parts.case import Case
 
 NAME = "profiling_experiment.ipynb"
 TAGS = {"colab", "parameters", "measured"}
@@ -46,7 +51,39 @@ def test_every_part_is_in_it(cells: nbformat.NotebookNode) -> None:
     assert all(callable(getattr(notebook, name)) for name in re.findall(r"\bnotebook\.(\w+)\(", text))
 
 
-@pytest.mark.slow
+def test_its_own_code_runs_and_its_commands_get_the_right_answers(
+    cells: nbformat.NotebookNode, here: Path, workshop: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its commands are noted and parsed, and those that only put a script in place are run."""
+    drawn, typed, ended = [], [], []
+
+    def shell(command: str) -> None:
+        assert wrong(command) == "", command
+        typed.append(command)
+        if shlex.split(command)[1] in ("start", "solution", "reset"):
+            assert workshop(*shlex.split(command)[1:]).returncode == 0, command
+
+    for name in ("PATH", "COLUMNS", "WORKSHOP_OFFLINE"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    monkeypatch.setattr(notebook, "lines", lambda function="main": drawn.append(function))
+    training = SimpleNamespace(terminate=lambda: ended.append("training"))
+    monkeypatch.setattr("subprocess.Popen", lambda command, **_: typed.append(shlex.join(command)) or training)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    known = {"shell": shell}
+    for cell in cells.cells:
+        if cell.cell_type == "code" and "colab" not in cell.metadata.get("tags", []):
+            source = cell.source.replace("TOUR = False", "TOUR = True")
+            exec(re.sub(r"^( *)!(.*)$", r"\1shell(f'''\2''')", source, flags=re.M), known)
+    assert (drawn, ended) == (["main", "__getitem__"], ["training"])
+    answered = dict(re.findall(r'^workshop check (\w+) --answer "(.+)"$', "\n".join(typed), re.M))
+    assert answered.keys() == {part.name for part in all_parts() if part.question}
+    case = given_cases.given(find_part("part11"), State(here))
+    assert isinstance(case, Case)
+    assert answered["part11"] == f"{min(case.right_lines(case.untouched))}:{case.cause}"
+    assert (answered["part1"], answered["part8"]) == ("none", "data")
+
+
+@pytest.mark.acceptance
 @pytest.mark.timeout(600)
 def test_it_runs_from_top_to_bottom(cells: nbformat.NotebookNode, project: Path, data: Path, tmp_path: Path) -> None:
     for name in ("configs", "solutions"):

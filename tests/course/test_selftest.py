@@ -1,16 +1,16 @@
 """The workshop proves itself: every part can be failed and passed, and every cheat is refused."""
 
 import re
-from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Run
 from judge.recorded_evidence import SCRIPTS
 
 from workshop.course import selftest
-from workshop.parts import Part, all_parts
-from workshop.parts.case import case_names
+from workshop.parts import Part, all_parts, find_part
+from workshop.parts.case import case_names, find_case
 
 PROVEN_ELSEWHERE = {*SCRIPTS, "part9"}
 """The parts whose cheats are tried by judge/test_proof.py and parts/test_part9.py."""
@@ -23,10 +23,18 @@ SAID = {
 }
 """What is said of some of the things that are tried."""
 
+IN_EACH_CHANGE = ("part2", "part6")
+"""A part that asks a question, and one that asks for a change which is shown without a race."""
 
-@pytest.mark.slow
+
+def marked(part: Part) -> Any:
+    return pytest.param(
+        part, marks=pytest.mark.slow if part.name in IN_EACH_CHANGE else pytest.mark.acceptance, id=part.name
+    )
+
+
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("part", [part for part in all_parts() if not case_names(part)], ids=attrgetter("name"))
+@pytest.mark.parametrize("part", [marked(part) for part in all_parts() if not case_names(part)])
 def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
     without_cheats = ["--no-cheats"] * (part.name in PROVEN_ELSEWHERE)
     done = workshop("dev", "selftest", part.name, "--data", data, *without_cheats)
@@ -49,19 +57,22 @@ def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
         assert {what.partition(" cheat ")[2] for what in tried if " cheat " in what} == cheats
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.timeout(900)
-def test_a_script_of_part11_proves_itself(workshop: Run, data: Path) -> None:
-    done = workshop("dev", "selftest", "part11", "--script", "sensor_forecast", "--data", data)
+@pytest.mark.parametrize("name", case_names(find_part("part11")))
+def test_a_script_of_part11_proves_itself(name: str, workshop: Run, data: Path) -> None:
+    done = workshop("dev", "selftest", "part11", "--script", name, "--data", data)
     assert done.returncode == 0, done.stdout
-    tried = dict(re.findall(r"^ok    (?:part11 sensor_forecast, )?([^:]*): (.*)$", done.stdout, re.M))
-    # `no_wait` is for the scripts whose storage is slow; this one has none.
-    cheats = {f"cheat {path.stem}" for path in (selftest.CHEATS / "part11").glob("*.py")} - {"cheat no_wait"}
-    assert "cheat no_wait" not in tried
-    answers = {"a wrong line", "a wrong cause"}
-    assert tried.keys() >= cheats | answers | {"the untouched script", "the script with nothing gained", "its solution"}
+    tried = dict(re.findall(rf"^ok    (?:part11 {name}, )?([^:]*): (.*)$", done.stdout, re.M))
+    case = find_case(find_part("part11"), name)
+    asked = {"no_results": case.prints or case.writes, "no_wait": case.storage}
+    cheats = {path.stem for path in (selftest.CHEATS / "part11").glob("*.py") if asked.get(path.stem, True)}
+    assert {what.partition("cheat ")[2] for what in tried if what.startswith("cheat ")} == cheats
+    expected = {"a wrong line", "a wrong cause", "the untouched script", "the script with nothing gained"}
+    assert tried.keys() >= expected | {"its solution"}
     assert "backward runs" in tried["cheat every_second_backward"]
-    assert "it has not written forecast.json" in tried["cheat no_results"]
+    if case.writes:
+        assert f"it has not written {case.writes[0]}" in tried["cheat no_results"]
 
 
 def test_a_script_of_part11_that_is_not_there(workshop: Run) -> None:

@@ -75,7 +75,7 @@ class Model(lightning.LightningModule):
         return self.layer(batch).mean()
 
     def validation_step(self, batch, _):
-        time.sleep(0.02)
+        time.sleep(0.05)
         return self.layer(batch).mean()
 
     def configure_optimizers(self):
@@ -89,16 +89,22 @@ lightning.Trainer(
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("library", ["lightning", "pytorch_lightning"])
-def test_the_trainer_of_lightning(library: str, workshop: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "library",
+    [
+        pytest.param("lightning", marks=pytest.mark.slow),
+        pytest.param("pytorch_lightning", marks=pytest.mark.acceptance),
+    ],
+)
+def test_the_trainer_of_lightning(library: str, workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.diagnosis.stages.MAX_DURATION_S", 0.0)  # no trial that takes long
     script = tmp_path / "mine.py"
     script.write_text(SCRIPT.format(library=library))
-    done = workshop("measure", "--json", "--seconds", "3", "--no-headroom", "mine.py")
+    done = workshop("measure", "--json", "--seconds", "2", "--no-headroom", "mine.py")
     assert done.returncode == 0, done.stderr
     first = json.loads(done.stdout)["findings"][0]
     lines = script.read_text().splitlines()
-    assert (first["cause"], lines[first["line"] - 1].strip()) == ("periodic-work", "time.sleep(0.02)")
+    assert (first["cause"], lines[first["line"] - 1].strip()) == ("periodic-work", "time.sleep(0.05)")
     assert first["decided_in"] == [str(script), lines.index("    val_check_interval=10,") + 1]
     assert first["words"].endswith("val_check_interval=10,")
 
@@ -135,7 +141,7 @@ Trainer(model, arguments, train_dataset=Sentences(4096, False), eval_dataset=Sen
 """
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 def test_the_arguments_of_transformers(workshop: Run, tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(OF_TRANSFORMERS)

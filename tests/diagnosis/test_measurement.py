@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_script import STEPS
+from fake_script import STEPS, by_the_clock_of_the_script
 
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement
@@ -20,11 +20,11 @@ Measure = Callable[..., Measurement]
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     """Measure a script with some lines after those of `fake_script.STEPS`."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("workshop.diagnosis.staged_run.MAX_SETTLING_S", 0.0)
+    by_the_clock_of_the_script(monkeypatch)
 
-    def run(text: str, **options: object) -> Measurement:
+    def run(text: str, seconds: float = 0.2, **options: object) -> Measurement:
         (tmp_path / "mine.py").write_text(STEPS + text)
-        return measure("mine.py", [], 0.2, lambda _: None, **options)  # type: ignore[arg-type]
+        return measure("mine.py", [], seconds, lambda _: None, **options)  # type: ignore[arg-type]
 
     return run
 
@@ -32,7 +32,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
 def test_the_same_steps_with_batches_from_memory(measured: Measure) -> None:
     found = measured("while True: step(data_wait=0.02, kept=1)")
     assert found.steps.samples == 4 * found.steps.count
-    assert sum(found.steps.phases_s.values()) == pytest.approx(found.steps.wall_s, abs=0.1)
+    assert sum(found.steps.phases_s.values()) == pytest.approx(found.steps.wall_s)
     assert found.headroom
     assert found.headroom.phases_s[Phase.DATA_WAIT] == 0
     assert found.headroom.samples_per_s > found.steps.samples_per_s
@@ -45,6 +45,32 @@ def test_a_gpu_is_waited_for_in_a_stage_of_its_own(measured: Measure) -> None:
     assert found.synchronized
     assert found.table is found.synchronized
     assert found.headroom is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "phase", "cause"),
+    [
+        ("0.02", "other", "own-work"),
+        ("0.2 if number % 5 == 0 else 0", "other", "periodic-work"),
+        ("0.001 * number", "other", "growing-steps"),
+        ("0.2 if number % 10 == 0 else 0", "validation", "periodic-work"),
+    ],
+)
+def test_what_a_loop_does_besides(seconds: str, phase: str, cause: str, measured: Measure, tmp_path: Path) -> None:
+    loop = f"""
+def main():
+    spends()
+    learns()
+for number in range(1_000_000):
+    spent = {seconds}
+    lines = [("spends()", "{phase}", spent), ("learns()", "forward", 0.005)]
+    step(data_wait=0, {phase}=spent, lines=lines[not spent:], training=0)
+"""
+    found = diagnose(measured(loop, seconds=1.0))
+    first = found.findings[0]
+    assert (first.cause, first.phase) == (cause, phase)
+    assert (tmp_path / "mine.py").read_text().splitlines()[first.line - 1] == "    spends()"
+    assert {each.phase for each in found.lines} == {phase, Phase.FORWARD}
 
 
 def test_a_script_that_ends_is_started_again_for_the_headroom(measured: Measure) -> None:

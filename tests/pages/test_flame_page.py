@@ -41,6 +41,7 @@ def visit(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def visit_page(text: str, before: str = "") -> Page:
+            stack.close()
             path = tmp_path / "flamegraph.html"
             compared = stacks.parse(before.splitlines()) if before else None
             path.write_text(flame_page.draw(path, stacks.parse(text.splitlines()), compared, "train.py"))

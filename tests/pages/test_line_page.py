@@ -1,15 +1,13 @@
 """The page of `workshop lines --html` in a real browser: Chromium, without a window."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from browsers import visited
+from made_lines import made_lines
 from playwright.sync_api import Browser
 
 from workshop.pages import line_page
-from workshop.profiles import line_profile
 from workshop.profiles.line_tables import tables
 
 SCRIPT = """\
@@ -36,15 +34,21 @@ if __name__ == "__main__":
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a script with two workers, and of one with thousands of lines."""
     folder = tmp_path_factory.mktemp("listing")
-    (folder / "script.py").write_text(SCRIPT)
+    file = folder / "script.py"
+    of_worker = {(file, "Items.__getitem__"): {10: (2, 15.0), 11: (2, 0.1)}}
+    own = {(file, "<module>"): {1: (1, 0.1), 2: (1, 20.0), 5: (1, 0.1), 14: (1, 0.0), 15: (5, 75.0), 16: (4, 0.0)}}
+    workers = {"worker_0": of_worker, "worker_1": of_worker}
+    profile = made_lines(
+        folder / "script.lprof", {file: SCRIPT}, own | {(file, "Items.__len__"): {7: (3, 0.0)}}, **workers
+    )
+    (folder / "script.html").write_text(line_page.page(profile, tables(profile, by_process=True)))
+    file = folder / "long.py"
     body = "".join(f"def function_{n}(k):\n    total = 0\n    return total + k\n\n\n" for n in range(1000))
-    calls = "".join(f"function_{n}({n})\n" for n in range(1000))
-    (folder / "long.py").write_text(body + calls)
-    for name in ("script", "long"):
-        line = [sys.executable, "-m", "workshop", "record", "lines", "--", f"{name}.py"]
-        subprocess.run(line, cwd=folder, check=True, capture_output=True)
-        profile = line_profile.read(folder / f"{name}.py.lprof")
-        (folder / f"{name}.html").write_text(line_page.page(profile, tables(profile, by_process=name == "script")))
+    counts = {(file, f"function_{n}"): {5 * n + 2: (1, 0.001), 5 * n + 3: (1, 0.001)} for n in range(1000)}
+    calls = {5000 + n: (1, 0.005) for n in range(1, 1001)}
+    text = body + "".join(f"function_{n}({n})\n" for n in range(1000))
+    profile = made_lines(folder / "long.lprof", {file: text}, counts | {(file, "<module>"): calls})
+    (folder / "long.html").write_text(line_page.page(profile, tables(profile)))
     return folder
 
 
@@ -55,7 +59,7 @@ def test_the_source_with_the_heat_of_the_whole_run(browser: Browser, drawn: Path
             float((section.locator("tr", has_text=text).get_attribute("style") or "").removeprefix("--heat:"))
             for text in ("for batch in", "time.sleep(0.02)")
         )
-        assert sleep < loop == pytest.approx(1.0, abs=0.01), "the run is longer than what it waits for"
+        assert (sleep, loop) == (pytest.approx(30 / 75, abs=0.01), pytest.approx(1, abs=0.01)), "without imports"
         assert '"<b>" * (index < 0)' in section.inner_text()
 
 

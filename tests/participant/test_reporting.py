@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from classroom.conftest import RunningRoom, opened
+from classroom.conftest import RunningRoom, in_thread
 
 from workshop.course.kept_checks import KeptCheck, of_verdict
 from workshop.course.state import State
@@ -31,17 +32,16 @@ SECRETS = ("/home/ada/secret.py", "my_password", "Zebrafish", "loss = model(x)")
 @pytest.fixture
 def open_here(tmp_path: Path) -> Iterator[Callable[..., RunningRoom]]:
     """Open a room in a folder of its own, as often as it is asked, with the same database."""
-    folder, rooms = tmp_path / "instructor", []
+    folder = tmp_path / "instructor"
     folder.mkdir()
+    with ExitStack() as stack:
 
-    def open_one(*arguments: str) -> RunningRoom:
-        rooms.append(opened(folder, *arguments))
-        return rooms[-1]
+        def open_one(**served_at: Any) -> RunningRoom:
+            room = in_thread(folder, **served_at)
+            stack.callback(room.end)
+            return room
 
-    yield open_one
-    for room in rooms:
-        if room.process.poll() is None:
-            room.end()
+        yield open_one
 
 
 @pytest.fixture
@@ -95,25 +95,18 @@ def test_a_check_and_a_hint_are_sent(open_here: Callable[..., RunningRoom], work
     assert "cores" in check["machine"]
 
 
-@pytest.mark.slow
 def test_check_is_sent_by_the_command(
-    open_here: Callable[..., RunningRoom],
-    workshop: Workshop,
-    project: Path,
-    write_config: Callable[..., Path],
-    data: Path,
-    tmp_path: Path,
+    open_here: Callable[..., RunningRoom], workshop: Workshop, project: Path, data: Path, tmp_path: Path
 ) -> None:
     room = open_here()
     join(workshop, room)
     shutil.copy(project / "train.py", tmp_path)
-    options = ["--config", write_config(), "--data", data, "--device", "cpu"]
-    said = workshop("check", "part1", "none", *options, "--json")
+    said = workshop("check", "part3", "--data", data, "--device", "cpu", "--json")
     assert "sent to the room" in said.stderr
     [sent] = room.results()
     verdict = json.loads(said.stdout)
     assert (sent["kind"], sent["part"], sent["outcome"]) == ("check", verdict["subject"], verdict["outcome"])
-    assert room.board()["people"][0]["parts"]["part1"]["checks"] == 1
+    assert room.board()["people"][0]["parts"]["part3"]["checks"] == 1
     assert send_waiting(State(tmp_path)).sent == 0
 
 
@@ -165,7 +158,7 @@ def test_what_was_offline_goes_out_once_when_the_room_is_back(
         line = report_check(state, a_check())
     assert time.monotonic() - began < 10
     assert re.fullmatch(r"the room: no answer .* \(.*\); 3 results wait to be sent, with the next command", line), line
-    back = open_here("--port", room.address.rpartition(":")[2])
+    back = open_here(port=int(room.address.rpartition(":")[2]))
     assert "3 results sent to the room" in workshop("list").stderr
     assert len(back.results()) == 3
     assert send_waiting(state).sent == 0
@@ -179,7 +172,7 @@ def test_a_result_whose_acknowledgement_was_lost_is_kept_once(
     room.end()
     report_check(state, a_check())
     [waiting] = Outbox(state).waiting()
-    back = open_here("--port", room.address.rpartition(":")[2])
+    back = open_here(port=int(room.address.rpartition(":")[2]))
     assert send_waiting(state).sent == 1
     Outbox(state).put(waiting)  # as if the answer had not come through
     assert send_waiting(state).sent == 1
@@ -213,18 +206,22 @@ from workshop.course.state import State
 from workshop.participant.reporting import report_check
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-print(report_check(State(Path.cwd()), a_check()))
+for _ in range(2):
+    print(report_check(State(Path.cwd()), a_check()), flush=True)
+    input()
 """
     environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[1]}:{Path(__file__).parents[2]}"}
 
-    def report() -> str:
-        command = [sys.executable, "-c", code]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
-
-    assert report() == "sent to the room\n"
-    assert len(room.results()) == 1
-    room.end()
-    assert "this result cannot be kept for later" in report()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=environment, **pipes) as reporting:
+        assert reporting.stdin
+        assert reporting.stdout
+        assert reporting.stdout.readline() == "sent to the room\n"
+        assert len(room.results()) == 1
+        room.end()
+        reporting.stdin.write("\n\n")
+        reporting.stdin.close()
+        assert "this result cannot be kept for later" in reporting.stdout.readline()
 
 
 def test_over_tls_the_certificate_is_checked(
@@ -236,7 +233,7 @@ def test_over_tls_the_certificate_is_checked(
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *names]
     subprocess.run([*command, "-keyout", pem.with_suffix(".key"), "-out", pem], check=True, capture_output=True)
-    room = open_here("--certificate", str(pem), "--private-key", str(pem.with_suffix(".key")))
+    room = open_here(certificate=pem, private_key=pem.with_suffix(".key"))
     assert room.address.startswith("https://127.0.0.1:")
     refused = workshop("join", room.address, room.code, "--name", "Ada")
     assert (refused.returncode, "certificate verify failed" in refused.stderr) == (2, True)

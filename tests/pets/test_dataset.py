@@ -12,11 +12,11 @@ from workshop.pets.dataset import OxfordPets, balanced_subset
 from workshop.pets.layout import PetFolder
 
 
-@pytest.mark.parametrize(("max_items", "most", "fewest"), [(37, 1, 1), (74, 2, 2), (50, 2, 1), (369, 10, 9)])
+@pytest.mark.parametrize(("max_items", "most", "fewest"), [(37, 1, 1), (50, 2, 1)])
 def test_a_subset_is_as_equal_as_can_be_over_the_classes(data: Path, max_items: int, most: int, fewest: int) -> None:
     pets = OxfordPets(data / "stand-in", max_items=max_items)
     assert len(pets) == max_items
-    counts = Counter(label for _, label in (pets[index] for index in range(len(pets))))
+    counts = Counter(pets[index][1] for index in range(len(pets)))
     assert (len(counts), max(counts.values()), min(counts.values())) == (37, most, fewest)
     assert pets.kept == OxfordPets(data / "stand-in", max_items=max_items).kept
 

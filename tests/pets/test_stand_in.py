@@ -1,11 +1,11 @@
 """The drawn pictures."""
 
 import hashlib
-import os
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
@@ -45,36 +45,48 @@ def test_every_breed_has_ten_pictures_in_each_split_and_none_in_both(data: Path)
     assert not set(trainval) & set(test)
 
 
-DRAW = "from pathlib import Path; from workshop.pets.ensure import ensure_stand_in; ensure_stand_in(Path('datasets'))"
-DRAW_FEWER = "from workshop.pets import stand_in; stand_in.NUMBERS = {'trainval': [1, 2], 'test': [3, 4]}; " + DRAW
+DRAW = """
+from pathlib import Path
+from workshop.pets import stand_in
+from workshop.pets.ensure import ensure_stand_in
+stand_in.NUMBERS = {"trainval": [1], "test": [2]}
+ensure_stand_in(Path("datasets"))
+"""
+
+
+@pytest.fixture
+def drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that draws a small set into the test's own folder and has begun; this one would draw as few."""
+    monkeypatch.setattr(stand_in, "NUMBERS", {"trainval": [1], "test": [2]})
+    with subprocess.Popen([sys.executable, "-c", DRAW], cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.glob("datasets/.stand-in.partial/oxford-iiit-pet/images/*.jpg")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        yield process
 
 
 def test_what_a_killed_run_leaves_is_no_set_and_in_nobodys_way(
-    workshop: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    drawing: "subprocess.Popen[bytes]", workshop: Run, tmp_path: Path
 ) -> None:
-    images = tmp_path / "datasets" / ".stand-in.partial" / "oxford-iiit-pet" / "images"
-    with subprocess.Popen([sys.executable, "-c", DRAW], cwd=tmp_path, stderr=subprocess.DEVNULL) as drawing:
-        while not (images.is_dir() and len(os.listdir(images)) > 20):
-            assert drawing.poll() is None
-            time.sleep(0.01)
-        drawing.kill()
+    drawing.kill()
+    drawing.wait()
     folder = stand_in_folder(tmp_path / "datasets")
     assert not folder.exists()
 
     folder.root.mkdir()
     (folder.root / ".DS_Store").write_text("")
-    monkeypatch.setattr(stand_in, "NUMBERS", {"trainval": [1], "test": [2]})
     assert workshop("data", "make").returncode == 0
     folder.require_complete()
-    assert not images.exists()
+    assert not list((tmp_path / "datasets").glob(".stand-in.partial/**/*.jpg"))
 
 
-def test_two_at_once_draw_one_set(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", DRAW_FEWER]
-    both = [subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(2)]
-    errors = [process.communicate()[1].decode() for process in both]
-    assert [process.returncode for process in both] == [0, 0], errors
-    assert ["Drawing" in error for error in errors].count(True) == 1
+def test_two_at_once_draw_one_set(
+    drawing: "subprocess.Popen[bytes]", tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ensure_stand_in(tmp_path / "datasets")
+    _, errors = drawing.communicate()
+    assert drawing.returncode == 0
+    assert [b"Drawing" in errors, "Drawing" in capfd.readouterr().err] == [True, False]
     stand_in_folder(tmp_path / "datasets").require_complete()
 
 

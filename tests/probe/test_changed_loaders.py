@@ -182,6 +182,7 @@ def test_only_the_loader_that_is_meant_is_replaced(hooks: TrainingHooks, monkeyp
     assert hooks.loading.loaders.started_s > 0
 
 
+@pytest.mark.slow
 def test_other_settings_reach_the_loader(hooks: TrainingHooks) -> None:
     """Spawned workers load what forked ones would."""
     hooks.loading.loaders.load_with(LoaderSettings(1, prefetch_factor=3, start_method="spawn"))

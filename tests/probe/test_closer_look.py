@@ -1,6 +1,7 @@
 """What is looked at in a few steps: backward passes line by line, and what is tried on a copy of the model."""
 
 import copy
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ from workshop.probe.trials.compiled import compiled
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.other_threads import other_threads, usable_cores
 from workshop.probe.trials.set_to_none import set_to_none
-from workshop.probe.trials.trial_race import MIN_ROUNDS, NothingToTryError, race
+from workshop.probe.trials.trial_race import MAX_ROUNDS, MIN_ROUNDS, ROUNDS, NothingToTryError, race
 
 
 class TwoLines(nn.Module):
@@ -33,7 +34,7 @@ class TwoLines(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wide, self.narrow = nn.Linear(600, 600), nn.Linear(600, 1)
+        self.wide, self.narrow = nn.Linear(200, 200), nn.Linear(200, 1)
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         wide = self.wide(inputs)
@@ -48,7 +49,7 @@ def passed(folder: Path, times: int = 1) -> Observations:
     lines, model = BackwardLines(EventFile(str(folder))), TwoLines()
     for _ in range(times):
         lines.begin()
-        loss = model(torch.ones(64, 600)).sum()
+        loss = model(torch.ones(64, 200)).sum()
         lines.on_backward(loss)
         loss.backward()
         lines.after_backward()
@@ -89,7 +90,7 @@ class RowByRow(nn.Module):
 
 
 DOUBLE = ("one-thread", "float64", "anomaly-mode", "tiny-operators", "once-for-all")
-MARKS = {"torch-compile": pytest.mark.slow} | dict.fromkeys(TRIALS_ON_CUDA, pytest.mark.cuda)
+MARKS = {"torch-compile": pytest.mark.acceptance} | dict.fromkeys(TRIALS_ON_CUDA, pytest.mark.cuda)
 
 
 class Additive(nn.Module):
@@ -141,6 +142,15 @@ def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     assert (torch.get_num_threads(), torch.is_anomaly_enabled()) == (threads, False)
 
 
+@pytest.mark.slow
+def test_a_compilation_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no code is made of what was traced, which takes half a minute."""
+    lookup, asked = torch._dynamo.lookup_backend, list[str]()
+    monkeypatch.setattr(torch._dynamo, "lookup_backend", lambda name: asked.append(name) or lookup("eager"))
+    test_a_trial_changes_nothing("torch-compile", tmp_path)
+    assert asked[-1] == "inductor"
+
+
 class Unrolled(nn.Linear):
     """A loop that is traced for minutes, as each of its turns is an operation for a compiler."""
 
@@ -158,14 +168,17 @@ def test_a_compilation_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: 
     assert again(torch.randn(4, 8)).shape == (4, 2), "the compiler works on"
 
 
-def test_two_passes_take_turns_in_going_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And are compared in a few rounds, however long they take; the first one does not count."""
-    monkeypatch.setattr("workshop.probe.trials.trial_race.MAX_DURATION_S", 0.0)
-    order = list[str]()
+@pytest.mark.parametrize(("pass_s", "rounds"), [(0.001, MAX_ROUNDS), (0.03, ROUNDS), (1.0, MIN_ROUNDS)])
+def test_two_passes_take_turns_in_going_first(pass_s: float, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In few rounds if they take long, and in many if they are short; the first one does not count."""
+    order, clock = list[str](), itertools.count(0.0, pass_s)
+    monkeypatch.setattr("workshop.probe.trials.trial_race.MAX_DURATION_S", 4.0)
+    monkeypatch.setattr("workshop.probe.trials.trial_race.monotonic", lambda: next(clock))
     raced = race(lambda: order.append("as it is"), lambda: order.append("changed"))
     there, back = ["as it is", "changed"], ["changed", "as it is"]
-    assert order == [*there, *back, *there, *back, *there]
-    assert len(raced.rounds) == MIN_ROUNDS - 1
+    assert order == [name for round_ in range(rounds) for name in (back if round_ % 2 else there)]
+    assert len(raced.rounds) == rounds - 1
+    assert raced.as_it_is_s == pytest.approx(pass_s)
 
 
 @pytest.mark.parametrize("before", [1, 4])
@@ -297,12 +310,24 @@ def test_a_model_that_cannot_be_copied_is_not_tried(tmp_path: Path) -> None:
     assert read_observations(tmp_path, [os.getpid()]).trials["float64"].error.startswith("TypeError: ")
 
 
+def shapes_called(model: nn.Module, inputs: torch.Tensor) -> list[list[tuple[int, ...]]]:
+    """What the modules are given that are called in a loop, in a pass as it is and in a changed one."""
+    passes = TRIALS["once-for-all"](model, (inputs,), {})
+    passes_of, found = [next(passes), next(passes)], []
+    for each in passes_of:
+        called: list[tuple[int, ...]] = []
+        with nn.modules.module.register_module_forward_pre_hook(
+            lambda _, given, called=called: called.append(tuple(given[0].shape))
+        ):
+            each()
+        found.append(called)
+    return found
+
+
 @pytest.mark.parametrize("as_batch", [True, False])
-def test_a_layer_in_a_loop_is_called_once_for_all(as_batch: bool, tmp_path: Path) -> None:
-    attempt("once-for-all", RowByRow(as_batch), (torch.randn(64, 32),), {}, EventFile(str(tmp_path)))
-    attempt("tiny-operators", RowByRow(), (), {}, EventFile(str(tmp_path)))
-    trial = read_observations(tmp_path, [os.getpid()]).trials["once-for-all"]
-    assert trial.changed_s < trial.as_it_is_s / 4
+def test_a_layer_in_a_loop_is_called_once_for_all(as_batch: bool) -> None:
+    row = (1, 64) if as_batch else (64,)
+    assert shapes_called(RowByRow(as_batch), torch.randn(64, 32)) == [[row] * 64, [(64, 64)]]
 
 
 def test_modules_of_which_each_needs_the_one_before_are_not_called_at_once(tmp_path: Path) -> None:
@@ -336,10 +361,4 @@ def test_a_recurrent_layer_gets_the_whole_series(
                 output, state = self.layer(first, state)
             return output
 
-    called: list[tuple[int, ...]] = []
-    passes = TRIALS["once-for-all"](Hourly(), (torch.randn(hour),), {})
-    passes_of = [next(passes), next(passes)]
-    with nn.modules.module.register_module_forward_pre_hook(lambda _, given: called.append(tuple(given[0].shape))):
-        for each in passes_of:
-            each()
-    assert called == [hour] * 20 + [series]
+    assert shapes_called(Hourly(), torch.randn(hour)) == [[hour] * 20, [series]]

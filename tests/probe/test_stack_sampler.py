@@ -2,17 +2,19 @@
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader, _utils
 
 from workshop.diagnosis.samples import Sample, read_observations
+from workshop.probe import stack_sampler
 from workshop.probe.event_file import EventFile
 from workshop.probe.garbage import no_collections
 from workshop.probe.internals import frames_of
@@ -48,7 +50,7 @@ def sampled(folder: Path, seconds: float) -> tuple[list[Sample], Counter[str]]:
     return read_observations(folder, [os.getpid()]).samples, took
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 def test_each_line_has_the_share_that_it_takes(tmp_path: Path) -> None:
     samples, took = sampled(tmp_path, 1.5)
     assert {each.role for each in samples} == {Role.TRAINING}
@@ -62,6 +64,28 @@ def test_each_line_has_the_share_that_it_takes(tmp_path: Path) -> None:
     lines = {frame.line for each in samples for frame in each.stack if frame.name == "in_python"}
     first = in_python.__code__.co_firstlineno
     assert lines <= set(range(first + 2, first + 6)), "never the line of the def"
+
+
+def test_a_sample_has_a_line_of_the_function_that_runs(tmp_path: Path) -> None:
+    """Never that of the def."""
+    main, asked = threading.get_ident(), list[float]()
+
+    def whom() -> tuple[int, Role, str]:
+        asked.append(time.monotonic())
+        return main, Role.TRAINING, "other"
+
+    sampler = StackSampler(EventFile(str(tmp_path)), whom, period_s=0.001)
+    sampler.start()
+    while len(asked) < 30:
+        in_python(10_000)
+    sampler.stop()
+    samples = read_observations(tmp_path, [os.getpid()]).samples
+    assert {(each.role, each.phase) for each in samples} == {(Role.TRAINING, "other")}
+    assert 20 <= len(samples) <= len(asked)
+    lines = {frame.line for each in samples for frame in each.stack if frame.name == "in_python"}
+    first = in_python.__code__.co_firstlineno
+    assert lines
+    assert lines <= set(range(first + 2, first + 6))
 
 
 def test_the_switch_interval_is_put_back_unless_the_script_has_chosen_another_one(tmp_path: Path) -> None:
@@ -93,32 +117,22 @@ def test_a_sampler_that_fails_ends_alone_and_that_is_known(tmp_path: Path, capfd
     assert "Traceback" not in capfd.readouterr().err
 
 
-WORKERS = """
-import sys
-from torch.utils.data import DataLoader, _utils
-from workshop.probe import stack_sampler
-from workshop.probe.event_file import EventFile
-
-real, other, done = _utils.worker._worker_loop, sys.argv[2], []
-
-def torch_of_some_other_year(a, *rest, **more):
-    return real(a, *rest, **more)
-
-if other == "signature":
-    _utils.worker._worker_loop = torch_of_some_other_year
-elif other == "sampler":
-    stack_sampler.StackSampler = None
-stack_sampler.watch_workers(EventFile(sys.argv[1]), _utils.worker)
-if __name__ == "__main__":
-    print(*map(int, DataLoader(range(4), num_workers=2, multiprocessing_context="fork")))
-"""
-
-
 @pytest.mark.parametrize(("other", "lost"), [("signature", ""), ("sampler", "TypeError")])
-def test_workers_work_on_whatever_becomes_of_their_sampler(other: str, lost: str, tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", WORKERS, tmp_path, other], stdout=subprocess.PIPE, text=True) as run:
-        assert run.communicate()[0] == "0 1 2 3\n"
-    found = read_observations(tmp_path, [run.pid])
+def test_workers_work_on_whatever_becomes_of_their_sampler(
+    other: str, lost: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = _utils.worker._worker_loop
+
+    def torch_of_some_other_year(a: Any, *rest: Any, **more: Any) -> None:
+        real(a, *rest, **more)
+
+    monkeypatch.setattr(_utils.worker, "_worker_loop", torch_of_some_other_year if other == "signature" else real)
+    if other == "sampler":
+        monkeypatch.setattr(stack_sampler, "StackSampler", None)
+    stack_sampler.watch_workers(EventFile(str(tmp_path)), _utils.worker)
+    loaded = DataLoader([0, 1, 2, 3], num_workers=2, multiprocessing_context="fork")
+    assert [int(each) for each in loaded] == [0, 1, 2, 3]
+    found = read_observations(tmp_path, [os.getpid()])
     assert found.lost.startswith(lost) if lost else not found.lost
     assert (len(found.cpu) == 0) == (other == "sampler")
 

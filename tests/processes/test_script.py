@@ -15,7 +15,7 @@ import pytest
 from workshop.probe.connection import ClosedError
 from workshop.probe.messages import SetStage
 from workshop.probe.settings import JudgedRun
-from workshop.processes.script import LOOK_EVERY_S, Script, ScriptError, run_folder
+from workshop.processes.script import Script, ScriptError, run_folder
 from workshop.processes.script_output import MAX_BYTES
 
 Make = Callable[..., Script]
@@ -79,15 +79,17 @@ def receive_or_end(script: Script) -> None:
     ids="sleeps spins forks exits dies killed raises deaf closes".split(),
 )
 def test_a_script_that_does_not_train(make: Make, text: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workshop.processes.script.EXIT_PATIENCE_S", 1.0)
+    monkeypatch.setattr("workshop.processes.script.EXIT_PATIENCE_S", 0.3)
+    monkeypatch.setattr("workshop.processes.script.LOOK_EVERY_S", 0.1)
     monkeypatch.setattr("workshop.processes.script.MAX_PROCESSES", 200)
-    script = make(text, patience_s=1.0 if "within" in says else 60.0)
+    script = make(text, patience_s=0.6 if "within" in says else 60.0)
     script.start(JUDGED)
     with pytest.raises(ScriptError, match=says):
         receive_or_end(script)
 
 
-def test_eight_ranks_with_thirty_workers_each_are_no_fork_bomb(make: Make) -> None:
+def test_eight_ranks_with_thirty_workers_each_are_no_fork_bomb(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workshop.processes.script.LOOK_EVERY_S", 0.2)
     script = make(
         "import os\nif all([os.fork() for _ in range(8)]):\n    "
         + SAY.replace("\n", "\n    ")
@@ -96,14 +98,13 @@ def test_eight_ranks_with_thirty_workers_each_are_no_fork_bomb(make: Make) -> No
     )
     script.start(JUDGED)
     assert isinstance(script.receive(), SetStage)
-    time.sleep(1.5 * LOOK_EVERY_S)
-    script.patience_s = 2 * LOOK_EVERY_S
+    script.patience_s = 1.0
     with pytest.raises(ScriptError, match="did not come to the end"):
         script.receive()
 
 
 def test_the_end_of_what_it_printed_is_kept(make: Make) -> None:
-    script = make("for _ in range(200_000): print('x' * 50)\nprint('the end')\n1 / 0")
+    script = make("for _ in range(20_000): print('x' * 50)\nprint('the end')\n1 / 0")
     script.start(JUDGED)
     with pytest.raises(ClosedError):
         script.receive()

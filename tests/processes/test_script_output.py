@@ -65,13 +65,12 @@ main()
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "first", "last"),
     [
-        ("in a step", "rank 1:\nTraceback", "RuntimeError: "),
-        ("at once", "rank 1:\nTraceback", "KeyError: 'missing'"),
-        ("silently", "", ""),
+        pytest.param("in a step", "rank 1:\nTraceback", "RuntimeError: ", marks=pytest.mark.slow),
+        pytest.param("at once", "rank 1:\nTraceback", "KeyError: 'missing'", marks=pytest.mark.acceptance),
+        pytest.param("silently", "", "", marks=pytest.mark.acceptance),
     ],
 )
 def test_of_ranks_the_traceback_of_the_one_that_failed_first(how: str, first: str, last: str, tmp_path: Path) -> None:

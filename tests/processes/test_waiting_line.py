@@ -6,24 +6,48 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from queue import Queue
+from threading import Event, Thread
 
 import pytest
 
 from workshop.errors import WorkshopError
+from workshop.processes import waiting_line
 from workshop.processes.waiting_line import CORES_VARIABLE, FOLDER_VARIABLE, places, turn
 
-CHECK = """
-import os, signal, sys
-from workshop.processes.waiting_line import turn
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell starts in the background
-with turn(lambda text: print(text, flush=True)):
-    print("runs", *sorted(os.sched_getaffinity(0)), flush=True)
-    sys.stdin.readline()
-"""
+PATIENCE_S = 60.0
 
-Check = subprocess.Popen[str]
+
+class Check:
+    """A check in a thread: each draws its own number and has its own locks, as a process has."""
+
+    def __init__(self, leaves: bool = False) -> None:
+        self._told: Queue[str] = Queue()
+        self._over = Event()
+        self._leaves = leaves
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def said(self) -> str:
+        """What it says next."""
+        return self._told.get(timeout=PATIENCE_S)
+
+    def end(self) -> None:
+        """Have the check come to its end."""
+        self._over.set()
+        self._thread.join(PATIENCE_S)
+
+    def _run(self) -> None:
+        with suppress(KeyboardInterrupt), turn(self._say):
+            self._told.put(" ".join(map(str, ["runs", *sorted(os.sched_getaffinity(0))])))
+            self._over.wait(PATIENCE_S)
+
+    def _say(self, text: str) -> None:
+        self._told.put(text)
+        if self._leaves:
+            raise KeyboardInterrupt
 
 
 @pytest.fixture
@@ -31,31 +55,21 @@ def line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "line"
     folder.mkdir()
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    monkeypatch.setattr(waiting_line, "LOOK_EVERY_S", 0.01)
     return folder
 
 
 @pytest.fixture
-def check() -> Iterator[Callable[[], Check]]:
-    with ExitStack() as stack:
+def check() -> Iterator[Callable[..., Check]]:
+    started: list[Check] = []
 
-        def start() -> Check:
-            process = subprocess.Popen(
-                [sys.executable, "-c", CHECK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            return process
+    def start(leaves: bool = False) -> Check:
+        started.append(Check(leaves))
+        return started[-1]
 
-        yield start
-
-
-def said(check: Check) -> str:
-    assert check.stdout
-    return check.stdout.readline().strip()
-
-
-def end(check: Check) -> None:
-    check.communicate("\n", timeout=20)
+    yield start
+    for each in started:  # in the order in which they came: who waits cannot end
+        each.end()
 
 
 def test_without_a_line_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,61 +86,73 @@ def test_what_else_is_in_the_folder_is_left_alone(line: Path) -> None:
     assert {"1 copy", "0x", "notes"} <= {path.name for path in line.iterdir()}
 
 
-def test_turns_are_in_the_order_of_coming_and_the_number_is_shown(line: Path, check: Callable[[], Check]) -> None:
+def test_turns_are_in_the_order_of_coming_and_the_number_is_shown(line: Path, check: Callable[..., Check]) -> None:
     first = check()
-    assert said(first).startswith("runs")
+    assert first.said().startswith("runs")
     others = []
     for number in (1, 2, 3):
         others.append(check())
-        assert said(others[-1]) == f"number {number} in line for this machine: others are being checked"
-    end(first)
-    assert said(others[0]).startswith("runs")
-    assert said(others[1]) == "number 1 in line for this machine: others are being checked"
+        assert others[-1].said() == f"number {number} in line for this machine: others are being checked"
+    first.end()
+    assert others[0].said().startswith("runs")
+    assert others[1].said() == "number 1 in line for this machine: others are being checked"
     for each, following in zip(others, [*others[1:], None], strict=True):
-        end(each)
-        while following and not (text := said(following)).startswith("runs"):
+        each.end()
+        while following and not (text := following.said()).startswith("runs"):
             assert text.startswith("number")
     assert not list(line.glob("[0-9]*"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_who_dies_while_waiting_is_skipped(line: Path, check: Callable[[], Check], number: int) -> None:
+def test_who_presses_ctrl_c_while_waiting_leaves_the_line(line: Path, check: Callable[..., Check]) -> None:
     first = check()
-    said(first)
-    second, third = check(), None
-    said(second)
-    third = check()
-    said(third)
-    second.send_signal(number)
-    second.wait()
-    end(first)
-    text = said(third)
-    while text.startswith("number"):
-        text = said(third)
-    assert text.startswith("runs")
+    assert first.said().startswith("runs")
+    left = check(leaves=True)
+    assert left.said().startswith("number 1")
+    left.end()
+    assert check().said().startswith("number 1")
 
 
-def test_who_dies_while_running_makes_room(line: Path, check: Callable[[], Check]) -> None:
-    first = check()
-    said(first)
-    second = check()
-    said(second)
-    first.kill()
-    assert said(second).startswith("runs")
+CHECK = """
+from workshop.processes.waiting_line import turn
+with turn(lambda text: print(text, flush=True)):
+    print("runs", flush=True)
+    input()
+"""
+
+
+def test_who_is_killed_makes_room(line: Path, check: Callable[..., Check]) -> None:
+    """A process that runs, and one that waits."""
+    with ExitStack() as stack:
+        killed = []
+        for says in ("runs", "number 1"):
+            command = [sys.executable, "-c", CHECK]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            killed.append(stack.enter_context(process))
+            stack.callback(process.kill)
+            assert process.stdout
+            assert process.stdout.readline().startswith(says)
+        last = check()
+        assert last.said().startswith("number 2")
+        for process in reversed(killed):
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        while (text := last.said()).startswith("number"):
+            pass
+        assert text.startswith("runs")
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system pins no processes")
 def test_with_cores_for_each_they_run_beside_each_other_on_their_own(
-    line: Path, check: Callable[[], Check], monkeypatch: pytest.MonkeyPatch
+    line: Path, check: Callable[..., Check], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("there is one core")
     monkeypatch.setenv(CORES_VARIABLE, str(len(cores) // 2))
-    ran = [said(each).split()[1:] for each in [check(), check()]]
+    ran = [check().said().split()[1:] for _ in range(2)]
     half = len(cores) // 2
     assert sorted(ran) == [[str(core) for core in cores[:half]], [str(core) for core in cores[half : 2 * half]]]
-    assert said(check()).startswith("number 1")
+    assert check().said().startswith("number 1")
 
 
 def test_everybody_may_lock_the_files_and_nobody_else_write_them(line: Path) -> None:

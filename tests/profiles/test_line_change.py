@@ -1,13 +1,13 @@
-"""What changed between line profiles: of real runs, and of made-up ones where the times must be known."""
+"""What changed between line profiles, which are made up: their times must be known."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from line_profiler import LineStats
+from made_lines import made_lines
 
 from workshop.errors import WorkshopError
-from workshop.profiles import line_change, line_profile
+from workshop.profiles import line_change
 from workshop.profiles.line_change import LineChange
 from workshop.profiles.line_profile import LineProfile
 
@@ -61,28 +61,10 @@ FIRST = {"load": 3, "step": 7, "main": 7}
 
 
 def profile(folder: Path, source: str, times: Times, noise_ms: float = 0.0) -> LineProfile:
-    """A profile as `workshop record lines` writes it."""
+    """A profile as `workshop record lines` writes it, in which each line ran ten times."""
     file = folder / "script.py"
-    first = {
-        name: 1 + source.splitlines().index(line)
-        for name in times
-        for line in source.splitlines()
-        if f"def {name.rpartition('.')[2]}(" in line
-    }
-    together = {
-        (str(file), first[name], name): [(number, 10, round((ms + noise_ms) * 1e6)) for number, ms in lines.items()]
-        for name, lines in times.items()
-    }
-    path = folder / f"{len(list(folder.iterdir()))}.lprof"
-    recorded = {
-        "command": ("script.py",),
-        "sources": {str(file): source},
-        "processes": {"main": together},
-        "seconds": max(sum(lines.values()) for lines in times.values()) / 1e3,
-        "python": (3, 11),
-    }
-    line_profile.write(path, LineStats(together, 1e-9), recorded)
-    return line_profile.read(path)
+    counts = {(file, name): {n: (10, ms + noise_ms) for n, ms in lines.items()} for name, lines in times.items()}
+    return made_lines(folder / f"{len(list(folder.iterdir()))}.lprof", {file: source}, counts)
 
 
 @pytest.fixture

@@ -65,11 +65,18 @@ def edited(path: Path, dice: random.Random) -> tuple[Source, Source, Edited]:
             return before, after, lines
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
-def test_random_edits_of_real_files(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "files"),
+    [
+        (0, 12),
+        pytest.param(0, 50, marks=pytest.mark.slow),
+        *(pytest.param(seed, 50, marks=pytest.mark.acceptance) for seed in range(1, 5)),
+    ],
+)
+def test_random_edits_of_real_files(seed: int, files: int) -> None:
     dice = random.Random(seed)
     matched = there = 0
-    for path in dice.choices(FILES, k=50):
+    for path in dice.choices(FILES, k=files):
         if len(editable(Source(path.read_text()))) < MIN_EDITABLE:
             continue
         before, after, lines = edited(path, dice)

@@ -4,7 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from made_traces import write
 
@@ -69,6 +69,7 @@ def any_stack(draw: st.DrawFn) -> Stack:
     return Stack(frames, draw(st.integers(1, 10**9)), processes, thread)
 
 
+@settings(max_examples=60)
 @given(st.lists(any_stack(), min_size=1, max_size=12))
 def test_what_py_spy_prints_is_read_back(recorded: list[Stack]) -> None:
     found = stacks.parse("".join(f"{stack}\n" for stack in recorded).splitlines(keepends=True))

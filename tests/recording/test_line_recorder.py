@@ -1,11 +1,10 @@
 """`workshop record lines` over real runs: all processes are counted, without an edit, as one process would be."""
 
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -17,6 +16,7 @@ from workshop.profiles import line_change, line_profile, line_tables
 from workshop.profiles.line_profile import Function, LineProfile
 
 Left = Callable[[], list[psutil.Process]]
+Record = Callable[..., str]
 
 ITEMS, EPOCHS, BATCH, SLEEP_S = 16, 2, 4, 0.02
 
@@ -101,31 +101,37 @@ if __name__ == "__main__":
 
 GETITEM_HITS = [ITEMS * EPOCHS, ITEMS * EPOCHS // 2, ITEMS * EPOCHS]
 HITS = {"Slow.__getitem__": GETITEM_HITS, "twice": [ITEMS * EPOCHS + 3], "in_a_thread": [None, 1]}
-OPTIONS = [
-    f"dict(num_workers=2, multiprocessing_context='{method}', persistent_workers={persistent})"
-    for method in ("fork", "spawn", "forkserver")
-    for persistent in (True, False)
-]
+
+PLAIN = """\
+import beside
+
+if __name__ == "__main__":
+    beside.in_a_thread()
+"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the scripts."""
-    (tmp_path / "script.py").write_text(SCRIPT)
-    (tmp_path / "beside.py").write_text(BESIDE)
-    (tmp_path / "ranks.py").write_text(RANKS)
+    for name, text in {"script": SCRIPT, "beside": BESIDE, "ranks": RANKS, "plain": PLAIN}.items():
+        (tmp_path / f"{name}.py").write_text(text)
     return tmp_path
 
 
-def record(folder: Path, *command: str, code: int = 0) -> str:
-    """What `workshop record lines` says; it leaves nothing behind."""
-    line = [sys.executable, "-m", "workshop", "record", "lines", *command]
+@pytest.fixture
+def record(workshop: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Record]:
+    """Record in the folder, and return what `workshop record lines` says; it leaves nothing behind."""
     with tempfile.TemporaryDirectory() as temporary:  # its name must be short: sockets of workers are in it
-        variables = {**os.environ, "TMPDIR": temporary}
-        done = subprocess.run(line, cwd=folder, env=variables, capture_output=True, text=True, timeout=120)
-        assert done.returncode == code, done.stderr
-        assert list(Path(temporary).glob("workshop*")) == []
-    return done.stderr
+        monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setattr(tempfile, "tempdir", temporary)
+
+        def record_lines(*command: str, code: int = 0) -> str:
+            done = workshop("record", "lines", *command)
+            assert done.returncode == code, done.stderr
+            assert list(Path(temporary).glob("workshop*")) == []
+            return done.stderr
+
+        yield record_lines
 
 
 def hits(functions: tuple[Function, ...], name: str) -> list[int]:
@@ -145,10 +151,21 @@ def check(profile: LineProfile) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [OPTIONS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in ("dict()", *OPTIONS[1:]))],
+    [
+        "dict(num_workers=2, multiprocessing_context='fork', persistent_workers=True)",
+        pytest.param("dict(num_workers=1, multiprocessing_context='spawn')", marks=pytest.mark.slow),
+        pytest.param("dict()", marks=pytest.mark.acceptance),
+        *(
+            pytest.param(
+                f"dict(num_workers=2, multiprocessing_context='{method}', persistent_workers={persistent})",
+                marks=pytest.mark.acceptance,
+            )
+            for method, persistent in (("fork", False), ("spawn", True), ("forkserver", True), ("forkserver", False))
+        ),
+    ],
 )
-def test_workers_are_counted_as_one_process_would_be(options: str, folder: Path) -> None:
-    record(folder, "--", "script.py", options)
+def test_workers_are_counted_as_one_process_would_be(options: str, record: Record, folder: Path) -> None:
+    record("--", "script.py", options)
     profile = line_profile.read(folder / "script.py.lprof")
     check(profile)
     assert profile.recorded
@@ -160,18 +177,21 @@ def test_workers_are_counted_as_one_process_would_be(options: str, folder: Path)
     assert body.lines[-1].hits == 1, "the body of the script is counted, too"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [("-m", "script"), ("python", "-m", "script"), ("python", "script.py")])
-def test_any_way_to_start_it(command: tuple[str, ...], folder: Path) -> None:
+@pytest.mark.parametrize("command", [("-m", "plain"), ("python", "-m", "plain"), ("python", "plain.py")])
+def test_any_way_to_start_it(command: tuple[str, ...], record: Record, folder: Path) -> None:
     """Also with a config that is Python."""
-    record(folder, "--", *command, OPTIONS[0], "beside.py")
-    check(line_profile.read(next(folder.glob("script*.lprof"))))
+    record("--", *command, "beside.py")
+    profile = line_profile.read(next(folder.glob("plain*.lprof")))
+    assert {name: hits(profile.functions, name) for name in ("in_a_thread", "twice")} == {
+        "in_a_thread": [4 if sys.version_info >= (3, 12) else 1, 1],
+        "twice": [3],
+    }
 
 
 @pytest.mark.slow
-def test_ranks(folder: Path) -> None:
+def test_ranks(record: Record, folder: Path) -> None:
     torchrun = shutil.which("torchrun") or "torchrun"
-    record(folder, "--", torchrun, "--standalone", "--nproc_per_node=2", "ranks.py")
+    record("--", torchrun, "--standalone", "--nproc_per_node=2", "ranks.py")
     recorded = line_profile.read(folder / "ranks.py.lprof").recorded
     assert recorded
     assert sorted(recorded.processes) == ["rank 0", "rank 0 worker 0", "rank 1", "rank 1 worker 0"]
@@ -179,11 +199,11 @@ def test_ranks(folder: Path) -> None:
     assert found == {"rank 0": [], "rank 0 worker 0": [8, 8], "rank 1": [], "rank 1 worker 0": [8, 8, 8]}
 
 
-def test_only_some_functions_and_the_source_as_it_ran(folder: Path) -> None:
+def test_only_some_functions_and_the_source_as_it_ran(record: Record, folder: Path) -> None:
     (folder / "edits.py").write_text(
         "def one():\n    return 1\n\ndef two():\n    open(__file__, 'a').write('# new')\none(), two()\n"
     )
-    record(folder, "--only", "two", "-o", "kept/", "--", "edits.py")
+    record("--only", "two", "-o", "kept/", "--", "edits.py")
     profile = line_profile.read(folder / "kept" / "edits.py.lprof")
     assert [each.name for each in profile.functions] == ["two"]
     assert (profile.source(folder / "edits.py") or "").endswith("one(), two()\n")
@@ -194,6 +214,7 @@ def test_only_some_functions_and_the_source_as_it_ran(folder: Path) -> None:
     assert "Function: two" in printed
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
     (folder / "endless.py").write_text(
         SCRIPT.replace(f"range({EPOCHS})", "range(10**9)").replace(
@@ -240,7 +261,7 @@ def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
 ) -> None:
     """Though the trainers are processes of their own, and do not listen to SIGTERM; what they have counted is kept."""
     (folder / "spawns.py").write_text(SPAWNS)
-    done = workshop("record", "lines", "--seconds", "2", "--", "spawns.py")
+    done = workshop("record", "lines", "--seconds", "4", "--", "spawns.py")
     assert done.returncode == 0, done.stderr
     recorded = line_profile.read(folder / "spawns.py.lprof").recorded
     assert recorded
@@ -250,7 +271,7 @@ def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
     assert left_running() == []
 
 
-def test_whatever_is_not_installed_is_ones_own(folder: Path) -> None:
+def test_whatever_is_not_installed_is_ones_own(record: Record, folder: Path) -> None:
     """A package beside the folder of the script is; an installed one is if it is said so, without what it contains."""
     for place in ("scripts", "site-packages/tool", "site-packages/tool/lib/python3.11"):
         (folder / place).mkdir(parents=True)
@@ -261,8 +282,8 @@ def test_whatever_is_not_installed_is_ones_own(folder: Path) -> None:
         "sys.path += ['.', 'site-packages', 'site-packages/tool/lib/python3.11']\n"
         "import beside, deep, tool\nbeside.in_a_thread()\ntool.installed()\n"
     )
-    record(folder, "--", "scripts/main.py")
-    record(folder, "--own", "site-packages/tool", "--", "scripts/main.py")
+    record("--", "scripts/main.py")
+    record("--own", "site-packages/tool", "--", "scripts/main.py")
     found = [{each.name for each in line_profile.read(path).functions} for path in sorted(folder.glob("main*.lprof"))]
     own = {"<module>", "in_a_thread", "twice"}
     assert found == [own | {"installed"}, own], "the first one has a number"
@@ -290,12 +311,12 @@ print(text)
 """
 
 
-def test_odd_sources_and_processes(folder: Path) -> None:
+def test_odd_sources_and_processes(record: Record, folder: Path) -> None:
     """A form feed ends no line, a process that ends by `os._exit` is counted, a link leads to the script."""
     (folder / "real").mkdir()
     (folder / "real" / "odd.py").write_bytes(b"\xef\xbb\xbf" + ODD.encode())
     (folder / "link.py").symlink_to(folder / "real" / "odd.py")
-    assert "2 processes" in record(folder, "--", "link.py")
+    assert "2 processes" in record("--", "link.py")
     profile = line_profile.read(folder / "link.py.lprof")
     assert profile.recorded
     assert sorted(profile.recorded.processes) == ["main process", "process 2"]
@@ -330,9 +351,9 @@ def test_a_script_that_fails_says_what_it_says_otherwise(code: str, folder: Path
         (("--", "fails.py"), "fails.py ended with exit code 1 before a line of its own code ran"),
     ],
 )
-def test_what_cannot_be_recorded(command: tuple[str, ...], says: str, folder: Path) -> None:
+def test_what_cannot_be_recorded(command: tuple[str, ...], says: str, record: Record, folder: Path) -> None:
     (folder / "fails.py").write_text("def broken(:\n")
-    assert says in record(folder, *command, code=2).replace("\n", " ")
+    assert says in record(*command, code=2).replace("\n", " ")
 
 
 def test_a_script_is_run_as_python_runs_it(folder: Path) -> None:

@@ -7,10 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import Run
+from script_runs import run_script
 
 from workshop.errors import WorkshopError
-from workshop.probe.settings import NVTX_VARIABLE
+from workshop.probe import nvtx_ranges
+from workshop.probe.first_step import STEP
+from workshop.probe.hooks import TrainingHooks
+from workshop.probe.nvtx_ranges import mark_phases
+from workshop.probe.settings import FIRST_STEP_VARIABLE, NVTX_VARIABLE
 from workshop.processes.machine import gpus
 from workshop.processes.script import probe_environment
 from workshop.recording import nsys
@@ -18,9 +24,8 @@ from workshop.recording import nsys
 TRAINING = """
 import torch
 nvtx, ranges = torch.cuda.nvtx, []
-push, pop = nvtx.range_push, nvtx.range_pop
-nvtx.range_push = lambda name: (ranges.append(name), push(name))
-nvtx.range_pop = lambda: (ranges.append("end"), pop())
+nvtx.range_push = ranges.append
+nvtx.range_pop = lambda: ranges.append("end")
 model = torch.nn.Linear(8, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for batch in torch.utils.data.DataLoader(torch.ones(4, 8), batch_size=4):
@@ -109,8 +114,31 @@ def test_a_real_run_is_recorded_and_read(workshop: Run, tmp_path: Path) -> None:
     assert all(row["forward(us)"] > 0 for row in rows)
 
 
-def test_phases_are_marked_and_the_training_is_not_disturbed(run: Run, tmp_path: Path) -> None:
+MARKED = ", ".join(f"{phase}, end" for phase in PHASES) + "\n"
+
+
+def test_phases_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    installed: list[TrainingHooks] = []
+
+    def hooks() -> TrainingHooks:
+        installed.append(TrainingHooks())
+        return installed[0]
+
+    for name in ("range_push", "range_pop"):
+        monkeypatch.setattr(torch.cuda.nvtx, name, None)  # the script has its own
+    monkeypatch.setattr(nvtx_ranges, "TrainingHooks", hooks)
     (tmp_path / "mine.py").write_text(TRAINING)
-    done = run("mine.py", environment=probe_environment() | {NVTX_VARIABLE: "1"})
+    mark_phases()
+    assert run_script(tmp_path / "mine.py") == 0
+    installed[0].remove()
+    assert capsys.readouterr().out == MARKED
+
+
+@pytest.mark.slow
+def test_a_training_with_ranges_is_not_disturbed(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TRAINING)
+    asked = {NVTX_VARIABLE: "1", FIRST_STEP_VARIABLE: str(tmp_path)}
+    done = run("mine.py", environment=probe_environment() | asked)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == ", ".join(f"{phase}, end" for phase in PHASES) + "\n"
+    assert (tmp_path / STEP).exists(), "the first step is noted beside, for whoever counts the seconds from it"
+    assert done.stdout == MARKED

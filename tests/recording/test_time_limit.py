@@ -1,61 +1,36 @@
 """The seconds that a run gets count from its first step, in whichever process."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.data import DataLoader
 
-from workshop.probe.first_step import STEP, TORCH
-from workshop.processes.script import probe_environment
+from workshop.probe.first_step import STEP, TORCH, note_first_step
+from workshop.probe.internals import loader_iterators
 from workshop.recording import time_limit
 from workshop.recording.time_limit import TimeLimit
 
-STEPS = """
-import sys
-from pathlib import Path
-import torch
-from torch.utils.data import DataLoader, dataloader
-import torch.multiprocessing as mp
 
-step, torch_is_seen = Path(sys.argv[1], "first-step-is-over"), Path(sys.argv[1], "torch-is-loaded").exists()
-wrapped = torch.autograd.backward, dataloader._BaseDataLoaderIter.__next__
-
-def train(rank=0):
-    model = torch.nn.Linear(2, 1)
-    assert not step.exists()
-    model(torch.ones(1, 2)).sum().backward()
-
-if __name__ == "__main__":
-    if sys.argv[2] == "train":
-        train()
-    elif sys.argv[2] == "spawn":
-        mp.spawn(train, nprocs=1)
-    elif sys.argv[2] == "batches":
-        seen = [step.exists() for _ in DataLoader(range(4))]
-        assert seen == [False, True, True, True], seen
-    unwrapped = torch.autograd.backward, dataloader._BaseDataLoaderIter.__next__
-    print(torch_is_seen, step.exists(), [a is b.__wrapped__ for a, b in zip(unwrapped, wrapped)])
-"""
+def wrappers() -> tuple[object, ...]:
+    return torch.autograd.backward, torch.autograd.grad, loader_iterators()[0].__next__
 
 
-@pytest.mark.parametrize(
-    ("how", "seen", "gone"),
-    [
-        ("train", True, True),
-        pytest.param("batches", True, True, marks=pytest.mark.slow),
-        pytest.param("nothing", False, False, marks=pytest.mark.slow),
-        pytest.param("spawn", True, False, marks=pytest.mark.slow),
-    ],
-)
-def test_the_first_step_is_noted_and_then_no_wrapper_is_left(how: str, seen: bool, gone: bool, tmp_path: Path) -> None:
-    (tmp_path / "steps.py").write_text(STEPS)
-    environment = {**os.environ, **probe_environment(), **TimeLimit(1, tmp_path, print).environment}
-    done = subprocess.run(
-        [sys.executable, "steps.py", tmp_path, how], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.stdout == f"True {seen} {[gone, gone]}\n", done.stderr
+@pytest.mark.parametrize("how", ["backward", "grad", "batches"])
+def test_the_first_step_is_noted_and_then_no_wrapper_is_left(how: str, tmp_path: Path) -> None:
+    before, step = wrappers(), tmp_path / STEP
+    note_first_step(torch, str(tmp_path))
+    assert (tmp_path / TORCH).exists()
+    assert not {*before} & {*wrappers()}
+    if how == "batches":
+        assert [step.exists() for _ in DataLoader(range(4))] == [False, True, True, True]
+    else:
+        model = torch.nn.Linear(2, 1)
+        loss = model(torch.ones(1, 2)).sum()
+        assert not step.exists()
+        loss.backward() if how == "backward" else torch.autograd.grad(loss, [*model.parameters()])
+    assert step.exists()
+    assert wrappers() == before
 
 
 @pytest.fixture

@@ -53,7 +53,12 @@ def test_the_transform_is_done_anew_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["fork", *(pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver"))]
+    "method",
+    [
+        "fork",
+        pytest.param("spawn", marks=pytest.mark.slow),
+        pytest.param("forkserver", marks=pytest.mark.acceptance),
+    ],
 )
 def test_workers_fill_one_cache(method: str, tmp_path: Path) -> None:
     dataset = CachedDataset(NumberedItems(), tmp_path, "key")

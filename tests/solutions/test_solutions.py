@@ -11,8 +11,9 @@ from script_runs import run_script
 from workshop.pets.layout import stand_in_folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", ["part3", "part5"])
+@pytest.mark.parametrize(
+    "part", [pytest.param("part3", marks=pytest.mark.acceptance), pytest.param("part5", marks=pytest.mark.slow)]
+)
 def test_a_solution_runs_under_kernprof(
     part: str, project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ PATHS = json.loads(Path(__file__).with_name("paths_of_hta.json").read_text())
 """What traceinsight 0.6.1 answers, by the seed of the simulated step."""
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.randoms(use_true_random=False), st.integers(0, 4), st.booleans())
 def test_a_simulated_step_takes_as_long_as_its_path(chance: random.Random, streams: int, whole: bool) -> None:
     step = SimulatedStep(chance, streams)

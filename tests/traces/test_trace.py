@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import event, made_up, write
 
@@ -162,6 +162,7 @@ def analyse(path: Path) -> None:
     tables(Traces([found])), findings({0: found, 1: found}), rounded.analyses({0: found})
 
 
+@settings(max_examples=60)
 @given(seed=st.integers(0, 50), data=st.data())
 def test_damage_is_survived(seed: int, data: st.DataObject, tmp_path: Path) -> None:
     """Bytes that are lost, doubled, or others: a trace comes out, with what was read, or the one error."""
@@ -175,6 +176,7 @@ def test_damage_is_survived(seed: int, data: st.DataObject, tmp_path: Path) -> N
     analyse(write(tmp_path / "t.json", bytes(content)))
 
 
+@settings(max_examples=50)
 @given(st.lists(st.dictionaries(KEYS, VALUES), max_size=5))
 def test_any_json_is_survived(tmp_path: Path, events: list[Any]) -> None:
     analyse(write(tmp_path / "t.json", {"traceEvents": events, "distributedInfo": events, "x": events}))

@@ -55,18 +55,18 @@ def best_of(machine: Machine) -> float:
     ("machine", "workers"), [(sleeping, 0), (sleeping, 2), (two_cores, 0), (two_cores, 16), (in_memory, 4), (jitter, 0)]
 )
 def test_it_comes_near_the_best(machine: Machine, workers: int) -> None:
-    """The rate is 95 % of the best one with 18 of 20 kinds of noise or more, and never less than 90 %."""
+    """The rate is 95 % of the best one with 9 of 10 kinds of noise or more, and never less than 90 %."""
     shares = []
-    for seed in range(20):
+    for seed in range(10):
         search, asked = found(machine, LoaderSettings(workers), 10.0 if machine in (sleeping, jitter) else 2.0, seed)
         assert search.taken
         assert len(asked) <= 24
         shares.append(best_of(machine) / machine(search.taken.settings))
-    assert sum(each >= 0.95 for each in shares) >= 18
+    assert sum(each >= 0.95 for each in shares) >= 9
     assert min(shares) >= 0.9
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_no_workers_are_tried_whatever_the_noise_says_of_more(seed: int) -> None:
     search, asked = found(in_memory, LoaderSettings(4), 2.0, seed, noise=0.4)
     assert LoaderSettings(0) in asked
@@ -74,7 +74,7 @@ def test_no_workers_are_tried_whatever_the_noise_says_of_more(seed: int) -> None
     assert search.taken.settings.workers == 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_of_equally_good_ones_the_cheapest_is_taken(seed: int) -> None:
     search, _ = found(sleeping, LoaderSettings(0), 10.0, seed)
     assert search.taken
@@ -83,13 +83,13 @@ def test_of_equally_good_ones_the_cheapest_is_taken(seed: int) -> None:
 
 @pytest.mark.parametrize("noise", [0.01, 0.05, 0.2])
 def test_where_nothing_differs_it_is_left(noise: float) -> None:
-    wrong = sum(found(lambda _: 20.0, LoaderSettings(2), 10.0, seed, noise)[0].taken is not None for seed in range(50))
-    assert wrong <= 2
+    wrong = sum(found(lambda _: 20.0, LoaderSettings(2), 10.0, seed, noise)[0].taken is not None for seed in range(25))
+    assert wrong <= 1
 
 
 def test_noise_alone_is_not_taken_for_a_gain() -> None:
     """Beneath steps that scatter by half their length, what is taken is faster."""
-    for seed in range(30):
+    for seed in range(15):
         search, _ = found(two_cores, LoaderSettings(0), 2.0, seed, noise=0.5)
         assert not search.taken or two_cores(search.taken.settings) < two_cores(LoaderSettings(0))
 
@@ -192,7 +192,7 @@ def beside_others(machine: Machine, present: LoaderSettings, seed: int, lasts: i
 
 @pytest.mark.parametrize("lasts", [3, 10, 30])
 def test_beside_other_programs_nothing_is_taken_that_these_may_have_made(lasts: int) -> None:
-    for seed in range(30):
+    for seed in range(10):
         assert beside_others(lambda _: 20.0, LoaderSettings(2), seed, lasts).taken is None
         taken = beside_others(sleeping, LoaderSettings(0), seed, lasts).taken
         assert taken, "what is many times faster is"

@@ -46,7 +46,12 @@ class ServedAt:
 
 
 def serve(
-    database: str, share: Path | None, at: ServedAt, parts: dict[str, str], say: Callable[[OpenRoom, str], None]
+    database: str,
+    share: Path | None,
+    at: ServedAt,
+    parts: dict[str, str],
+    say: Callable[[OpenRoom, str], None],
+    server: Callable[[uvicorn.Config], uvicorn.Server] = uvicorn.Server,
 ) -> None:
     """Serve a room until SIGINT or SIGTERM.
 
@@ -56,6 +61,7 @@ def serve(
         at: where.
         parts: the names of the parts, in order, with their titles.
         say: told of the room, and what it listens on, once it does.
+        server: makes the server, which whoever calls this from a thread may end.
 
     Raises:
         WorkshopError: the database, the address, the certificate or the folder cannot be used.
@@ -88,7 +94,7 @@ def serve(
         raise WorkshopError(f"the certificate {at.certificate} cannot be used: {error}") from None
     say(room, f"{at.host}:{port}")
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        server(config).run(sockets=[listening])
     finally:
         room.close()
         store.close()

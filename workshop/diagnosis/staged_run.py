@@ -107,10 +107,14 @@ class StagedRun:
         self.script.start()
         self.reports = self.script.reports()
         self.last: StepReport | None = None
-        self.heard_s = time.perf_counter()
+        self.heard_s = self.now()
         self.in_epoch = self.epoch_steps = 0
         self.ended = False
         self.error: ScriptError | None = None
+
+    def now(self) -> float:
+        """Return the time of the clock that steps are measured by."""
+        return time.perf_counter()
 
     @property
     def circumstances(self) -> Circumstances:
@@ -131,7 +135,8 @@ class StagedRun:
         if report:
             if report.unit != self.unit:
                 log(f"a training step is the {report.unit}")
-            self.last, self.heard_s, self.unit = report, time.perf_counter(), report.unit
+            self.last, self.unit = report, report.unit
+            self.heard_s = self.now()
             self.seen += report.steps
             if report.epochs_begun:
                 self.in_epoch, self.epoch_steps = 0, self.in_epoch

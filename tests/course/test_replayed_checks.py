@@ -1,0 +1,176 @@
+"""A check of each part that asks for a change: failed before it is done, passed with the solution, cheats refused.
+
+What the scripts do was recorded once, and is handed over by scripts that do nothing; how long their epochs take is made
+up. Part 9 is in parts/test_part9.py, and the answers to questions in test_answers.py.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from replayed_scripts import Replay, replay
+
+from workshop.course import checks
+from workshop.course.state import State
+from workshop.judge.verdict import Outcome, Verdict
+from workshop.memory import followed_run
+from workshop.parts import Part, find_part
+from workshop.parts.case import find_case
+from workshop.parts.part11.case_check import missing_results
+
+Check = Callable[..., Verdict]
+
+
+@pytest.fixture
+def check(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Check a participant's script by a part, given its evidence, and that of its original and of the solution."""
+
+    def run(name: str | Part, mine: str, original: str = "original", kept: str = "part3", **replayed: Any) -> Verdict:
+        part = find_part(name) if isinstance(name, str) else name
+        path = tmp_path / "mine.py"
+        path.write_text("this = 'is not run'")
+        evidence = {part.solution.stem: part.solution.stem, part.original_script.stem: original, "mine": mine}
+        evidence[part.untouched.stem] = "original"
+        replay(monkeypatch, Replay(kept, evidence, **replayed))
+        return checks.check(part, path, data, device="cpu", say=lambda _: None, state=State(tmp_path))
+
+    return run
+
+
+QUICK, HARDLY = {"part3": 0.3, "mine": 0.35}, {"part3": 0.3, "mine": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("mine", "seconds", "outcome", "ratio"),
+    [
+        ("part3", HARDLY, Outcome.NOT_YET, 1 / 0.9),
+        ("part1", {"part3": 0.3}, Outcome.NOT_YET, 1.0),
+        ("part3", {"part3": 0.9, "mine": 0.8}, Outcome.UNDECIDED, 1.25),
+        ("last_batch_dropped", QUICK, Outcome.OTHER_WORK, None),
+        ("own_loss", QUICK, Outcome.UNDECIDED, None),
+    ],
+    ids=["hardly faster", "nothing gained", "a machine that cannot show it", "cheat", "unseen"],
+)
+def test_part3(mine: str, seconds: dict[str, float], outcome: Outcome, ratio: float | None, check: Check) -> None:
+    verdict = check("part3", mine, seconds=seconds)
+    assert verdict.outcome is outcome
+    assert (verdict.speed and verdict.speed.ratio) == (ratio and pytest.approx(ratio))
+    if verdict.speed:
+        assert (verdict.speed.pairs, verdict.speed.solution_ratio) == (3, pytest.approx(1 / seconds["part3"], abs=1e-3))
+
+
+def test_the_solution_of_part3_is_done_and_is_measured_once(check: Check) -> None:
+    verdict = check("part3", "part3", seconds=QUICK)
+    assert verdict.outcome is Outcome.DONE
+    assert verdict.speed
+    assert (verdict.speed.ratio, verdict.speed.pairs) == (pytest.approx(1 / 0.35), 3)
+    assert verdict.speed.solution_ratio == pytest.approx(1 / 0.3, abs=1e-3)
+    again = check("part3", "part3", seconds=QUICK | {"part3": 0.5})
+    assert again.speed
+    assert again.speed.solution_ratio == pytest.approx(1 / 0.3, abs=1e-3)
+    beaten = check("part3", "part3", seconds={"part3": 0.2, "mine": 0.2})  # the first time, the machine was busy
+    assert beaten.speed
+    assert beaten.speed.solution_ratio == 5.0
+
+
+@pytest.mark.parametrize(
+    ("mine", "outcome", "says"),
+    [
+        ("part5", Outcome.DONE, "the first epoch, on an empty cache, ran at"),
+        ("part3", Outcome.NOT_YET, "nothing is kept: 11 of 11 photos were read slowly again in the second epoch"),
+        ("epochs_from_memory", Outcome.OTHER_WORK, "the augmentation is frozen"),
+    ],
+)
+def test_part5(mine: str, outcome: Outcome, says: str, check: Check) -> None:
+    verdict = check("part5", mine, seconds={"mine": 0.05, "part5": 0.05}, epochs=2)
+    assert verdict.outcome is outcome
+    assert any(says in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize(
+    ("mine", "copied", "outcome", "says"),
+    [
+        ("part6", "ahead", Outcome.DONE, "8 of 8 batches were copied to the device before"),
+        ("part6", "in time", Outcome.NOT_YET, "0 of 8 batches were copied to the device before"),
+        ("last_batch_dropped", "ahead", Outcome.OTHER_WORK, "the last batch is dropped"),
+    ],
+)
+def test_part6(mine: str, copied: str, outcome: Outcome, says: str, check: Check) -> None:
+    verdict = check("part6", mine, copied=copied)
+    assert verdict.outcome is outcome
+    assert says in verdict.reasons[0]
+    assert verdict.speed is None, "a machine without a GPU need not show it"
+
+
+@pytest.mark.parametrize(
+    ("mine", "outcome", "says"),
+    [
+        ("part10", Outcome.DONE, "2 ranks train one model: each item once an epoch"),
+        ("original", Outcome.NOT_YET, "init_process_group is missing"),
+        ("gradients_not_averaged", Outcome.OTHER_WORK, "the ranks have different parameters"),
+    ],
+)
+def test_part10(mine: str, outcome: Outcome, says: str, check: Check, tmp_path: Path) -> None:
+    State(tmp_path).put("1", "parts", "part10", "answer")
+    verdict = check("part10", mine, kept="part10")
+    assert verdict.outcome is outcome
+    assert says in verdict.reasons[0]
+
+
+PRINTED = "Epoch 1: loss 0.512, skill 0.250"
+
+
+@pytest.mark.parametrize(
+    ("mine", "mib", "seconds", "outcome", "says"),
+    [
+        ("part12", 20, 1.0, Outcome.DONE, "20.0 MiB of tensors at the peak, in step 7, of 32 MiB that are allowed"),
+        ("part12", 20, 1.6, Outcome.NOT_YET, "20.0 MiB of tensors at the peak"),
+        ("original", 40, 1.0, Outcome.NOT_YET, "40.0 MiB of tensors at the peak, in step 7; the limit is 32 MiB"),
+        ("lower_precision", 20, 1.0, Outcome.OTHER_WORK, "the model runs in lower precision (autocast)"),
+    ],
+)
+def test_part12(
+    mine: str,
+    mib: int,
+    seconds: float,
+    outcome: Outcome,
+    says: str,
+    check: Check,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peak = SimpleNamespace(memory=SimpleNamespace(peak_bytes=mib << 20), segment=SimpleNamespace(name="", step=7))
+    monkeypatch.setattr(followed_run, "follow", lambda *_: SimpleNamespace(peak=peak, grown_bytes=0))
+    verdict = check("part12", mine, kept="part12", seconds={"mine": seconds}, printed=PRINTED)
+    assert verdict.outcome is outcome
+    assert says in verdict.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("mine", "seconds", "outcome"),
+    [
+        ("part12", 1.0, Outcome.DONE),
+        ("part12", 1.5, Outcome.NOT_YET),
+        ("lower_precision", 1.0, Outcome.OTHER_WORK),
+    ],
+)
+def test_a_script_of_part11(mine: str, seconds: float, outcome: Outcome, check: Check, tmp_path: Path) -> None:
+    case = find_case(find_part("part11"), "tide_levels")
+    State(tmp_path).put("20:tiny-operators", "parts", "part11", "answer")
+    verdict = check(case, mine, kept="part12", seconds={"mine": seconds, case.untouched.stem: 3.0})
+    assert verdict.outcome is outcome
+    assert (verdict.timing and verdict.timing.ratio) == (3.0 if outcome is Outcome.DONE else None)
+
+
+def test_results_that_a_script_of_part11_does_not_leave(tmp_path: Path) -> None:
+    steps: list[int] = []
+    candidate = SimpleNamespace(output=SimpleNamespace(text=lambda: "loss 0.5"), work_folder=tmp_path)
+    ledger, train = SimpleNamespace(steps=steps), lambda _: steps.extend(range(40))
+    bench: Any = SimpleNamespace(ledger=lambda: ledger, epoch=train, candidate=candidate)
+    case: Any = SimpleNamespace(prints=("loss", "accuracy"), writes=("a.json", "b.json"))
+    (tmp_path / "a.json").touch()
+    printed, written = missing_results(bench, case)
+    assert len(steps) > 100
+    assert "it has not printed 'accuracy'" in printed
+    assert "it has not written b.json" in written
