@@ -284,6 +284,7 @@ def test_a_page_is_short_and_together_the_pages_are_the_text() -> None:
     text = "\n".join(f"line {number} ████▍ of many" for number in range(1500)) + "\n" + "x" * 20_000
     pages = [page_of(text, number) for number in range(1, 12)]
     assert max(map(len, pages)) < MAX_CHARACTERS + 80
+    assert pages[0].startswith("line 0 ")
     assert "line 1499 of many" in "".join(pages)
     assert "█" not in "".join(pages)
     assert pages[-1] == pages[-2], "a page that is not there is the last one"

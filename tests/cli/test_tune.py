@@ -152,6 +152,12 @@ def test_an_iterable_dataset_gets_workers_only_if_it_asks_for_its_worker(
     assert any("does not ask for its worker" in note for note in found["notes"]) == (most == 1)
 
 
+def test_an_iterable_dataset_that_several_workers_repeat_is_not_tuned(searched: Callable[..., Found]) -> None:
+    found = searched(about="iterable=True, settings=LoaderSettings(2)")
+    assert found["advice"] == "not tuned"
+    assert "every item comes 2 times" in found["reason"]
+
+
 def test_what_workers_cannot_load(searched: Callable[..., Found]) -> None:
     """The script's workers are spawned, and something cannot be pickled: forked ones can load."""
     spawned = f"'cannot pickle it' if settings.workers and settings.start_method == 'spawn' else {BY_WORKERS}"

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,13 @@ def test_a_check_and_a_hint_are_sent(open_here: Callable[..., RunningRoom], work
     state.put(2, "parts", "part3", "hints")
     assert report_check(state, a_check()) == "sent to the room"
     assert report_hint(state, "part3") == "sent to the room"
-    check, hint = room.results()
+    done = a_check()
+    assert done.speed
+    slower = replace(done, speed=replace(done.speed, ratio=0.8, low=0.7, high=0.9))
+    assert report_check(state, slower) == "sent to the room"
+    check, hint, of_slower = room.results()
     assert (check["outcome"], check["ratio"], check["low"], check["high"]) == ("done", 3.0, 2.5, 3.5)
+    assert (of_slower["ratio"], of_slower["low"], of_slower["high"]) == (0.8, 0.7, 0.9)
     assert (check["solution_ratio"], check["hints"], hint["kind"]) == (4.0, 2, "hint")
     assert "cores" in check["machine"]
 

@@ -112,7 +112,7 @@ def test_sarif_has_the_causes_as_rules_and_paths_as_uris() -> None:
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "a%20folder/tr%2Cain:1.py", "uriBaseId": "%SRCROOT%"}
     assert place["region"] == {"startLine": 12}
-    assert result["level"] == "warning"
+    assert (result["level"], result["properties"]) == ("warning", {"gain": 1.9})
     assert json.loads(FORMATS["sarif"](NO_LINES))["runs"][0]["results"] == []
     [whole] = json.loads(FORMATS["sarif"](NO_FILE))["runs"][0]["results"]
     place = whole["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]

@@ -60,6 +60,11 @@ def test_nanoseconds_are_exact_however_long_ago(tmp_path: Path) -> None:
     assert found.events.dur.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("correlation", [2**31 - 1, 2**31, 2**33])
+def test_a_number_keeps_its_value_however_large(correlation: int, trace: Any) -> None:
+    assert trace(event("kernel", "k", 1, 2, correlation=correlation)).events.correlation.tolist() == [correlation]
+
+
 def test_values_of_unexpected_types(trace: Any) -> None:
     found = trace(
         event("kernel", "odd", 1, 2, stream="7", correlation=2**70, device=None, bytes="many"),
