@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+# Before NumPy is loaded: threads of its library that spin while they wait take the cores from those that compute.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import psutil
 import pytest
 from filelock import FileLock

@@ -1,33 +1,45 @@
 """Evidence of what scripts did, recorded once and kept in files, so that the proof can be tried in milliseconds.
 
-`pytest -m slow tests/judge/test_proof.py` records that of some scripts anew and compares the verdicts. After a change
-to what the probe notes, the files are replaced by
+A file holds what an original did, and all scripts that are compared with it: they share much, and are packed together.
+What no check looks at is left out, and what follows from the rest. Tests record some scripts anew, and compare what is
+said of them. After a change to what the probe notes, the files are replaced by
 
     python tests/judge/recorded_evidence.py
 """
 
-import gzip
-import json
+import lzma
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
+
+import msgspec
+import torch
 
 from workshop.course.checks import config_of, contest_of
 from workshop.judge.contest import Contest
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.judged_script import JudgedScript
-from workshop.judge.ledger import Ledger, as_event, events_in
+from workshop.judge.ledger import Ledger, events_in
 from workshop.judge.picture_proof import check_stock
 from workshop.judge.proof import differences
 from workshop.judge.sampled_steps import NOTHING_SEEN
 from workshop.parts import SOLUTIONS, find_part
-from workshop.probe import wire
-from workshop.probe.events import Event
+from workshop.probe.events import (
+    BatchCopied,
+    Event,
+    FileWritten,
+    ForwardPass,
+    InputRows,
+    ItemsDrawn,
+    StepTaken,
+    TransformCall,
+)
 from workshop.probe.messages import Recomputation, Repetition
+from workshop.probe.noted_inputs import rows_of
 from workshop.processes.script import ScriptError
 
 TESTS = Path(__file__).parents[1]
@@ -81,39 +93,115 @@ class Recorded:
     repeated: list[Repetition]
     replaced_clocks: list[str]
 
-    def save(self, path: Path) -> None:
-        """Write a file; it is the same for the same evidence."""
-        others = len(self.recomputed) + len(self.repeated)
-        ranks = [len(events) for events in self.ranks]
-        head = json.dumps({"ranks": ranks, "clocks": self.replaced_clocks, "others": others})
-        messages = [*self.recomputed, *self.repeated, *(event for events in self.ranks for event in events)]
-        with gzip.GzipFile(path, "wb", mtime=0) as file:
-            file.write("\n".join([head, *map(wire.encode, messages)]).encode())
-
-    @classmethod
-    def load(cls, path: Path) -> "Recorded":
-        """Read a file that `save` has written."""
-        first, *lines = gzip.decompress(path.read_bytes()).splitlines()
-        head = json.loads(first)
-        others, events = map(wire.decode, lines[: head["others"]]), map(as_event, lines[head["others"] :])
-        by_kind = {kind: list(each) for kind, each in groupby(others, type)}
-        return cls(
-            [list(islice(events, size)) for size in head["ranks"]],
-            by_kind.get(Recomputation, []),
-            by_kind.get(Repetition, []),
-            head["clocks"],
-        )
+    @cached_property
+    def ledger(self) -> Ledger:
+        """All of it, as the judge reads it."""
+        ledger = Ledger.of_ranks([Ledger.of_events(events) for events in self.ranks])
+        ledger.recomputed, ledger.repeated = self.recomputed, self.repeated
+        ledger.replaced_clocks = self.replaced_clocks
+        return ledger
 
     def differences(self, original: "Recorded") -> list[str]:
         """What the judge says of it."""
-        reference = Ledger.of_events(original.ranks[0])
-        candidate = Ledger.of_ranks([Ledger.of_events(events) for events in self.ranks])
-        candidate.recomputed, candidate.repeated = self.recomputed, self.repeated
-        candidate.replaced_clocks = self.replaced_clocks
+        reference, candidate = original.ledger, self.ledger
         found = differences(reference, candidate, WASTED_S if reference.reads else None)
         if not found and len(self.ranks) == 1 and len(candidate.steps) > STEPS:  # the race: all epochs but the first
             found = list(check_stock(reference, candidate, (candidate.steps[STEPS - 1].t, candidate.steps[-1].t)))
         return found
+
+
+class _Packed(msgspec.Struct):
+    """A `Recorded` as it is in a file: each event with the name of its class."""
+
+    ranks: list[list[tuple[str, msgspec.Raw]]]
+    recomputed: list[Recomputation]
+    repeated: list[Repetition]
+    replaced_clocks: list[str]
+
+
+_EVENTS = {kind.__name__: msgspec.msgpack.Decoder(kind) for kind in Event.__subclasses__()}
+
+
+def save(path: Path, recorded: Mapping[str, Recorded]) -> None:
+    """Write a file with what some scripts did, by their names; it is the same for the same evidence."""
+    encode = msgspec.msgpack.encode
+    packed = {
+        name: _Packed(
+            [[(type(each).__name__, msgspec.Raw(encode(each))) for each in events] for events in _smaller(of.ranks)],
+            of.recomputed,
+            of.repeated,
+            of.replaced_clocks,
+        )
+        for name, of in recorded.items()
+    }
+    path.write_bytes(lzma.compress(encode(packed), preset=9 | lzma.PRESET_EXTREME))
+
+
+def names_in(path: Path) -> set[str]:
+    """Return the names of the scripts in a file."""
+    return set(_unpacked(path))
+
+
+@lru_cache(maxsize=8)
+def load(path: Path, name: str) -> Recorded:
+    """Return what a script did, from a file that `save` has written; it is shared, and not to be changed."""
+    packed = msgspec.msgpack.decode(_unpacked(path)[name], type=_Packed)
+    ranks = [[_whole(_EVENTS[kind].decode(fields)) for kind, fields in events] for events in packed.ranks]
+    return Recorded(ranks, packed.recomputed, packed.repeated, packed.replaced_clocks)
+
+
+@cache
+def _unpacked(path: Path) -> dict[str, msgspec.Raw]:
+    return msgspec.msgpack.decode(lzma.decompress(path.read_bytes()), type=dict[str, msgspec.Raw])
+
+
+def _smaller(ranks: list[list[Event]]) -> list[list[Event]]:
+    """Leave out what no check looks at; instead of its time, each event has its place among all of them."""
+    kept = [[event for event in events if not isinstance(event, BatchCopied | FileWritten)] for events in ranks]
+    times = {event.t for events in kept for event in events}
+    times |= {each.t for events in kept for event in events for each in getattr(event, "forwards", ())}
+    place = {t: float(number) for number, t in enumerate(sorted(times))}
+    are_followed = any(isinstance(event, TransformCall) for event in kept[0])  # then nobody asks what enters the model
+    ranks_differ = len(ranks) > 1  # or not: the parameters of one alone say nothing
+
+    def smaller_pass(forward: ForwardPass) -> ForwardPass:
+        inputs = forward.inputs
+        if inputs and inputs.rows:  # all of them, of which the rest follows
+            assert len(inputs.rows) == forward.shape[0]
+            inputs = InputRows((), b"", inputs.width, inputs.values)
+        return replace(
+            forward,
+            t=place.get(forward.t, 0.0),
+            random_state=None,
+            random_seed=None,
+            item=None,
+            inputs=None if are_followed else inputs,
+        )
+
+    def smaller(event: Event) -> Event:
+        event = replace(event, t=place[event.t])
+        if isinstance(event, StepTaken):
+            forwards, others = (tuple(map(smaller_pass, each)) for each in (event.forwards, event.other_inputs))
+            parameter = event.parameter if ranks_differ or event.parameter is None else (0.0,)
+            event = replace(event, forwards=forwards, other_inputs=others, parameter=parameter)
+        return replace(event, drawn=smaller_pass(event.drawn)) if isinstance(event, ItemsDrawn) else event
+
+    return [list(map(smaller, events)) for events in kept]
+
+
+def _whole(event: Event) -> Event:
+    """Note again what follows from the values of the inputs, as the probe does."""
+    if isinstance(event, StepTaken):
+        forwards, others = (tuple(map(_whole_pass, each)) for each in (event.forwards, event.other_inputs))
+        return replace(event, forwards=forwards, other_inputs=others)
+    return replace(event, drawn=_whole_pass(event.drawn)) if isinstance(event, ItemsDrawn) else event
+
+
+def _whole_pass(forward: ForwardPass) -> ForwardPass:
+    if not forward.inputs or not forward.inputs.values:
+        return forward
+    values = torch.frombuffer(bytearray(forward.inputs.values), dtype=torch.float32).reshape(forward.shape[0], -1)
+    return replace(forward, inputs=rows_of(values.to(getattr(torch, forward.dtype))).fetch())
 
 
 def record(part: str, data: Path, scripts: list[Path]) -> Iterator[tuple[str, Recorded]]:
@@ -170,13 +258,10 @@ def main() -> None:
     """Record everything, and replace the files."""
     with tempfile.TemporaryDirectory() as data:
         for part in SCRIPTS:
-            folder = FOLDER / part
-            folder.mkdir(parents=True, exist_ok=True)
-            for old in folder.glob("*.gz"):
-                old.unlink()
-            for name, recorded in record(part, Path(data), SCRIPTS[part]):
-                recorded.save(folder / f"{name}.jsonl.gz")
+            recorded = {}
+            for name, recorded[name] in record(part, Path(data), SCRIPTS[part]):
                 print(part, name, flush=True)
+            save(FOLDER / f"{part}.xz", recorded)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from judge.recorded_evidence import FOLDER, TESTS, Recorded
+from judge.recorded_evidence import FOLDER, TESTS, Recorded, load, names_in, save
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import events_in
-from workshop.probe.events import Event, ForwardPass, ItemsDrawn, LoaderStarted, Signatures, StepTaken
+from workshop.probe.events import Event, ForwardPass, InputRows, ItemsDrawn, LoaderStarted, Signatures, StepTaken
 from workshop.processes.script import run_folder
 
 INPUTS = FOLDER / "compare"
@@ -23,6 +23,9 @@ EPOCHS = {"long": 3, "meters": 6, "sentences": 3, "stream": 3, "table": 3}
 
 STEPS = {"long": 40, "meters": 15, "rivals": 15, "stream": 40}
 """The number of steps of an epoch, where it is not that of the DataLoader."""
+
+DROPPED_BITS = 13
+"""So many bits of the mantissa of a value are rounded off."""
 
 ORIGINALS = sorted((TESTS / "originals").glob("*.py"))
 CHEATS, HONEST = (
@@ -36,6 +39,11 @@ def original_of(script: str) -> str:
     return script.partition("_")[0]
 
 
+def file_of(script: str) -> Path:
+    """The file with what a script did, and all others with the same original."""
+    return INPUTS / f"{original_of(script)}.xz"
+
+
 def record_inputs(script: Path) -> Recorded:
     """Let a script train, and keep what says something about its inputs."""
     steps = STEPS.get(original_of(script.stem))
@@ -44,44 +52,47 @@ def record_inputs(script: Path) -> Recorded:
             run.epoch()
         if script in ORIGINALS:
             run.draw_items()
-        return Recorded([list(map(_smaller, filter(_is_kept, events_in(folder))))], [], [], [])
+        return Recorded([list(map(smaller, filter(_is_kept, events_in(folder))))], [], [], [])
 
 
 def _is_kept(event: Event) -> bool:
     return isinstance(event, (StepTaken, LoaderStarted, ItemsDrawn))
 
 
-def _smaller(event: Event) -> Event:
+def smaller(event: Event) -> Event:
     """Leave out the signatures, which are those of the same values."""
     if isinstance(event, ItemsDrawn):
-        return replace(event, drawn=_without_signatures(event.drawn))
+        return replace(event, drawn=_smaller_pass(event.drawn))
     if not isinstance(event, StepTaken):
         return event
-    forwards, others = (tuple(map(_without_signatures, each)) for each in (event.forwards, event.other_inputs))
-    return replace(event, forwards=forwards, other_inputs=others, parameter=(0.0,))
+    forwards, others = (tuple(map(_smaller_pass, each)) for each in (event.forwards, event.other_inputs))
+    return replace(event, forwards=forwards, other_inputs=others)
 
 
-def _without_signatures(forward: ForwardPass) -> ForwardPass:
+def _smaller_pass(forward: ForwardPass) -> ForwardPass:
+    """Round the values, which makes the files smaller; the probe's notes of them are made anew as a file is read."""
     inputs = forward.inputs
     assert inputs
-    is_table = forward.dtype == "float32"
-    inputs = replace(inputs, sketches=_rounded(inputs.sketches, 8), values=_rounded(inputs.values, 11 + 2 * is_table))
+    assert len(inputs.rows) == forward.shape[0], "all values are noted"
+    values = inputs.values
+    if forward.dtype == "float32":
+        whole = np.frombuffer(values, np.uint32)
+        values = ((whole + (1 << DROPPED_BITS - 1)) >> DROPPED_BITS << DROPPED_BITS).astype(np.uint32).tobytes()
+    inputs = InputRows(inputs.rows, b"", inputs.width, values)
     return replace(forward, pictures=Signatures((forward.shape[0], 0), b""), inputs=inputs)
-
-
-def _rounded(values: bytes, bits: int) -> bytes:
-    """Round to fewer bits, which makes the files smaller."""
-    whole = np.frombuffer(values, np.uint32)
-    return ((whole + (1 << bits - 1)) >> bits << bits).astype(np.uint32).tobytes()
 
 
 def main(names: list[str]) -> None:
     """Record everything, or some."""
     INPUTS.mkdir(exist_ok=True)
-    for path in [*ORIGINALS, *CHEATS, *HONEST]:
-        if not names or path.stem in names:
-            record_inputs(path).save(INPUTS / f"{path.stem}.jsonl.gz")
-            print(path.stem, flush=True)
+    for original in ORIGINALS:
+        path = file_of(original.stem)
+        recorded = {name: load(path, name) for name in names_in(path)} if names else {}
+        for script in [original, *CHEATS, *HONEST]:
+            if original_of(script.stem) == original.stem and (not names or script.stem in names):
+                recorded[script.stem] = record_inputs(script)
+                print(script.stem, flush=True)
+        save(path, recorded)
 
 
 if __name__ == "__main__":

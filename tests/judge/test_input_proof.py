@@ -1,12 +1,13 @@
 """Whether what enters a model is what enters the original's: any kind of data, as scripts really loaded it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
-from judge.recorded_evidence import Recorded
-from judge.recorded_inputs import CHEATS, HONEST, INPUTS, ORIGINALS, original_of
+from judge.recorded_evidence import load, names_in
+from judge.recorded_inputs import CHEATS, HONEST, INPUTS, ORIGINALS, file_of, original_of
 
 from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import items_of
@@ -83,9 +84,14 @@ NAMED = {
 """What is said of each cheat."""
 
 
-@cache
+def with_the_rest_slow(scripts: Sequence[str], kind: Callable[[str], str]) -> list[Any]:
+    """The first script of each kind is judged each time, the others as what takes longer is tested."""
+    first = {kind(script): script for script in reversed(scripts)}.values()
+    return [pytest.param(each, marks=() if each in first else pytest.mark.slow) for each in scripts]
+
+
 def ledger(name: str) -> Ledger:
-    return Ledger.of_events(Recorded.load(INPUTS / f"{name}.jsonl.gz").ranks[0])
+    return load(file_of(name), name).ledger
 
 
 def said(script: str) -> list[str]:
@@ -97,17 +103,23 @@ def said(script: str) -> list[str]:
 
 def test_every_script_has_its_evidence_and_every_cheat_a_name() -> None:
     names = {path.stem for path in (*ORIGINALS, *CHEATS, *HONEST)}
-    assert {path.name.partition(".")[0] for path in INPUTS.glob("*")} == names
+    assert set().union(*map(names_in, INPUTS.glob("*"))) == names
     assert {path.stem for path in CHEATS} == NAMED.keys()
 
 
-@pytest.mark.parametrize("script", NAMED)
+@pytest.mark.parametrize("script", with_the_rest_slow(list(NAMED), NAMED.__getitem__))
 def test_a_cheat_is_refused_and_named(script: str) -> None:
     [found] = said(script)
     assert NAMED[script] in found
 
 
-@pytest.mark.parametrize("script", [path.stem for path in (*HONEST, *ORIGINALS)])
+@pytest.mark.parametrize(
+    "script",
+    [
+        *with_the_rest_slow([path.stem for path in HONEST], original_of),
+        *(pytest.param(path.stem, marks=pytest.mark.acceptance) for path in ORIGINALS),  # compared with themselves
+    ],
+)
 def test_honest_work_passes(script: str) -> None:
     assert said(script) == []
 
@@ -125,14 +137,14 @@ def test_items_that_are_always_the_same_are_known_from_the_dataset() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        path.stem
-        for path in CHEATS
-        if original_of(path.stem) in ("long", "signals") and path.stem != "signals_noise_from_a_pool"
-    ],
-)
+FROM_A_DATASET = [
+    path.stem
+    for path in CHEATS
+    if original_of(path.stem) in ("long", "signals") and path.stem != "signals_noise_from_a_pool"
+]
+
+
+@pytest.mark.parametrize("script", with_the_rest_slow(FROM_A_DATASET, original_of))
 def test_most_shows_without_the_dataset_too(script: str) -> None:
     original = replace(ledger(original_of(script)), drawn=[])
     assert len(list(check_inputs(original, ledger(script)))) == 1

@@ -91,16 +91,16 @@ def test_a_script_at_the_target_is_seldom_called_faster_or_slower() -> None:
     """However much the pairs scatter: each of the two ends is wrong, and has a chance of 2.5 % at most."""
     dice = random.Random(0)
     for scatter in (0.01, 0.1, 1.0):
-        ends = [run(noisy(2.0, scatter, dice)).faster for _ in range(500)]
-        assert 0 < ends.count(True) / len(ends) < 0.046, "2.5 %, and three standard errors"
-        assert 0 < ends.count(False) / len(ends) < 0.046
+        ends = [run(noisy(2.0, scatter, dice)).faster for _ in range(250)]
+        assert 0 < ends.count(True) / len(ends) < 0.055, "2.5 %, and three standard errors"
+        assert 0 < ends.count(False) / len(ends) < 0.055
 
 
 def test_on_a_quiet_machine_four_pairs_are_enough() -> None:
     """Pairs scatter by 3 %, and the script lies 1.25 times above or below the target."""
     dice = random.Random(0)
     for share in (0.8, 1.25):
-        results = [run([share * ratio for ratio in noisy(2.0, 0.03, dice)]) for _ in range(500)]
+        results = [run([share * ratio for ratio in noisy(2.0, 0.03, dice)]) for _ in range(200)]
         assert all(result.faster is (share > 1) for result in results)
         assert sum(len(result.pairs) for result in results) / len(results) < 3.5
 

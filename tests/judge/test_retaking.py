@@ -1,17 +1,109 @@
 """The loop of a real script takes a step of another run of it, and comes to the same to the last bit."""
 
+import gc
+import runpy
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
+from typing import Any, NoReturn
 
 import pytest
+import torch
+from script_runs import one_thread
+from torch import distributed
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger
 from workshop.judge.sampled_steps import SampledSteps, take_at_same_number
 from workshop.judge.step_proof import differs
-from workshop.probe.messages import Proceed
-from workshop.processes.script import run_folder
+from workshop.probe import recorded_step
+from workshop.probe.connection import ClosedError, Connection
+from workshop.probe.event_file import EventFile
+from workshop.probe.evidence import EvidenceRecorder
+from workshop.probe.messages import Proceed, Recomputation
+from workshop.probe.settings import JudgedRun, ProbeConfig
 
 FOREIGN = Path(__file__).parents[1] / "foreign"
+
+PATIENCE_S = 60.0
+
+
+class InThisProcess(JudgedScript):
+    """A script that runs in a thread of this process, where torch is loaded already: one at a time, never paused."""
+
+    def begin(self, sample_step: int | None = None) -> None:
+        self.stop()
+        torch.manual_seed(0)  # in a process of its own, a script begins with the same random numbers each time, too
+        ours, theirs = socket.socketpair()
+        self.judge = Connection(ours)
+        config = ProbeConfig(str(self.folder), "", self.runs, JudgedRun(None, self.epoch_steps, sample_step))
+        self.recorder = EvidenceRecorder(config, Connection(theirs, _end_thread), EventFile(str(self.folder)))
+        self.recorder.hooks.install()
+        self.process: Any = Thread(target=self._run)
+        self.process.start()
+        self.runs += 1
+        self.epochs_in_run = self.steps_in_run = 0
+
+    def _run(self) -> None:
+        with suppress(SystemExit):
+            runpy.run_path(self.command[0])
+
+    def send(self, message: object) -> None:
+        self.judge.send(message)
+
+    def receive(self) -> Any:
+        while (message := self.judge.receive(1.0)) is None:
+            assert self.process.is_alive()
+        return message
+
+    def signal(self, number: int) -> None:
+        pass
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        self.judge.close()
+        self.process.join(PATIENCE_S)
+        assert not self.process.is_alive()
+        self.process = None
+        self.recorder.hooks.remove()
+        self.recorder.epoch.steps = []  # or it would report them as this process ends
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def _end_thread(_: ClosedError) -> NoReturn:
+    raise SystemExit
+
+
+@pytest.fixture(autouse=True)
+def as_in_its_own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Other tests may have compiled something in this one, and have left much that is looked through for optimizers."""
+    monkeypatch.setattr(recorded_step, "has_compiled", lambda: False)
+    gc.freeze()
+    with one_thread():
+        yield
+    gc.unfreeze()
+
+
+def run(text: str, folder: Path, name: str, epoch_steps: int | None = None) -> InThisProcess:
+    """Return a run of a script, with a folder of its own."""
+    script = folder / f"{name}.py"
+    script.write_text(BEGIN + text)
+    return InThisProcess([str(script)], new(folder / name), epoch_steps=epoch_steps)
+
+
+def new(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def is_the_same(found: Recomputation) -> bool:
+    """Whether a step was taken, and came to the same."""
+    return (found.error, found.doubt) == (None, "") and not differs(found)
+
 
 BEGIN = """
 import math
@@ -176,6 +268,20 @@ while True:
 """
 """What one DataLoader hands out is never handed out by the other, and enters the model joined with it."""
 
+ACCUMULATED = """
+net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 2))
+optimizer = torch.optim.Adam(net.parameters())
+data = torch.utils.data.TensorDataset(torch.randn(48, 8), torch.arange(48) % 2)
+while True:
+    for number, (x, y) in enumerate(torch.utils.data.DataLoader(data, 4, shuffle=True), 1):
+        (nn.functional.cross_entropy(net(x), y) / 3).backward()
+        if number % 3 == 0:
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+"""A step of the optimizer for every three batches."""
+
 SPARSE = """
 words, scale = nn.EmbeddingBag(50, 8, sparse=True), nn.Linear(8, 1)
 net = nn.Sequential(words, scale)
@@ -250,136 +356,111 @@ while True:
 """
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(CRITIC_OFTEN, id="critic-often"),
-        pytest.param(TWO_LOADERS, id="two-loaders"),
-        pytest.param(SPARSE, marks=pytest.mark.slow, id="sparse"),
-        pytest.param(GRAPHS, marks=pytest.mark.slow, id="graphs"),
-        pytest.param(ASKED, marks=pytest.mark.slow, id="asked"),
-        pytest.param(SHARDED, marks=pytest.mark.slow, id="sharded"),
-        pytest.param(CRITIC_FIRST, marks=pytest.mark.slow, id="critic-first"),
-        pytest.param(WITHOUT_LOADER, id="without-loader"),
-        pytest.param(PADDED, marks=pytest.mark.slow, id="padded"),
-        pytest.param(TAUGHT, marks=pytest.mark.slow, id="taught"),
-        pytest.param(FOREIGN / "several_models.py", marks=pytest.mark.slow, id="several-models"),
-        pytest.param(FOREIGN / "accumulation.py", marks=pytest.mark.slow, id="accumulation"),
-        pytest.param(FOREIGN / "iterable.py", marks=pytest.mark.slow, id="iterable"),
-    ],
-)
-def test_a_loop_takes_a_step_of_another_run(script: str | Path, tmp_path: Path) -> None:
-    path = tmp_path / "script.py"
-    path.write_text(BEGIN + script if isinstance(script, str) else script.read_text())
-    with (
-        run_folder() as one_folder,
-        run_folder() as other_folder,
-        JudgedScript([str(path)], one_folder) as one,
-        JudgedScript([str(path)], other_folder) as other,
-    ):
-        for each in one, other:
-            each.epoch()
-        steps = one.epoch_steps or 0
-        for sampled in 1, steps - 1:
-            sample = other.epoch(Proceed(sampled)).sample
+LOOPS = {
+    "critic-often": CRITIC_OFTEN,
+    "two-loaders": TWO_LOADERS,
+    "accumulated": ACCUMULATED,
+    "sparse": SPARSE,
+    "graphs": GRAPHS,
+    "asked": ASKED,
+    "sharded": SHARDED,
+    "critic-first": CRITIC_FIRST,
+    "without-loader": WITHOUT_LOADER,
+    "padded": PADDED,
+    "taught": TAUGHT,
+    "several-models": (FOREIGN / "several_models.py").read_text(),
+}
+
+
+def assert_takes_steps_of(other: JudgedScript, one: JudgedScript) -> None:
+    with other:
+        other.epoch()
+        steps = other.epoch_steps or 0
+        samples = [other.epoch(Proceed(step)).sample for step in (1, steps - 1)]
+    with one:
+        one.epoch()
+        for sample in samples:
             assert sample
             found = one.recompute(sample)
             assert found.error is None
             assert found.loss == pytest.approx(found.recorded_loss)
             assert (found.gradient_error, found.step_error, found.state_error, found.buffer_error) == (0, 0, 0, 0)
             one.epoch()
-        ledger = Ledger.of(one_folder)
-        assert len(ledger.optimizer_steps) == 3 * steps, "the steps of the other run are not its own"
+        assert len(Ledger.of(one.folder).optimizer_steps) == 3 * steps, "the steps of the other run are not its own"
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("text", LOOPS.values(), ids=LOOPS)
+def test_a_loop_takes_a_step_of_another_run(text: str, tmp_path: Path) -> None:
+    steps = None if "DataLoader" in text else 12
+    assert_takes_steps_of(*(run(text, tmp_path, each, epoch_steps=steps) for each in ("other", "one")))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("iterable", marks=pytest.mark.slow), pytest.param("accumulation", marks=pytest.mark.acceptance)],
+)
+def test_a_loop_with_workers_takes_a_step_of_another_process(name: str, tmp_path: Path) -> None:
+    command = [str(FOREIGN / f"{name}.py")]
+    assert_takes_steps_of(*(JudgedScript(command, new(tmp_path / each)) for each in ("other", "one")))
+
+
 def test_a_loop_whose_next_batch_is_smaller_takes_a_step_with_a_larger_one(tmp_path: Path) -> None:
     """The targets are handed over with the inputs, or neither are: the loop must not break."""
-    path = tmp_path / "script.py"
-    path.write_text((BEGIN + JITTERED + DRAWN_IN_THE_LOOP).replace("range(40)", "range(41)").replace("(40", "(41"))
-    with (
-        run_folder() as one_folder,
-        run_folder() as other_folder,
-        JudgedScript([str(path)], one_folder, epoch_steps=10) as one,
-        JudgedScript([str(path)], other_folder, epoch_steps=5) as other,
-    ):
+    text = (JITTERED + DRAWN_IN_THE_LOOP).replace("range(40)", "range(41)").replace("(40", "(41")
+    with run(text, tmp_path, "other", epoch_steps=5) as other:
         other.epoch()
         sample = other.epoch(Proceed(2)).sample
-        assert sample
+    assert sample
+    with run(text, tmp_path, "one", epoch_steps=10) as one:
         one.epoch()
         found = one.recompute(sample)
-        assert found.error is None
-        assert found.doubt or not differs(found)
+    assert found.error is None
+    assert found.doubt or not differs(found)
 
 
-@pytest.mark.slow
 def test_a_step_is_taken_after_the_very_first_one(tmp_path: Path) -> None:
     """What the critic's first step has left is still to be used by the generator's, which was not seen yet."""
-    path = tmp_path / "script.py"
-    path.write_text(BEGIN + CRITIC_FIRST)
-    with (
-        run_folder() as one_folder,
-        run_folder() as other_folder,
-        JudgedScript([str(path)], one_folder, epoch_steps=1) as one,
-        JudgedScript([str(path)], other_folder, epoch_steps=5) as other,
-    ):
+    with run(CRITIC_FIRST, tmp_path, "other", epoch_steps=5) as other:
         other.epoch()
         sample = other.epoch(Proceed(2)).sample
-        assert sample
+    assert sample
+    with run(CRITIC_FIRST, tmp_path, "one", epoch_steps=1) as one:
         one.epoch()
-        found = one.recompute(sample)
-        assert (found.error, found.doubt) == (None, "")
-        assert not differs(found)
+        assert is_the_same(one.recompute(sample))
 
 
 def test_what_another_script_draws_before_it_calls_the_model_changes_nothing(tmp_path: Path) -> None:
     """It draws in its loop what the original draws while it loads; the dropout is the same."""
-    scripts = {"old": BEGIN + JITTERED + LOADED, "new": BEGIN + JITTERED + DRAWN_IN_THE_LOOP}
-    for name, text in scripts.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    with (
-        run_folder() as old_folder,
-        run_folder() as new_folder,
-        JudgedScript([str(tmp_path / "old.py")], old_folder) as old,
-        JudgedScript([str(tmp_path / "new.py")], new_folder, epoch_steps=10) as new,
-    ):
-        old.epoch()
-        new.epoch()
-        sample = new.epoch(Proceed(3)).sample
-        assert sample
-        found = old.recompute(sample)
-        assert (found.error, found.doubt) == (None, "")
-        assert found.loss == pytest.approx(found.recorded_loss)
-        assert max(found.gradient_errors) < 20
+    with run(JITTERED + DRAWN_IN_THE_LOOP, tmp_path, "new", epoch_steps=10) as new_run:
+        new_run.epoch()
+        sample = new_run.epoch(Proceed(3)).sample
+    assert sample
+    with run(JITTERED + LOADED, tmp_path, "old") as old_run:
+        old_run.epoch()
+        found = old_run.recompute(sample)
+    assert (found.error, found.doubt) == (None, "")
+    assert found.loss == pytest.approx(found.recorded_loss)
+    assert max(found.gradient_errors) < 20
 
 
-@pytest.mark.slow
 def test_a_loop_that_counts_takes_a_step_as_its_own_of_the_same_number(tmp_path: Path) -> None:
-    path = tmp_path / "counts.py"
-    path.write_text(BEGIN + JITTERED + COUNTED)
-    with (
-        run_folder() as one_folder,
-        run_folder() as other_folder,
-        JudgedScript([str(path)], one_folder, epoch_steps=10) as one,
-        JudgedScript([str(path)], other_folder, epoch_steps=10) as other,
-    ):
-        one.epoch()
+    text, samples = JITTERED + COUNTED, SampledSteps()
+    with run(text, tmp_path, "other", epoch_steps=10) as other:
         other.epoch()
         recorded = other.epoch(Proceed(5))
         assert recorded.sample
         assert recorded.first_step + 5 == 15
+        for step in 7, 8:
+            samples.add([other.epoch(Proceed(step))], step)
+    with run(text, tmp_path, "one", epoch_steps=10) as one:
+        one.epoch()
         assert differs(one.recompute(recorded.sample)), "as its eleventh step"
         one.epoch(Proceed(steps=15 - one.steps_in_run))
         found = one.recompute(recorded.sample)
-        assert not differs(found)
+        assert is_the_same(found)
         assert found.loss == pytest.approx(found.recorded_loss)
-
-        sampled = SampledSteps()
-        for step in 7, 8:  # each is taken more than once, which counts, too
-            sampled.add([other.epoch(Proceed(step))], step)
-        sampled.take(one)
-        assert sampled.unsettled == sampled.steps
-        with run_folder() as third_folder, JudgedScript([str(path)], third_folder) as third:
-            take_at_same_number(third, [sampled], lambda steps: True)
-        assert not any(map(differs, sampled.results))
-        assert not any(each.doubt for each in sampled.results)
+        samples.take(one)  # each is taken more than once, which counts, too
+        assert samples.unsettled == samples.steps
+    with run(text, tmp_path, "third") as third:
+        take_at_same_number(third, [samples], lambda steps: True)
+    assert all(map(is_the_same, samples.results))

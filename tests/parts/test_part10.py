@@ -2,7 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from script_runs import run_script
@@ -11,6 +14,8 @@ from solutions.part10 import EachItemOnce, check_batches
 from workshop.course.checks import config_of, contest_of
 from workshop.errors import ConfigError
 from workshop.judge.bench import Bench
+from workshop.judge.judged_ranks import JudgedRanks
+from workshop.judge.verdict import Timing
 from workshop.parts import find_part
 from workshop.parts.part10 import ranks_check as part10
 from workshop.processes.script import ScriptError
@@ -64,8 +69,28 @@ def test_too_few_cores_to_time_two_ranks(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not part10.why_not_timed(2, on_cpu=True)
 
 
-@pytest.mark.slow
-def test_two_ranks_against_one(data: Path) -> None:
+def test_two_ranks_against_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The median of three pairs, by the clock."""
+    now_s = 0.0
+
+    class Ranks(nullcontext["Ranks"]):
+        def __init__(self, *seconds: float) -> None:
+            super().__init__(self)
+            self.seconds, self.scripts = iter(seconds), [None, None]
+
+        def epoch(self) -> None:
+            nonlocal now_s
+            now_s += next(self.seconds)
+
+    one = Ranks(60.0, 2.0, 2.5, 9.0)  # the first epoch warms it up
+    monkeypatch.setattr(part10, "JudgedRanks", lambda contest, count: one)
+    monkeypatch.setattr(part10.time, "perf_counter", lambda: now_s)
+    bench: Any = SimpleNamespace(say=print, contest=None, ranks=Ranks(1.0, 1.25, 0.5))
+    assert part10.timing_of(bench) == Timing("one rank", "2 ranks", 2.5, 1.0, "an epoch", 3)
+
+
+@pytest.mark.acceptance
+def test_two_real_ranks_against_one(data: Path) -> None:
     with bench(PART.solution, data) as two:
         two.ranks.epoch()
         timing = part10.timing_of(two)
@@ -73,8 +98,20 @@ def test_two_ranks_against_one(data: Path) -> None:
     assert min(timing.before_s, timing.after_s) > 0
 
 
-@pytest.mark.slow
 def test_a_rank_that_dies_is_named(data: Path, tmp_path: Path) -> None:
+    script = tmp_path / "dies.py"
+    script.write_text(
+        "import os\nif os.environ['RANK'] == '1':\n    os.kill(os.getpid(), 9)\n"
+        "raise RuntimeError('Connection closed by peer [127.0.0.1]:1')\n"
+    )
+    says = "rank 1: it was killed by SIGKILL before the end of its first epoch"
+    contest = contest_of(PART, script, config_of(PART, None), data, "cpu")
+    with JudgedRanks(contest) as ranks, pytest.raises(ScriptError, match=says):
+        ranks.epoch()
+
+
+@pytest.mark.acceptance
+def test_a_rank_that_dies_in_its_training_is_named(data: Path, tmp_path: Path) -> None:
     script = tmp_path / "dies.py"
     dies = "os.kill(os.getpid(), 9) if rank == 1 else optimizer.zero_grad()"
     script.write_text(PART.solution.read_text().replace("optimizer.zero_grad()", dies))

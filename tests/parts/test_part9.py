@@ -61,6 +61,8 @@ REFUSED_AS = {
 }
 """What is said of the links of each cheat."""
 
+TAKE_LONGER = ("product_of_two_steps", "product_with_conjugate")
+
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:
@@ -91,11 +93,17 @@ def random_exponential() -> Tensor:
     return torch.linalg.matrix_exp(part9.to_algebra(gaussian))
 
 
-@pytest.mark.parametrize("draw", part9.DRAW.values(), ids=part9.DRAW)
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param(draw, marks=() if name == "closed-form" else pytest.mark.slow, id=name)
+        for name, draw in part9.DRAW.items()
+    ],
+)
 def test_each_way_of_the_solution_draws_from_haars_measure(draw: Callable[..., Tensor]) -> None:
     torch.manual_seed(0)
-    links = [draw(64, CPU) for _ in range(3)]
-    assert links[0].shape == (64, 4, 4, 4, 4, 4, 3, 3)
+    links = [draw(FIELDS, CPU) for _ in range(3)]
+    assert links[0].shape == (FIELDS, 4, 4, 4, 4, 4, 3, 3)
     assert links[0].dtype == torch.complex64
     assert list(complaints(links)) == []
 
@@ -129,7 +137,13 @@ def test_what_is_refused(draw: Callable[[], Tensor], says: str) -> None:
     assert re.search(says, found[0])
 
 
-@pytest.mark.parametrize("cheat", sorted(CHEATS.glob("[!v]*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        pytest.param(path, marks=pytest.mark.slow if path.stem in TAKE_LONGER else (), id=path.stem)
+        for path in sorted(CHEATS.glob("[!v]*.py"))
+    ],
+)
 def test_every_cheat_is_refused_and_named(cheat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The links of some steps are judged, and one field of all, as if these had been recorded."""
     sources: list[str] = []
@@ -165,6 +179,7 @@ def test_the_flow_learns_what_the_strong_coupling_expansion_says() -> None:
     assert best == pytest.approx(-(part9.BETA**2) / 24, rel=0.1)
 
 
+@pytest.mark.slow
 def test_links_are_judged_as_they_enter_the_model() -> None:
     command = [str(CHEATS / "links_reused_in_turn.py"), *PART.arguments, "--batch-size", "8", "--device", "cpu"]
     with run_folder() as folder, JudgedScript(command, folder, epoch_steps=PART.steps, random_states=True) as script:

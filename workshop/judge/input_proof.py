@@ -142,13 +142,14 @@ def _places(known: Items, items: Items) -> list[int | None]:
     by_target: dict[object, list[int]] = {}
     for index, target in enumerate(known.targets):
         by_target.setdefault(target, []).append(index)
-    squares, found = (known.sketches.astype(np.float64) ** 2).sum(1), []
+    sketches = known.sketches.astype(np.float64)
+    squares, found = (sketches**2).sum(1), []
     for sketch, target in zip(items.sketches.astype(np.float64), items.targets, strict=True):
-        distances = np.maximum(squares - 2 * known.sketches @ sketch + sketch @ sketch, 0)
+        distances = np.maximum(squares - 2 * sketches @ sketch + sketch @ sketch, 0)
         nearest = [int(np.argmin(distances))]
         if own := by_target.get(target):
             nearest.insert(0, own[int(np.argmin(distances[own]))])
-        close = [n for n in nearest if np.sqrt(((known.sketches[n] - sketch) ** 2).sum()) <= SAME_INPUT * typical]
+        close = [n for n in nearest if np.sqrt(((sketches[n] - sketch) ** 2).sum()) <= SAME_INPUT * typical]
         found.append(close[0] if close else None)
     return found
 

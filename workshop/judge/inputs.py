@@ -122,6 +122,8 @@ def figures_of(*samples: Items) -> list[Array] | None:
 
 def _figure(target: Any) -> float:
     """Return a target, or a weighted sum of several."""
+    if isinstance(target, int | float):
+        return float(target)
     several = np.atleast_1d(np.asarray(target, np.float64))
     return float(several @ np.sqrt(np.arange(1.0, len(several) + 1)))
 

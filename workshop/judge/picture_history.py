@@ -17,6 +17,27 @@ from workshop.probe.events import SAMPLES, PhotoRead, Signatures, SimpleTransfor
 
 
 @dataclass(frozen=True)
+class Link:
+    """A transform, or a gap between two of them, that a picture went through."""
+
+    transform: SimpleTransform | None
+    """None for a gap."""
+    before: Array
+    """The signature of what entered it."""
+    after: Array
+
+    @property
+    def name(self) -> str:
+        """The transform's name; empty for a gap."""
+        return self.transform.name if self.transform else ""
+
+    @cached_property
+    def is_same(self) -> bool:
+        """Whether at most the picture's values were scaled and shifted."""
+        return is_same(self.before, self.after)
+
+
+@dataclass(frozen=True)
 class Hop:
     """An outermost transform on a picture's way."""
 
@@ -44,19 +65,17 @@ class Hop:
         return [(each.name, self.number) for each in self.made.simple if is_random(each.name)]
 
     @cached_property
-    def links(self) -> list[tuple[SimpleTransform | None, Array, Array]]:
-        """Each transform from the first random one on, with the signatures of what entered and left it.
-
-        The gaps between transforms, and after the last one, are links too; their transform is None.
-        """
-        found: list[tuple[SimpleTransform | None, Array, Array]] = []
+    def links(self) -> list[Link]:
+        """Each transform from the first random one on, and the gaps between them, and after the last one."""
+        found: list[Link] = []
         last = self.made.decoded
         for each in self.made.simple:
             if last and each.left:
                 entered = each.entered or last
-                found += [(None, self._row(last), self._row(entered)), (each, self._row(entered), self._row(each.left))]
+                rows = self._row(last), self._row(entered), self._row(each.left)
+                found += [Link(None, *rows[:2]), Link(each, *rows[1:])]
                 last = each.left
-        return [*found, (None, self._row(last), self.after)] if last else []
+        return [*found, Link(None, self._row(last), self.after)] if last else []
 
     def _row(self, signatures: Signatures) -> Array:
         return values_of(signatures)[min(self.row, signatures.shape[0] - 1)]
@@ -64,22 +83,23 @@ class Hop:
     @property
     def has_gap(self) -> bool:
         """Whether something other than a transform changed the picture between the links."""
-        return any(not is_same(*ends) for transform, *ends in self.links if transform is None)
+        return any(not link.is_same for link in self.links if link.transform is None)
 
     @property
     def changed_by(self) -> list[str]:
         """The transforms inside, from a random one on if there is one, that do more than scale and shift values."""
         if not self.drawn:
             return [] if is_same(self.before, self.after) else [each.name for each in self.made.simple]
-        return [each.name for each, *ends in self.links if each and (is_random(each.name) or not is_same(*ends))]
+        transforms = (link for link in self.links if link.transform)
+        return [each.name for each in transforms if is_random(each.name) or not each.is_same]
 
     @property
     def lines(self) -> Iterator[Array]:
         """The lines (slope, offset) that scale and shift the values of each channel, the latest first."""
-        whole = [] if self.drawn else [(None, self.before, self.after)]
-        for transform, *ends in [(None, self.after, self.found), *reversed(self.links or whole)]:
-            if not (transform and is_random(transform.name)) and is_same(*ends):
-                yield scale_between(*ends)
+        whole = [] if self.drawn else [Link(None, self.before, self.after)]
+        for link in [Link(None, self.after, self.found), *reversed(self.links or whole)]:
+            if not is_random(link.name) and link.is_same:
+                yield scale_between(link.before, link.after)
 
 
 @dataclass(frozen=True)
@@ -128,12 +148,12 @@ class PictureHistory:
         """Whether something other than a torchvision transform has changed the picture."""
         return any(hop.has_gap for hop in self.way)
 
-    @property
+    @cached_property
     def changed_by(self) -> set[str]:
         """The transforms, from the first random one on, that do more than scale and shift values."""
         return {name for hop in self.augmented for name in hop.changed_by}
 
-    @property
+    @cached_property
     def scale(self) -> Array | None:
         """Slope and offset by which each channel's values change from the first random transform on."""
         if not self.augmented:

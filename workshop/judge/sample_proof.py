@@ -168,6 +168,8 @@ def _repetition(reference: Items, rest: Items, now: Items, grouping: Grouping) -
         (min(strata.chance_of_repetitions(apart), strata.chance_of_near_pairs(apart)), where)
         for where, apart in looks.items()
     )
+    if chance >= TOO_RARE:  # nothing will be said
+        return chance, ""
     return chance, (
         f"{where}{strata.share_of_own(looks[where]):.0%} of what is most like an input of this script has entered it, "
         f"too, where by chance it is {samples.sizes[1] / len(strata.same):.0%}: much the same inputs come again"

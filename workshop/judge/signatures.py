@@ -60,7 +60,10 @@ def distance(pictures: Array, picture: Array) -> Array:
 
 def is_same(one: Array, other: Array) -> bool:
     """Return whether two signatures belong to the same picture, perhaps scaled and shifted."""
-    return one.shape == other.shape and bool(distance(unit(one[None]), unit(other[None])[0])[0] < SAME_PICTURE)
+    if one.shape != other.shape:
+        return False
+    units = unit(np.stack([one, other]))
+    return bool(distance(units[:1], units[1])[0] < SAME_PICTURE)
 
 
 class Pictures:

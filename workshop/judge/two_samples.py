@@ -6,7 +6,7 @@ Items of one stratum, such as those of a class, are compared with each other onl
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,12 +81,14 @@ class Strata:
 
     def chance_of_distances(self, distances: Array) -> float:
         """Return the chance that samples of one source are as far from each other, by their energy distance."""
-        same = self.same.astype(np.float32)
-        weighted = distances.astype(np.float32) * same
+        weighted = distances.astype(np.float32) * self.same
+        of_stratum = (self.number[:, None] == np.unique(self.number)).astype(np.float32)
 
         def energy(first: Array) -> Array:
-            second, pairs, sums = 1 - first, same @ first, weighted @ first
-            all_pairs, all_sums = same.sum(1)[:, None] - pairs, weighted.sum(1)[:, None] - sums
+            pairs = of_stratum @ (of_stratum.T @ first) - first  # so many of those in the same stratum are in it
+            second, sums = 1 - first, weighted @ first
+            all_pairs = self.same.sum(1, dtype=np.float32)[:, None] - pairs
+            all_sums = weighted.sum(1)[:, None] - sums
 
             def mean(of: Array, sums: Array, pairs: Array) -> Array:
                 return (of * sums).sum(0) / np.maximum((of * pairs).sum(0), 1)
@@ -98,27 +100,28 @@ class Strata:
 
     def chance_of_repetitions(self, distances: Array) -> float:
         """Return the chance that so many items of the second sample have their nearest neighbours in it, too."""
-        is_near = self._nearest(distances)
+        nearest, are_compared = self._nearest(distances)
 
         def share(first: Array) -> Array:
             second = 1 - first
-            return (second * (is_near @ second)).sum(0) / np.maximum(second.sum(0), 1) ** 2
+            near = sum(second[places] * row[:, None] for places, row in zip(nearest, are_compared, strict=True))
+            return (second * near).sum(0) / np.maximum(second.sum(0), 1) ** 2
 
         return self._largest(share)
 
     def share_of_own(self, distances: Array) -> float:
         """Return the share of the nearest neighbours of the second sample's items that are in it, too."""
-        of_second = self._nearest(distances)[self.first :]
-        return float(of_second[:, self.first :].sum() / max(of_second.sum(), 1))
+        nearest, are_compared = (each[:, self.first :] for each in self._nearest(distances))
+        return float((are_compared & (nearest >= self.first)).sum() / max(are_compared.sum(), 1))
 
-    def _nearest(self, distances: Array) -> Array:
-        """Return which items are the nearest neighbours of each; of those that are as near, any, by chance."""
+    def _nearest(self, distances: Array) -> tuple[Array, Array]:
+        """Return the nearest neighbours of each item, and whether it is compared with them, in `NEIGHBOURS` rows.
+
+        Of those that are as near, it is any, by chance.
+        """
         far = np.where(self.same, distances, np.inf)
         nearest = self._mixed[np.argpartition(far[:, self._mixed], NEIGHBOURS, axis=1)[:, :NEIGHBOURS]]
-        is_near = np.zeros(far.shape, np.float32)
-        np.put_along_axis(is_near, nearest, 1, axis=1)
-        is_near[~self.same] = 0
-        return is_near
+        return nearest.T, np.take_along_axis(self.same, nearest, axis=1).T
 
     def chance_of_near_pairs(self, distances: Array) -> float:
         """Return the chance that so many of the nearest pairs of items are both of the second sample."""
@@ -167,13 +170,22 @@ class Strata:
 
 def _permuted(values: Array, strata: Array) -> Array:
     """Return values as they are in the first column, and exchanged by chance within each stratum in all others."""
-    dice = np.random.default_rng(0)
     numbers = np.unique(strata, return_inverse=True)[1]
-    order = np.argsort(numbers + dice.random((PERMUTATIONS, len(numbers))), axis=1)  # strata stay together
+    order = _orders(numbers.astype(np.int64).tobytes())
     found = np.empty(order.shape, np.float32)
     by_stratum = values[np.argsort(numbers, kind="stable")].astype(np.float32)
     np.put_along_axis(found, order, np.broadcast_to(by_stratum, order.shape), axis=1)
     return np.concatenate([values[None].astype(np.float32), found]).T
+
+
+@lru_cache(maxsize=4)
+def _orders(numbers: bytes) -> Array:
+    """Return the places of items, given the number of the stratum of each, in orders by chance: strata stay together.
+
+    Several figures of the same items are looked at in turn.
+    """
+    strata, dice = np.frombuffer(numbers, np.int64), np.random.default_rng(0)
+    return np.argsort(strata + dice.random((PERMUTATIONS, len(strata))), axis=1)
 
 
 def _ranks(figures: Array) -> Array:
