@@ -18,6 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import psutil
 import pytest
 from filelock import FileLock
+from said import OF_OTHER_PROGRAMS
 
 from workshop.cli.main import main
 from workshop.pets import stand_in
@@ -58,8 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def of_script(notes: Iterable[str]) -> list[str]:
     """Return the notes that are not about what other programs do meanwhile, such as another test."""
-    of_others = ("Busy machine: ", "other programs were at work", "Steps have become shorter")
-    return [note for note in notes if not any(words in note for words in of_others)]
+    return [note for note in notes if not any(words in note for words in OF_OTHER_PROGRAMS)]
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
+from said import ANOTHER_LINE, NOTHING_CHANGED
 
 from workshop.cli.output import given
 from workshop.course import checks
@@ -151,6 +152,6 @@ def test_a_right_answer_is_not_enough_where_a_change_is_asked_for(
     record("profile.raw", "train.py", "main (train.py:3) 50")
     assert says(right).startswith("there is no recording of lattice.py")
     record("profile-2.raw", "lattice.py", f"main (lattice.py:{wrong}) 10", f"main (lattice.py:{right}) 50")
-    assert "another line takes more" in says(wrong)
+    assert ANOTHER_LINE in says(wrong)
     assert "your answer is right" in says(right)
-    assert "nothing has been changed yet" in says(right)
+    assert NOTHING_CHANGED in says(right)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
+from said import NOTHING_CHANGED
 
 from workshop.course import given_cases, progress
 from workshop.course.checks import check
@@ -94,8 +95,8 @@ def test_the_answer_is_a_line_and_a_cause(tmp_path: Path, data: Path) -> None:
         "now remove this cause, and check again"
     )
     script.write_text(f"\n\n{source}")
-    assert "nothing has been changed yet" in says(f"{line}:slow-item"), "as it came"
-    assert "nothing has been changed yet" in says(f"{line + 2}:slow-item"), "as it is now"
+    assert NOTHING_CHANGED in says(f"{line}:slow-item"), "as it came"
+    assert NOTHING_CHANGED in says(f"{line + 2}:slow-item"), "as it is now"
 
 
 def test_the_commands(workshop: Run, tmp_path: Path) -> None:

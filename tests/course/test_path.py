@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from said import ANOTHER_LINE, NOTHING_CHANGED
 
 from workshop.bad_node import chosen_rank
 from workshop.course import checks
@@ -119,7 +120,7 @@ def test_the_whole_path(type_in: Type, clone: Path, data: Path) -> None:
     assert "for images, targets in batches:" in table
     assert max(map(len, table.splitlines())) <= 80
     wrong, right = number_of(clone, "loss.backward()"), number_of(clone, "for images, targets in batches:")
-    assert "another line takes more" in words("workshop check part2", wrong, exit_code=1)
+    assert ANOTHER_LINE in words("workshop check part2", wrong, exit_code=1)
     assert "part2, hint 1 of 3" in words("workshop hint")
     assert "part2 is finished. Next is part3" in words("workshop check part2", right)
 
@@ -206,7 +207,7 @@ def test_the_line_that_holds_the_memory(type_in: Type) -> None:
     found = words("workshop memory nowcast.py --epochs 100")
     assert re.search(r"graph-kept nowcast.py:\d+, in main pairs.append\(\(forecast, fallen\)\)", found)
     assert ".detach() lets only the graph go" in found
-    assert "nothing has been changed yet" in words("workshop check part12", exit_code=1)
+    assert NOTHING_CHANGED in words("workshop check part12", exit_code=1)
     words("workshop solution part12 --write --yes")
     check = "workshop check part12"
     said = words(f"{check} || {check} || {check}")  # a noisy machine may leave it undecided

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from conftest import Run
 from judge.recorded_evidence import SCRIPTS
+from said import OF_PARTS
 
 from workshop.course import selftest
 from workshop.parts import Part, all_parts, find_part
@@ -14,14 +15,6 @@ from workshop.parts.case import case_names, find_case
 
 PROVEN_ELSEWHERE = {*SCRIPTS, "part9"}
 """The parts whose cheats are tried by judge/test_proof.py and parts/test_part9.py."""
-
-SAID = {
-    "part5, the script with nothing gained": r"nothing is kept: \d+ of \d+ photos were read slowly again in the second",
-    "part6, the script with nothing gained": r"0 of \d+ batches were copied to the device before",
-    "part10, the script with nothing gained": "init_process_group is missing",
-    "part10, its solution": "2 ranks train one model: each item once an epoch",
-}
-"""What is said of some of the things that are tried."""
 
 IN_EACH_CHANGE = ("part2", "part6")
 """A part that asks a question, and one that asks for a change which is shown without a race."""
@@ -50,8 +43,8 @@ def test_a_part_proves_itself(part: Part, workshop: Run, data: Path) -> None:
             {"without a profile"} if part.question.profiled or part.question.recorded else set()
         )
     assert tried.keys() >= {f"{part.name}, {what}" for what in expected}
-    for what in tried.keys() & SAID.keys():
-        assert re.search(SAID[what], tried[what])
+    for what in tried.keys() & OF_PARTS.keys():
+        assert re.search(OF_PARTS[what], tried[what])
     if not without_cheats:
         cheats = {path.stem for path in (selftest.CHEATS / part.name).glob("*.py")} - {"variation"}
         assert {what.partition(" cheat ")[2] for what in tried if " cheat " in what} == cheats

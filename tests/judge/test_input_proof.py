@@ -8,80 +8,13 @@ import numpy as np
 import pytest
 from judge.recorded_evidence import load, names_in
 from judge.recorded_inputs import CHEATS, HONEST, INPUTS, ORIGINALS, file_of, original_of
+from said import OF_INPUTS
 
 from workshop.judge.input_proof import check_inputs, known_items
 from workshop.judge.inputs import items_of
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_batches, check_items
 from workshop.judge.two_samples import RARE, TOO_RARE, Strata, chance_of_batches, counts_of
-
-NOT_OF_ANY = "inputs are not what the original makes of any item"
-OF_ANOTHER = "inputs come with the target of another item"
-AGAIN = "the same ones come again"
-UNLIKE = "are less like the original's than 95% of its own: something else has made them"
-LESS_VARIED = "are more like the original's than 95% of its own: they vary less"
-OTHER_INPUTS = "the inputs are not distributed as the original's"
-OTHER_TARGETS = "the targets are not distributed as the original's"
-ONE_ANOTHER = "of what is most like an input of this script has entered it, too"
-DRAWN_OTHERWISE = "it is distributed otherwise, or the same comes again for other items"
-UNRELATED = "inputs do not come with targets such as the original's"
-
-OTHER_VALUES = "the inputs are not made of such values as the original's"
-BATCH_ALIKE = "the values of the items of a batch are alike"
-
-NAMED = {
-    "crops_at_few_places": ONE_ANOTHER,
-    "crops_noise_of_worker": "in the steps between neighbouring values, ",
-    "long_few_rows": AGAIN,
-    "long_half_noise": NOT_OF_ANY,
-    "long_kinds_of_others": OF_ANOTHER,
-    "long_values_exchanged": NOT_OF_ANY,
-    "meters_noise_in_pairs": ONE_ANOTHER,
-    "meters_noise_of_worker": DRAWN_OTHERWISE,
-    "meters_noise_uniform": DRAWN_OTHERWISE,
-    "meters_one_noise_a_batch": "the items of a batch get the same random draws",
-    "noise_few_shapes": ONE_ANOTHER,
-    "noise_kept": OTHER_TARGETS,
-    "noise_little": LESS_VARIED,
-    "noise_of_others": UNRELATED,
-    "pairs_of_any": f"in an input beside the model's first, {OTHER_INPUTS}",
-    "pairs_with_rare_ones": "in an input beside the model's first, ",
-    "points_turned_by_quarters": OTHER_VALUES,
-    "points_turned_together": BATCH_ALIKE,
-    "waves_of_one_kind_together": "the items of a batch are alike in target",
-    "rivals_of_few": AGAIN,
-    "rivals_without_noise": "in an input beside the model's first, ",
-    "sentences_cut": "the model's inputs have 45 values on the average, the original's 55",
-    "sentences_kinds_shuffled": OF_ANOTHER,
-    "sentences_words_left_out": NOT_OF_ANY,
-    "signals_less_noise": LESS_VARIED,
-    "signals_noise_from_a_pool": DRAWN_OTHERWISE,
-    "signals_noise_uniform": DRAWN_OTHERWISE,
-    "signals_of_others": OTHER_INPUTS,
-    "signals_some_silent": OTHER_INPUTS,
-    "signals_stale_with_noise": OTHER_INPUTS,
-    "stream_few_kinds": OTHER_TARGETS,
-    "stream_kinds_of_others": UNLIKE,
-    "stream_on_a_line": UNLIKE,
-    "stream_repeated": AGAIN,
-    "table_mostly_noise": NOT_OF_ANY,
-    "table_rounded": NOT_OF_ANY,
-    "table_rows_exchanged": OF_ANOTHER,
-    "table_targets_shuffled": OF_ANOTHER,
-    "waves_mostly_noise": UNLIKE,
-    "waves_one_of_each_kind": UNRELATED,
-    "waves_stale": AGAIN,
-    "waves_stale_with_noise": ONE_ANOTHER,
-    "waves_values_exchanged": UNLIKE,
-    "waves_without_shift": ONE_ANOTHER,
-    "words_few_words": UNLIKE,
-    "words_little_of_the_text": AGAIN,
-    "words_same_windows": AGAIN,
-    "words_scrambled": UNLIKE,
-    "words_short_later": "in 60 of 64 passes the model's input is 12, the original's 48",
-    "words_targets_of_others": UNRELATED,
-}
-"""What is said of each cheat."""
 
 
 def with_the_rest_slow(scripts: Sequence[str], kind: Callable[[str], str]) -> list[Any]:
@@ -104,13 +37,13 @@ def said(script: str) -> list[str]:
 def test_every_script_has_its_evidence_and_every_cheat_a_name() -> None:
     names = {path.stem for path in (*ORIGINALS, *CHEATS, *HONEST)}
     assert set().union(*map(names_in, INPUTS.glob("*"))) == names
-    assert {path.stem for path in CHEATS} == NAMED.keys()
+    assert {path.stem for path in CHEATS} == OF_INPUTS.keys()
 
 
-@pytest.mark.parametrize("script", with_the_rest_slow(list(NAMED), NAMED.__getitem__))
+@pytest.mark.parametrize("script", with_the_rest_slow(list(OF_INPUTS), OF_INPUTS.__getitem__))
 def test_a_cheat_is_refused_and_named(script: str) -> None:
     [found] = said(script)
-    assert NAMED[script] in found
+    assert OF_INPUTS[script] in found
 
 
 @pytest.mark.parametrize(

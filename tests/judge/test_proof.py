@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from judge.recorded_evidence import FOLDER, ITEMS, SCRIPTS, Recorded, load, names_in, record, save
+from said import OF_CHEATS, OF_UNSEEN_WORK
 
 from workshop import probe
 from workshop.judge.ledger import Ledger
@@ -36,106 +37,6 @@ from workshop.probe.events import (
 from workshop.probe.messages import Recomputation
 from workshop.probe.signature import as_picture, encode, signature
 
-NAMED = {
-    "part3": {
-        "activations_rounded": "something is computed in lower precision",
-        "crop_in_the_corner": "RandomResizedCrop does not do what torchvision's RandomResizedCrop does",
-        "crops_chosen": "the draws of RandomResizedCrop are chosen",
-        "crop_of_its_own": "RandomResizedCrop does not do what torchvision's RandomResizedCrop does",
-        "decoded_small_now_and_then": "are not what the original makes of the photos",
-        "gradients_rounded": "something is computed in lower precision",
-        "momentum_forgotten": "something else has changed the optimizer's state",
-        "normalised_otherwise": "is the normalisation another one?",
-        "optimizer_state_rounded": "something else has changed the optimizer's state",
-        "orders_take_turns": "the items come in the order of an earlier epoch",
-        "pictures_left_black": "pictures that enter the model show nothing",
-        "workers_draw_alike": "start from a random state that was used before",
-        "augmentation_frozen": "the augmentation is frozen",
-        "backward_left_out": "backward runs",
-        "batch_size_changed": "batches have 8 items, the original's 4",
-        "batch_norm_forgets": "other values in the model's buffers",
-        "batches_always_the_same": "shuffle items, not batches",
-        "batches_reused": "an epoch trains on",
-        "crop_on_top": "serves for several epochs: what was augmented is kept",
-        "decoded_by_nearest": "are not what the original makes of the photos",
-        "decoded_in_grey": "are not what the original makes of the photos",
-        "decoded_small": "are not what the original makes of the photos",
-        "decoded_with_loss": "JPEG changes all pictures, in the original none",
-        "draw_repeated": "start from a random state that was used before",
-        "epochs_from_memory": "the augmentation is frozen",
-        "epochs_prepared": "had gone through AutoAugment before it began",
-        "epochs_prepared_in_each_run": "had gone through AutoAugment before its first step",
-        "every_second_batch_skipped": "batches are skipped",
-        "every_third_batch_skipped": "an epoch trains on",
-        "gradients_pile_up": "something else than the gradient that the original gets",
-        "greyed_afterwards": "Grayscale changes ",
-        "head_only_now_and_then": "optimizer steps moved nothing in 60 of the model's 62 tensors",
-        "images_shrunk": "the model's input is 3 x 32 x 32, the original's 3 x 64 x 64",
-        "images_shrunk_and_enlarged": "are not what the original makes of the photos",
-        "kernels_replaced": "AutoAugment does not do what torchvision's AutoAugment does",
-        "last_batch_dropped": "an epoch trains on 8 of 11 items: the last batch is dropped",
-        "layers_frozen": "something else than the gradient that the original gets",
-        "lower_precision": "lower precision",
-        "not_normalised": "is the normalisation another one?",
-        "not_shuffled": "the items come in the order of an earlier epoch",
-        "optimizer_another": "the optimizer is SGD, the original's AdamW",
-        "optimizer_every_other_batch": "the optimizer steps",
-        "optimizer_pretends": "optimizer steps moved nothing in 62 of the model's 62 tensors",
-        "parameters_in_two_groups": "the optimizer's weight_decay is 0 for 61 of its tensors",
-        "perf_counter_patched": "the script replaces time.perf_counter",
-        "policies_left_out": "AutoAugment does not do what torchvision's AutoAugment does",
-        "policies_chosen": "the draws of AutoAugment are chosen",
-        "resize_left_out": "pixels, the original's 73 x 73",
-        "setting_changed_later": "RandomResizedCrop has scale=(0.95, 1.0), in the original (0.08, 1.0)",
-        "seeds_chosen": "the draws of AutoAugment are chosen",
-        "sleep_at_start": "did not wait for the slow storage",
-        "sleep_elsewhere": "did not wait for the slow storage",
-        "sleep_in_constructor": "did not wait for the slow storage",
-        "sleep_only_at_first": "did not wait for the slow storage",
-        "sleep_patched": "the script replaces time.sleep",
-        "sleep_removed": "all reads of a photo did not wait for the slow storage",
-        "smaller_model": "the model is another one: 4,924,773 parameters, the original has 11,195,493",
-        "some_pictures_left_black": "pictures that enter the model show nothing",
-        "statistics_reset": "something else has changed the model's buffers",
-        "targets_exchanged": "with the target of another one",
-        "transform_dropped": "AutoAugment was applied to 0 of",
-        "transform_shared": "share one draw of a random transform",
-        "transform_weakened": "RandomResizedCrop has scale=(0.99, 1.0), in the original (0.08, 1.0)",
-        "weights_changed_after_the_step": "something else has changed the model's parameters",
-    },
-    "part10": {
-        "buffers_of_one_rank": "other values in the model's buffers",
-        "buffers_reset": "other values in the model's buffers",
-        "batches_not_shared": "batches have 8 items, the original's 4",
-        "every_rank_sees_all": "an epoch trains on 22 items, the original on 11",
-        "gradients_not_averaged": "the ranks have different parameters",
-        "item_dealt_twice": "an epoch trains on 12 items, the original on 11",
-        "order_kept": "the items come in the order of an earlier epoch",
-        "rank_stops_early": "the ranks do not step together: in an epoch, rank 0 takes 3, rank 1 takes 2 steps",
-    },
-    "part12": {
-        "activations_rounded": "something is computed in lower precision",
-        "fewer_sequences": "an epoch trains on 24 of 48 items",
-        "layer_frozen": "optimizer steps moved nothing in 2 of the model's 6 tensors",
-        "less_ahead": "of the 48 items of an epoch, 48 are missing",
-        "lower_precision": "the model runs in lower precision (autocast)",
-        "memory_cut": "something else than the gradient that the original gets",
-        "pictures_cropped": "the model's input is 4 x 24 x 24, the original's 4 x 48 x 48",
-        "smaller_batch": "batches have 8 items, the original's 16",
-        "smaller_model": "the model is another one",
-        "steps_left_out": "the optimizer steps",
-    },
-}
-"""What is said of each cheat. Those of part 9 are in parts/test_part9.py."""
-
-UNSEEN = {
-    "asyncio_sleep": "reads of a photo waited cannot be seen: wait for the slow storage with time.sleep",
-    "fully_sharded": "FullyShardedDataParallel joins the parameters into one",
-    "own_crop": "RandomResizedCrop was seen to be applied to 0 of",
-    "own_loss": "the targets cannot be seen: take the loss from a loss function of torch.nn",
-}
-"""What is said of work that may be the same, and cannot be seen."""
-
 KEPT = [pytest.param(part, path.stem, id=f"{part}-{path.stem}") for part in SCRIPTS for path in SCRIPTS[part]]
 
 
@@ -143,11 +44,11 @@ def kept(part: str, name: str) -> Recorded:
     return load(FOLDER / f"{part}.xz", name)
 
 
-@pytest.mark.parametrize("part", NAMED)
+@pytest.mark.parametrize("part", OF_CHEATS)
 def test_every_script_has_its_evidence_and_every_cheat_a_name(part: str) -> None:
     scripts = {path.stem: path for path in SCRIPTS[part]}
     assert names_in(FOLDER / f"{part}.xz") == {"original", *scripts}
-    assert {name for name, path in scripts.items() if "cheats" in path.parts} == NAMED[part].keys()
+    assert {name for name, path in scripts.items() if "cheats" in path.parts} == OF_CHEATS[part].keys()
 
 
 @pytest.mark.parametrize(("part", "script"), KEPT)
@@ -266,13 +167,13 @@ def test_any_evidence_that_is_recorded_anew_says_the_same(
 
 def assert_right(part: str, script: str, found: list[str]) -> None:
     """One cheat is one complaint, or two."""
-    if script in NAMED[part]:
+    if script in OF_CHEATS[part]:
         refused = [complaint for complaint in found if not isinstance(complaint, UnseenWork)]
-        assert NAMED[part][script] in re.sub(r"\b(\d+) of \1\b", "all", " ".join(refused))
+        assert OF_CHEATS[part][script] in re.sub(r"\b(\d+) of \1\b", "all", " ".join(refused))
         assert len(refused) <= 2
-    elif script in UNSEEN:
+    elif script in OF_UNSEEN_WORK:
         assert all(isinstance(complaint, UnseenWork) for complaint in found)
-        assert UNSEEN[script] in found[0]
+        assert OF_UNSEEN_WORK[script] in found[0]
     else:
         assert found == []
 
