@@ -39,9 +39,6 @@ Lines = Counter[int]
 Named = int | str | None
 """A line of the script, or a verdict of TraceML."""
 
-OF_SCALENE = ("n_cpu_percent_python", "n_cpu_percent_c", "n_sys_percent")
-"""The shares of a line: in Python, in native code, and waiting."""
-
 ENDS_WITHIN_S = 30.0
 START_UP_S = 5.0
 """The time in which a script has begun to train."""

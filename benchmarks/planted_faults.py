@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 PROJECT = Path(__file__).parents[1]
 FAULTS = Path(__file__).with_suffix(".json")
@@ -39,6 +40,9 @@ TIME_LIMIT_S = 600
 
 OF_CI = ["-m", "not acceptance"]
 """Arguments of pytest: the tests that every change must pass."""
+
+CAUGHT = (1, 2, 124, 137)
+"""Exit codes: a test failed; a module of tests does not import; the tests did not end in time."""
 
 TURNED = {
     ast.Lt: ">=", ast.GtE: "<", ast.Gt: "<=", ast.LtE: ">", ast.Eq: "!=", ast.NotEq: "==",
@@ -81,14 +85,13 @@ def pytest_runtest_protocol(item, nextitem):
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef, request):
     before = os.environ["REACHED_BY"]
-    if fixturedef.scope != "function":
-        os.environ["REACHED_BY"] = f"fixture {fixturedef.argname}"
+    os.environ["REACHED_BY"] = f"fixture {fixturedef.argname}"
     try:
         return (yield)
     finally:
         os.environ["REACHED_BY"] = before
 """
-"""A plugin of pytest that says who comes to a place: the running test, or a fixture that several tests share."""
+"""A plugin of pytest that says who comes to a place: the running test, or a fixture, which others may share."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,7 @@ def copy(folder: Path, name: str) -> tuple[Path, Path]:
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=PROJECT, capture_output=True, text=True
     )
     for file in listed.stdout.splitlines():
-        if (PROJECT / file).exists():
+        if (PROJECT / file).is_file():
             (tree / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(PROJECT / file, tree / file, follow_symlinks=False)
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
@@ -284,7 +287,7 @@ def load() -> list[Fault]:
 
 
 def tests_at(folder: Path) -> dict[int, list[str]]:
-    """Return the tests that come to each place, the quickest first."""
+    """Return the tests that come to each place and passed without a fault, the quickest first."""
     came: defaultdict[str, set[str]] = defaultdict(set)
     for row in (folder / "notes.txt").read_text().splitlines():
         to, _, by = row.partition("\t")
@@ -293,20 +296,18 @@ def tests_at(folder: Path) -> dict[int, list[str]]:
 
     def tests(to: str) -> set[str]:
         shared = [came[by] for by in came[to] if by.startswith("fixture ")]
-        return {by for by in came[to] if "::" in by}.union(*shared)
+        return {by for by in came[to] if "::" in by}.union(*shared) & seconds.keys()
 
-    return {fault.number: sorted(tests(str(fault.number)), key=lambda test: seconds.get(test, 1.0)) for fault in load()}
+    return {fault.number: sorted(tests(str(fault.number)), key=seconds.__getitem__) for fault in load()}
 
 
 def durations(folder: Path) -> dict[str, float]:
-    """Return the seconds of each test of the recorded run."""
-    from xml.etree import ElementTree
-
-    found = {}
-    for case in ElementTree.parse(folder / "junit.xml").iter("testcase"):
-        file = f"{case.get('classname', '').replace('.', '/')}.py"
-        found[f"{file}::{case.get('name')}"] = float(case.get("time", 1.0))
-    return found
+    """Return the seconds of each test that passed in the recorded run."""
+    return {
+        f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}": float(case.get("time", 1.0))
+        for case in ElementTree.parse(folder / "junit.xml").iter("testcase")
+        if all(case.find(what) is None for what in ("failure", "error", "skipped"))
+    }
 
 
 def try_all(folder: Path, arguments: list[str], only: set[int], side_by_side: int) -> None:
@@ -326,9 +327,12 @@ def try_all(folder: Path, arguments: list[str], only: set[int], side_by_side: in
             caught, by = False, ""
             if tests:
                 fault.put(tree)
-                code, printed = pytest(python, tree, "-x", "-q", "-n0", "-p", "no:cacheprovider", *arguments, *tests)
-                caught = code not in (0, 5)
-                by = next((line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))), str(code))
+                code, printed = pytest(python, tree, "-x", "-q", "-n0", *arguments, *tests)
+                caught = code in CAUGHT
+                named = [
+                    line for line in printed.splitlines() if line.startswith(("FAILED ", "ERROR ")) and "::" in line
+                ]
+                by = named[0] if named else f"exit code {code}"
         finally:
             (tree / fault.path).write_text(untouched)
             copies.append((tree, python))

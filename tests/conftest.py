@@ -6,14 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-# Before NumPy is loaded: threads of its library that spin while they wait take the cores from those that compute.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Before NumPy and torch are loaded, here and in every script that a test starts: on a busy machine, threads wait for
+# each other far longer than they compute. Those that spin meanwhile take the cores from all others.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 import psutil
 import pytest
@@ -25,9 +25,6 @@ from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
 
 pytest_plugins = ["archive_server", "browsers"]
-
-# Threads of torch that spin while they wait for each other take the cores from those that compute.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 Completed = subprocess.CompletedProcess[str]
 Run = Callable[..., Completed]
@@ -94,12 +91,12 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     top.mkdir(exist_ok=True)
 
     def do_once(name: str, do: Callable[[Path], object]) -> Path:
-        folder = top / name
+        folder, done = top / name, top / f"{name}.done"
         with FileLock(top / f"{name}.lock"):
-            if not folder.exists():
-                made = Path(tempfile.mkdtemp(dir=top))
-                do(made)
-                made.rename(folder)
+            if not done.exists():
+                folder.mkdir()
+                do(folder)
+                done.touch()
         return folder
 
     return do_once

@@ -1,8 +1,11 @@
 """Scripts that speak the wire without training anything: process control is tried with them in no time."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from workshop.diagnosis.staged_run import StagedRun
+from workshop.diagnosis.staged_run import MeasuredScript, StagedRun
+from workshop.probe.messages import Proceed, StepReport
 
 EPOCHS = """
 import os, sys, time
@@ -65,7 +68,7 @@ def sample(lines):
     sampled += len(lines)
 
 def step(data_wait=0.01, forward=0.005, validation=0.0, other=0.0, device="cpu", lines=(), loads=None, **batches):
-    "Take a step on the made clock, report it, and go on to another stage if the parent asks for it."
+    "Take a step on the made clock, report it, and wait until the parent has decided which stage the next one has."
     global to, now_s, taken
     replays = to.stage == "replay" and batches.get("kept", 0) > 0
     with_workers = to.loading is not None and loads is not None
@@ -82,15 +85,26 @@ def step(data_wait=0.01, forward=0.005, validation=0.0, other=0.0, device="cpu",
     parent.send(StepReport(to.stage, (taken_us,), now_s, phases, 4, counts, where, os.getpid(), first_step=taken,
                            failure=failure, waits_s=waits_s))
     taken += 1
-    time.sleep(0.0005)
-    while isinstance(message := parent.receive(timeout_s=0), SetStage):
+    while isinstance(message := parent.receive(), SetStage):
         to = message
 """
 """The beginning of a script that is measured: its steps take what they say on a clock of their own, and no time."""
 
 
 def by_the_clock_of_the_script(patch: pytest.MonkeyPatch) -> None:
-    """Have the steps of a script timed by its own clock: nothing that they decide depends on this machine."""
+    """Have the steps of a script timed by its own clock, and let it go on when the next step is asked for.
+
+    Nothing that is decided depends on this machine: a stage that is set after a step is that of the very next one.
+    """
+    reports, take = MeasuredScript.reports, StagedRun.take
+
+    def in_lockstep(script: MeasuredScript) -> Iterator[StepReport]:
+        for report in reports(script):
+            yield report
+            script.send(Proceed())
+
+    patch.setattr(MeasuredScript, "reports", in_lockstep)
+    patch.setattr(StagedRun, "take", lambda run, steps, seconds=0.0: take(run, steps))
     patch.setattr(StagedRun, "now", lambda run: run.last.ended_s if run.last else 0.0)
     patch.setattr("workshop.diagnosis.staged_run.MAX_SETTLING_S", 0.0)
     patch.setattr("workshop.diagnosis.stages.LAST_WRITTEN_S", 0.0)

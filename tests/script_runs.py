@@ -10,27 +10,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-import torch
 
 
 def run_script(path: Path, *arguments: str | Path) -> int:
     """Run a script in this process, where torch is loaded already, and return its exit code."""
-    with pytest.MonkeyPatch.context() as patch, one_thread():
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", [path.name, *map(str, arguments)])
         try:
             runpy.run_path(str(path), run_name="__main__")
         except SystemExit as stop:
             return int(stop.code or 0)
     return 0
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Have torch compute in one thread: on a busy machine several wait for each other far longer than they compute."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @contextmanager

@@ -20,12 +20,6 @@ from script_runs import press_ctrl_c, started
 WAIT = "for images, targets in batches:"
 
 
-@pytest.fixture(autouse=True)
-def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, several threads of torch wait for each other far longer than they compute."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
 def hottest_line(table: str) -> str:
     """Return the source of the line with the largest share of the time."""
     # number, hits, time, time per hit, share in percent, source
@@ -35,7 +29,7 @@ def hottest_line(table: str) -> str:
 
 @pytest.mark.slow
 def test_the_wait_for_batches_is_the_hottest_line(
-    project: Path, data: Path, write_config: Callable[..., Path], run: Run, tmp_path: Path
+    project: Path, data: Path, write_config: Callable[..., Path], run: Run
 ) -> None:
     config = write_config(wasted_time=0.1, max_items=16, max_epochs=1)
     profiled = run("-m", "kernprof", "-lv", project / "train.py", config, "--data", data, "--device", "cpu")

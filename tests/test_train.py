@@ -5,7 +5,7 @@ import os
 import pickle
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from script_runs import one_thread, run_script
+from script_runs import run_script
 from torch.utils.data import DataLoader
 from torchvision import tv_tensors
 from torchvision.models import resnet18
@@ -27,12 +27,6 @@ from workshop.pets.layout import PetFolder, stand_in_folder
 
 WriteConfig = Callable[..., Path]
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def read_metrics(experiments: Path) -> list[dict[str, str]]:

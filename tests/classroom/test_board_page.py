@@ -43,7 +43,7 @@ def seen(browser: "Browser", address: str) -> "Iterator[Page]":
 
 
 def test_the_board_shows_a_result_by_itself_and_comes_back_with_the_room(
-    browser: "Browser", open_room: OpenOne, tmp_path: Path
+    browser: "Browser", open_room: OpenOne
 ) -> None:
     room = open_room()
     token = room.join("Ada")

@@ -87,7 +87,7 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(start: Callable[..., subprocess.Po
         with suppress(OSError):  # Linux reports the end of a terminal as an error
             while last := os.read(ours, 4096):
                 shown += last.decode(errors="replace")
-        complaint = process.communicate(timeout=10)[1]
+        complaint = process.communicate(timeout=60)[1]
     os.close(ours)
     assert process.returncode == 130
     assert complaint.endswith("stopped by Ctrl-C\n")

@@ -197,7 +197,7 @@ def test_what_cannot_be_tuned(source: str, exit_code: int, says: str, workshop: 
 @pytest.mark.parametrize("stage", ["as it is", "replay", "loading 2"])
 def test_ctrl_c_ends_it_with_what_is_known(stage: str, searched: Callable[..., Found], tmp_path: Path) -> None:
     """The script presses it as soon as it is told to go to a stage."""
-    press = f"[time.sleep(0.5), os.kill(os.getppid(), 2), time.sleep(60)] if to.stage == {stage!r} else 0"
+    press = f"[os.kill(os.getppid(), 2), time.sleep(60)] if to.stage == {stage!r} else 0"
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if stage == "as it is":
@@ -217,20 +217,22 @@ def test_ctrl_c_ends_it_with_what_is_known(stage: str, searched: Callable[..., F
 
 
 @pytest.mark.slow
-def test_a_real_training_is_tuned(tuned: Callable[..., Found]) -> None:
-    """Whatever this machine makes of it: its workers load, and each trial says what it took."""
-    found = tuned(SLEEPS, "--no-proof", seconds=12)
-    assert found["present"]["workers"] == 0
-    assert found["steps"]["samples"] == 8 * found["steps"]["count"]
-    assert found["epoch_steps"] == 50
-    assert found["headroom"]["phases_s"]["data wait"] < found["steps"]["phases_s"]["data wait"]
+def test_a_real_training_is_tuned(tuned: Callable[..., Found], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow this machine is: its workers load, and each trial says what it took; few are tried, in much time."""
+    monkeypatch.setattr("workshop.tuning.tuned_run.MAX_WORKERS", 2)
+    found = tuned(SLEEPS, "--no-proof", seconds=60)
+    steps = found["steps"]
+    assert (found["present"]["workers"], found["epoch_steps"]) == (0, 50)
+    assert found["advice"] in ("take", "leave", "undecided")
+    assert steps["samples"] == 8 * steps["count"]
+    waits_s = [each["phases_s"]["data wait"] / each["count"] for each in (found["headroom"], steps)]
+    assert waits_s[1] > max(waits_s[0], 8 * 0.01), "eight items sleep for 10 ms each"
     with_workers = [each for each in found["tried"] if each["settings"]["workers"]]
-    assert with_workers
+    assert {each["settings"]["workers"] for each in with_workers} <= {1, 2}
+    measured = [each for each in with_workers if each["blocks_ms"]]
+    assert measured
     assert [each["why_not"] for each in with_workers if each["why_not"]] == []
-    assert all(each["samples"] == 8 and each["memory_bytes"] > 0 for each in with_workers if each["blocks_ms"])
-    if found["advice"] == "take":
-        line = 1 + SLEEPS.splitlines().index("    loader = DataLoader(Stored(), batch_size=8, shuffle=True)")
-        assert found["edit"]["line"] == line
+    assert all(each["samples"] == 8 and each["memory_bytes"] > 0 for each in measured)
 
 
 @pytest.mark.slow

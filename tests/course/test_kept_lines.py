@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
+from made_lines import made_lines
 
 from workshop.course import kept_lines
 from workshop.course.kept_lines import KeptLines
@@ -45,8 +46,14 @@ def test_the_hottest_lines_of_the_script_that_ran(run: Run, script: Path) -> Non
     [sleep] = [each for each in main.lines if "sleep" in each.text]
     assert (sleep.line, sleep.hits, sleep.text) == (6, 3, "time.sleep(0.02)")
     assert 0.06 <= sleep.seconds <= main.seconds
-    assert "total = 1" not in {each.text for each in main.lines}
     assert KeptLines.of_dict(found.as_dict() | {"of_later_version": 1}) == found
+
+
+def test_lines_that_took_less_than_a_hundredth_of_the_time_are_left_out(script: Path) -> None:
+    counts = {(script, "main"): {5: (4, 1.1), 6: (3, 98.0), 7: (3, 0.9)}}
+    made_lines(script.with_name("made.lprof"), {script: SCRIPT}, counts)
+    [found] = kept_lines.of_script(script)
+    assert [line.line for each in found.functions for line in each.lines] == [5, 6]
 
 
 def test_a_profile_of_kernprof_counts_until_the_script_is_edited(run: Run, script: Path) -> None:

@@ -139,7 +139,7 @@ def test_pictures_of_what_was_measured(here: Path) -> None:
     assert never == "<p>no check of part5 has measured its speed yet: !workshop check part5</p>"
 
 
-def test_the_hottest_line_is_marked(here: Path, tmp_path: Path) -> None:
+def test_the_hottest_line_is_marked(here: Path) -> None:
     body = "@profile\ndef main():\n    time.sleep(0.001)\n    time.sleep(0.1)\n\nmain()\n"
     (here / "train.py").write_text(f"import time\nfrom line_profiler import profile\n\n{body}")
     with pytest.raises(WorkshopError):

@@ -396,12 +396,19 @@ def test_a_loop_takes_a_step_of_another_run(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("iterable", marks=pytest.mark.slow), pytest.param("accumulation", marks=pytest.mark.acceptance)],
+    ("name", "epoch_steps"),
+    [
+        pytest.param("iterable", 8, marks=pytest.mark.slow),
+        pytest.param("accumulation", None, marks=pytest.mark.acceptance),
+    ],
 )
-def test_a_loop_with_workers_takes_a_step_of_another_process(name: str, tmp_path: Path) -> None:
+def test_a_loop_with_workers_takes_a_step_of_another_process(
+    name: str, epoch_steps: int | None, tmp_path: Path
+) -> None:
     command = [str(FOREIGN / f"{name}.py")]
-    assert_takes_steps_of(*(JudgedScript(command, new(tmp_path / each)) for each in ("other", "one")))
+    assert_takes_steps_of(
+        *(JudgedScript(command, new(tmp_path / each), epoch_steps=epoch_steps) for each in ("other", "one"))
+    )
 
 
 def test_a_loop_whose_next_batch_is_smaller_takes_a_step_with_a_larger_one(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from workshop.course import checks
 from workshop.course.state import State
@@ -13,6 +14,7 @@ from workshop.memory.followed_run import FollowedRun, follow
 from workshop.memory.memory_record import MemoryRecord
 from workshop.parts import find_part
 from workshop.parts.part12 import memory_check as part12
+from workshop.parts.part12.nowcast import skill
 from workshop.probe.memory.memory_notes import MemorySegment, TensorsOfDevice
 
 PART = find_part("part12")
@@ -136,3 +138,9 @@ def test_what_is_no_tensor_is_seen_in_the_process(tmp_path: Path) -> None:
     verdict = part12.over_the_limit(refused, "part12", "nowcast.py")
     assert verdict is not None
     assert "something that is no tensor holds it" in verdict.reasons[0]
+
+
+def test_the_skill_is_the_share_of_the_rain_that_was_forecast() -> None:
+    forecast, fallen = torch.tensor([1.0, 1.0, 0.0, 0.0]), torch.tensor([1.0, 0.0, 1.0, 0.0])
+    assert skill([(forecast, fallen), (fallen, fallen)]) == 3 / 5
+    assert skill([(torch.zeros(4), torch.zeros(4))]) == 0.0

@@ -4,14 +4,13 @@ import cmath
 import re
 import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from script_runs import one_thread
 from torch import Tensor
 
 from solutions import part9
@@ -62,12 +61,6 @@ REFUSED_AS = {
 """What is said of the links of each cheat."""
 
 TAKE_LONGER = ("product_of_two_steps", "product_with_conjugate")
-
-
-@pytest.fixture(autouse=True)
-def quick() -> Iterator[None]:
-    with one_thread():
-        yield
 
 
 def qr() -> Tensor:

@@ -18,6 +18,7 @@ from workshop.errors import DataError
 from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BREEDS, SPLITS, PetFolder, stand_in_folder
+from workshop.pets.staging import staging_folder
 
 
 def test_pixels_are_the_same_on_every_machine() -> None:
@@ -46,23 +47,32 @@ def test_every_breed_has_ten_pictures_in_each_split_and_none_in_both(data: Path)
 
 
 DRAW = """
+import time
 from pathlib import Path
 from workshop.pets import stand_in
 from workshop.pets.ensure import ensure_stand_in
 stand_in.NUMBERS = {"trainval": [1], "test": [2]}
+draw = stand_in.draw
+def draw_when_told(breed, number):
+    while number == 2 and not Path("go on").exists(): time.sleep(0.01)
+    return draw(breed, number)
+stand_in.draw = draw_when_told
 ensure_stand_in(Path("datasets"))
 """
 
 
 @pytest.fixture
 def drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that draws a small set into the test's own folder and has begun; this one would draw as few."""
+    """A process that has drawn half of a small set, until the file "go on" is there; this one would draw as few."""
     monkeypatch.setattr(stand_in, "NUMBERS", {"trainval": [1], "test": [2]})
     with subprocess.Popen([sys.executable, "-c", DRAW], cwd=tmp_path, stderr=subprocess.PIPE) as process:
-        while not list(tmp_path.glob("datasets/.stand-in.partial/oxford-iiit-pet/images/*.jpg")):
-            assert process.poll() is None
-            time.sleep(0.01)
-        yield process
+        try:
+            while not list(tmp_path.glob("datasets/.stand-in.partial/oxford-iiit-pet/images/*.jpg")):
+                assert process.poll() is None
+                time.sleep(0.01)
+            yield process
+        finally:
+            process.kill()
 
 
 def test_what_a_killed_run_leaves_is_no_set_and_in_nobodys_way(
@@ -81,8 +91,14 @@ def test_what_a_killed_run_leaves_is_no_set_and_in_nobodys_way(
 
 
 def test_two_at_once_draw_one_set(
-    drawing: "subprocess.Popen[bytes]", tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    drawing: "subprocess.Popen[bytes]",
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The other one goes on when this one is about to wait for it."""
+    go_on = tmp_path / "go on"
+    monkeypatch.setattr(stand_in, "staging_folder", lambda *of, **how: go_on.touch() or staging_folder(*of, **how))
     ensure_stand_in(tmp_path / "datasets")
     _, errors = drawing.communicate()
     assert drawing.returncode == 0

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from script_runs import one_thread
 
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.listener import Listener
@@ -13,11 +12,10 @@ from workshop.probe.listener import Listener
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Race for the fewest rounds, compute in one thread, and look at no object that is older than the test."""
+    """Race for the fewest rounds, and look at no object that is older than the test."""
     monkeypatch.setattr("workshop.probe.trials.trial_race.MAX_DURATION_S", 0.0)
     gc.freeze()
-    with one_thread():
-        yield
+    yield
     gc.unfreeze()
 
 

@@ -325,9 +325,13 @@ def shapes_called(model: nn.Module, inputs: torch.Tensor) -> list[list[tuple[int
 
 
 @pytest.mark.parametrize("as_batch", [True, False])
-def test_a_layer_in_a_loop_is_called_once_for_all(as_batch: bool) -> None:
-    row = (1, 64) if as_batch else (64,)
-    assert shapes_called(RowByRow(as_batch), torch.randn(64, 32)) == [[row] * 64, [(64, 64)]]
+def test_a_layer_in_a_loop_is_called_once_for_all(as_batch: bool, tmp_path: Path) -> None:
+    row, model, inputs = (1, 64) if as_batch else (64,), RowByRow(as_batch), torch.randn(64, 32)
+    assert shapes_called(model, inputs) == [[row] * 64, [(64, 64)]]
+    attempt("once-for-all", model, (inputs,), {}, EventFile(str(tmp_path)))
+    attempt("tiny-operators", model, (), {}, EventFile(str(tmp_path)))  # which needs no inputs
+    trials = read_observations(tmp_path, [os.getpid()]).trials
+    assert (trials["once-for-all"].error, trials["tiny-operators"].error) == ("", "")
 
 
 def test_modules_of_which_each_needs_the_one_before_are_not_called_at_once(tmp_path: Path) -> None:

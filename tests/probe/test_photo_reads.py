@@ -1,32 +1,25 @@
 """What a thread sleeps is counted, and no time passes for a sleeper while its process is stopped."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 
-SLEEPS = """
-import time
-from workshop.probe.photo_reads import watch_sleep
+import pytest
 
-watch_sleep()
-print("ready", flush=True)
-begin = time.monotonic()
-time.sleep(0.5)
-print(time.monotonic() - begin)
-"""
+from workshop.probe import photo_reads
 
 
-def test_a_sleeper_that_was_stopped_sleeps_on() -> None:
-    """It slept for a tenth of a second before, so that it must sleep for four tenths after."""
-    process = subprocess.Popen([sys.executable, "-c", SLEEPS], stdout=subprocess.PIPE, text=True, env=os.environ)
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.1)
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGCONT)
-    slept_s = float(process.stdout.readline())
-    assert process.wait() == 0
-    assert slept_s > 1.2, "and 1.1 if time had passed"
+def test_a_sleeper_that_was_stopped_sleeps_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a second, when it has slept for a tenth of one, so that it must sleep for four tenths after."""
+    now, naps = 0.0, list[float]()
+
+    def nap(seconds: float) -> None:
+        nonlocal now
+        naps.append(seconds)
+        now += seconds + (1.0 if len(naps) == 5 else 0.0)
+
+    monkeypatch.setattr(photo_reads, "_sleep", nap)
+    monkeypatch.setattr(photo_reads, "_monotonic", lambda: now)
+    monkeypatch.setattr(photo_reads, "_waits", photo_reads._Waits())
+    monkeypatch.setattr(time, "sleep", nap)  # so that it is put back
+    photo_reads.watch_sleep()
+    time.sleep(0.5)
+    assert (now, photo_reads._waits.slept_s) == pytest.approx((1.5, 0.5))

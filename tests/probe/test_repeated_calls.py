@@ -13,6 +13,7 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
+from workshop.probe.trials.trial_race import Pass, Raced, race
 from workshop.probe.watchers.repeated_calls import RepeatedCalls
 
 STEPS = 8
@@ -124,11 +125,25 @@ def layers(*others: nn.Module) -> nn.Module:
 
 
 @pytest.mark.parametrize("loop", [for_a_metric, for_a_metric_before, for_two_losses, for_gradients_of_inputs])
-def test_a_call_less_is_tried(loop: Loop, tmp_path: Path) -> None:
+def test_a_call_less_is_tried(loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = list[int]()
+
+    def counted(*passes: Pass) -> Raced:
+        for each in passes:
+            called = list[type[nn.Module]]()
+            with nn.modules.module.register_module_forward_pre_hook(
+                lambda module, _, called=called: called.append(type(module))
+            ):
+                each()
+            calls.append(called.count(nn.Sequential))
+        return race(*passes)
+
+    monkeypatch.setattr("workshop.probe.trials.race", counted)
     (trial,) = tried(layers(), loop, tmp_path)
     assert (trial.name, trial.about, trial.error) == ("repeated-call", "model", "")
     assert trial.times == 1.0
-    assert 0 < trial.changed_s < trial.as_it_is_s
+    assert calls == [2, 1], "of the model, as it is and with a call less"
+    assert min(trial.as_it_is_s, trial.changed_s) > 0
     assert trial.stack[-1][1] == __file__
     assert trial.setting == ""
 

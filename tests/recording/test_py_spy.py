@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -24,6 +25,14 @@ pytestmark = pytest.mark.usefixtures("py_spy_attaches")
 
 Left = Callable[[], list[psutil.Process]]
 
+RANK = """
+import os, sys, time
+def work_of_0():
+    time.sleep(3)
+def work_of_1():
+    time.sleep(3)
+globals()["work_of_" + os.environ["RANK"]]()
+"""
 WORK = """
 import os, sys, time
 def work(seconds):
@@ -83,7 +92,7 @@ def two_ranks(py_spy_attaches: None, tmp_path_factory: pytest.TempPathFactory) -
     """The folder of a recording of two ranks that sleep, and what was said."""
     folder = tmp_path_factory.mktemp("ranks")
     (folder / "launch.py").write_text(LAUNCH)
-    (folder / "rank.py").write_text(WORK + "work(3); sys.exit(3)")
+    (folder / "rank.py").write_text(RANK + "sys.exit(3)")
     command = [sys.executable, *RECORD, "--idle", "-o", "new/folder/mine.raw", "--", sys.executable, "launch.py"]
     return folder, subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
 
@@ -102,12 +111,13 @@ def test_what_the_command_says_and_how_it_ends_is_passed_on(two_ranks: tuple[Pat
 
 
 def check_ranks(recording: Path) -> None:
-    """Each rank is told apart, and has done its work."""
+    """Each rank is told apart, and has done its work, which is not the other's."""
     found = sample_groups.split(stacks.read(recording), "rank")
     assert list(found)[:2] == ["rank 0", "rank 1"]
-    for rank in ("rank 0", "rank 1"):
-        totals = py_spy_report.totals(found[rank], "rank.py").rows
-        assert "work" in {row.spot.leaf.name for row in totals if row.spot.leaf}, rank
+    for rank in range(2):
+        totals = py_spy_report.totals(found[f"rank {rank}"], "rank.py").rows
+        names = {row.spot.leaf.name for row in totals if row.spot.leaf}
+        assert {name for name in names if name.startswith("work")} == {f"work_of_{rank}"}
 
 
 def test_ranks_are_told_apart(two_ranks: tuple[Path, Completed]) -> None:
@@ -117,7 +127,7 @@ def test_ranks_are_told_apart(two_ranks: tuple[Path, Completed]) -> None:
 @pytest.mark.acceptance
 def test_ranks_of_torchrun_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("rank.py").write_text(WORK + "work(5)")
+    Path("rank.py").write_text(RANK)
     run = record(
         [shutil.which("torchrun") or "torchrun", "--standalone", "--nproc_per_node=2", "rank.py"], flags=["--idle"]
     )
@@ -125,22 +135,31 @@ def test_ranks_of_torchrun_are_told_apart(tmp_path: Path, monkeypatch: pytest.Mo
     check_ranks(run.path)
 
 
+def sampled(script: Path) -> int:
+    """Count the processes of a script that are stopped within a fifth of a second, as py-spy does to look at them."""
+
+    def is_stopped(process: psutil.Process) -> bool:
+        until = time.monotonic() + 0.2
+        while (is_held := process.status() == psutil.STATUS_TRACING_STOP) is False and time.monotonic() < until:
+            pass
+        return is_held
+
+    found = [each for each in psutil.process_iter(["name", "cmdline"]) if str(script) in (each.info["cmdline"] or ())]
+    return sum(is_stopped(each) for each in found if each.info["name"].startswith("python"))
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
-def test_what_was_seen_until_a_signal_is_kept(
-    number: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_seen_until_a_signal_is_kept(number: int, code: int, tmp_path: Path) -> None:
     script = (
         "from workshop.errors import plain_errors\nwith plain_errors():\n    print('working', flush=True)\n    work(60)"
     )
-    (tmp_path / "waits.py").write_text(WORK + script)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with started(tmp_path, *RECORD, "--idle", "--", sys.executable, "waits.py", ready="working") as process:
-        while not any("Sampling" in path.read_text() for path in tmp_path.glob("workshop-py-spy-*/words")):
+    waits = tmp_path / "waits.py"
+    waits.write_text(WORK + script)
+    with started(tmp_path, *RECORD, "--idle", "--", sys.executable, waits, ready="working") as process:
+        while not sampled(waits):
             assert process.poll() is None
-            time.sleep(0.05)
-        time.sleep(1)
         press_ctrl_c(process) if number == signal.SIGINT else process.send_signal(number)
         _, said = process.communicate(timeout=60)
         assert process.returncode == code, said
@@ -162,10 +181,13 @@ if sys.argv[1:] != ["child"]:
 def test_after_some_seconds_all_of_it_ends_with_what_was_seen(
     workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_running: Left
 ) -> None:
-    """Though it listens to no signal."""
+    """Though it listens to no signal; the seconds are over as soon as both of its processes have been looked at."""
+    deaf = tmp_path / "deaf.py"
+    made = SimpleNamespace(monotonic=lambda: 3.0 if sampled(deaf) == 2 else 0.0)
+    monkeypatch.setattr("workshop.recording.time_limit.time", made)
     monkeypatch.setattr("workshop.recording.time_limit.TORCH_PATIENCE_S", 3.0)
-    (tmp_path / "deaf.py").write_text(WORK + DEAF + "work(60)")
-    done = workshop("record", "py-spy", "--idle", "--seconds", "3", "--", sys.executable, str(tmp_path / "deaf.py"))
+    deaf.write_text(WORK + DEAF + "work(60)")
+    done = workshop("record", "py-spy", "--idle", "--seconds", "3", "--", sys.executable, str(deaf))
     assert done.returncode == 0, done.stderr
     assert "torch was not loaded within 3 s" in done.stderr
     found = recorded(tmp_path)

@@ -102,7 +102,7 @@ def charts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def analysis_of(trace: Callable[..., Trace], tmp_path: Path) -> Callable[..., TraceAnalysis]:
+def analysis_of(trace: Callable[..., Trace]) -> Callable[..., TraceAnalysis]:
     """The analysis of a trace of some events, or lists of them: `0.json` in the folder."""
 
     def of(*events: Any) -> TraceAnalysis:

@@ -9,6 +9,7 @@ from workshop.probe.messages import LoaderSettings
 from workshop.processes.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
 from workshop.tuning.setting_words import in_words, no_answer
+from workshop.tuning.tried_setting import TriedSetting
 
 Machine = Callable[[LoaderSettings], float]
 NOISE = 0.03
@@ -236,3 +237,17 @@ def test_if_no_worker_can_load_it_is_left() -> None:
 
 def test_nothing_is_known_before_the_first_trial() -> None:
     assert SettingSearch(LoaderSettings(0), 10.0).taken is None
+
+
+@pytest.mark.parametrize(
+    ("blocks_ms", "rate", "has_margin"), [([], None, None), ([20.0], 400.0, False), ([19.0, 20.0, 21.0], 400.0, True)]
+)
+def test_a_rate_has_a_margin_if_it_was_measured_more_than_once(
+    blocks_ms: list[float], rate: float | None, has_margin: bool | None
+) -> None:
+    found = TriedSetting(LoaderSettings(), blocks_ms, 8.0).as_dict()
+    assert found.get("samples_per_s") == rate
+    if has_margin is None:
+        assert "samples_per_s_margin" not in found
+    else:
+        assert (found["samples_per_s_margin"] is not None) == has_margin
