@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import pytest
 import torch
-from script_runs import one_thread
 from torch import distributed
 
 from workshop.judge.judged_script import JudgedScript
@@ -83,8 +82,7 @@ def as_in_its_own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Other tests may have compiled something in this one, and have left much that is looked through for optimizers."""
     monkeypatch.setattr(recorded_step, "has_compiled", lambda: False)
     gc.freeze()
-    with one_thread():
-        yield
+    yield
     gc.unfreeze()
 
 
