@@ -35,10 +35,14 @@ class Replay:
 
 
 class ReplayedScript(JudgedScript):
-    """A script of which each epoch is over at once."""
+    """A script of which each epoch is over at once.
+
+    What talks to a process is replaced; `process` is whatever is not None from the beginning of a run to its end.
+    """
 
     replay: ClassVar[Replay]
     by_file: ClassVar[dict[Path, Any]] = {}
+    keeps_batches = False
 
     def begin(self, sample_step: int | None = None) -> None:
         name = Path(self.command[0]).stem
@@ -63,6 +67,8 @@ class ReplayedScript(JudgedScript):
         proceed = proceed or Proceed()
         if self.process is None:
             self.begin()
+        self.keeps_batches |= proceed.keep_batches
+        assert self.keeps_batches or not proceed.from_memory, "there is nothing to hand out from memory"
         results = self.recorded.recomputed
         sample = self.folder / f"sample-{self.epochs_in_run}"
         if results:

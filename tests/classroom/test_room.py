@@ -110,7 +110,9 @@ def test_the_controls(open_room: OpenOne) -> None:
     assert "Rude" not in json.dumps(board)
     assert [each["name"] for each in board["people"]] == ["Participant 1"]
     assert room.ask("POST", "/api/join", {"code": room.code, "name": "Late"})[0] == 403
-    [known] = room.ask("GET", "/api/results", secret=room.key)[1]["people"]
+    exported = room.ask("GET", "/api/results", secret=room.key)[1]
+    [known] = exported["people"]
+    assert exported["schema_version"] == 1
     assert room.ask("POST", "/api/control", {"remove": known["id"]}, room.key)[0] == 200
     assert room.board()["people"] == []
     assert post(room, token, report())[0] == 403

@@ -14,7 +14,7 @@ from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.probe.observations import Role
+from workshop.probe.observations import BackwardPass, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
@@ -187,6 +187,22 @@ def test_a_line_is_said_once_whoever_calls_it(tmp_path: Path) -> None:
         both = other_work_findings(Measurement(steps, observations=Observations(samples)))
         assert [each.cause for each in both] == expected
         assert [each.share for each in both] == [pytest.approx(0.5)] * len(expected)
+
+
+def test_a_line_of_the_forward_pass_that_no_gradient_goes_through(tmp_path: Path) -> None:
+    script = str(tmp_path / "mine.py")
+    loop, masked, multiplied = Frame("main", script, 3), Frame("forward", script, 8), Frame("forward", script, 9)
+    samples = [
+        Sample(0.1 * number - 0.05, 0.05, 1, Role.TRAINING, str(Phase.FORWARD), (loop, line))
+        for number in range(1, 41)
+        for line in (masked, multiplied)
+    ]
+    backward = BackwardPass(0.0, 1, 1, step=3, operations=2, parts=((0.01, 2, (("forward", script, 9),)),), loops=())
+    steps = made_steps({Phase.FORWARD: 100}, 40)
+    observations = Observations(samples, backward_passes=[backward])
+    (found,) = other_work_findings(Measurement(steps, observations=observations))
+    assert (found.cause, found.phase, found.line, found.share) == ("own-work", Phase.FORWARD, 8, pytest.approx(0.5))
+    assert other_work_findings(Measurement(steps, observations=Observations(samples))) == [], "nothing is known of it"
 
 
 def test_growth_is_told_from_outliers_and_from_a_machine_that_becomes_busy() -> None:

@@ -234,6 +234,16 @@ def test_ctrl_c_keeps_what_was_counted(folder: Path) -> None:
     assert hits(profile.functions, "main"), "the training process, too"
 
 
+def test_what_was_counted_is_written_as_a_script_is_terminated(record: Record, folder: Path) -> None:
+    """SIGTERM ends it at once, without what is done as Python exits."""
+    script = (
+        "import os, signal\n\n\ndef main():\n    for number in range(7):\n        last = number\n    KILL\n\n\nmain()\n"
+    )
+    (folder / "ends.py").write_text(script.replace("KILL", "os.kill(os.getpid(), signal.SIGTERM)"))
+    record("ends.py", code=143)
+    assert hits(line_profile.read(folder / "ends.py.lprof").functions, "main")[:2] == [8, 7]
+
+
 SPAWNS = """\
 import signal
 import time
