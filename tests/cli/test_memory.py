@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from conftest import Once, Run
-from made_memory import look, made_memory, report, row, segment
+from made_memory import MIB, STACK, look, made_memory, report, row, segment
 
 from workshop.cli.memory_text import print_memory, print_memory_changes
 from workshop.memory.memory_change import MemoryChange
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
+from workshop.probe.memory.memory_notes import HostObject
 
 FRAMEWORKS = Path(__file__).parents[1] / "frameworks"
 
@@ -122,6 +123,15 @@ def memory(workshop: Run, tmp_path: Path) -> Memory:
 
 def faults(found: Any) -> list[str]:
     return [each["cause"] for each in found["findings"] if each["cause"] != "checkpointing"]
+
+
+def test_what_python_holds_is_told_with_its_length_or_its_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = HostObject(0.0, 7, 1, "rows", STACK, "list", 5000, 3 * MIB, 10)
+    past = HostObject(0.0, 7, 1, "past", STACK, "ndarray", 4, 2 * MIB, 10, dtype="float32", shape=(4, 2))
+    print_memory("train.py", MemoryDiagnosis(made_memory(host_objects=[rows, past], segments=[segment(1)])))
+    told = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert told[(at := told.index("held in Python MiB what it is filled at")) + 1].startswith("rows 3.0 list of 5000")
+    assert told[at + 2].startswith("past 2.0 ndarray of float32, 4 x 2")
 
 
 def test_the_tables_fit_into_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
