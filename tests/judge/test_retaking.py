@@ -23,6 +23,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.evidence import EvidenceRecorder
 from workshop.probe.messages import Proceed, Recomputation
 from workshop.probe.settings import JudgedRun, ProbeConfig
+from workshop.processes.script import run_folder
 
 FOREIGN = Path(__file__).parents[1] / "foreign"
 
@@ -400,13 +401,10 @@ def test_a_loop_takes_a_step_of_another_run(text: str, tmp_path: Path) -> None:
         pytest.param("accumulation", None, marks=pytest.mark.acceptance),
     ],
 )
-def test_a_loop_with_workers_takes_a_step_of_another_process(
-    name: str, epoch_steps: int | None, tmp_path: Path
-) -> None:
+def test_a_loop_with_workers_takes_a_step_of_another_process(name: str, epoch_steps: int | None) -> None:
     command = [str(FOREIGN / f"{name}.py")]
-    assert_takes_steps_of(
-        *(JudgedScript(command, new(tmp_path / each), epoch_steps=epoch_steps) for each in ("other", "one"))
-    )
+    with run_folder() as other, run_folder() as one:  # of short names, as the sockets of workers are in them
+        assert_takes_steps_of(*(JudgedScript(command, folder, epoch_steps=epoch_steps) for folder in (other, one)))
 
 
 def test_a_loop_whose_next_batch_is_smaller_takes_a_step_with_a_larger_one(tmp_path: Path) -> None:
