@@ -43,9 +43,7 @@ for epoch in range(10_000):
         optimizer.step()
 """
 FASTER = SCRIPT.replace("0.02 if", "0.001 if")
-NEVER = (
-    "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(1000)  # FOLDER'])\n"
-)
+NEVER = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import time; time.sleep(1000)  # FOLDER'])\n"
 
 IMPATIENT = """
 from pathlib import Path
