@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 import psutil
 import pytest
 from filelock import FileLock
-from said import OF_OTHER_PROGRAMS
 
 from workshop.cli.main import main
 from workshop.pets import stand_in
@@ -52,11 +51,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("WORKSHOP_REQUIRE_CUDA"):
             pytest.fail("WORKSHOP_REQUIRE_CUDA is set, and there is no CUDA device")
         pytest.skip("there is no CUDA device")
-
-
-def of_script(notes: Iterable[str]) -> list[str]:
-    """Return the notes that are not about what other programs do meanwhile, such as another test."""
-    return [note for note in notes if not any(words in note for words in OF_OTHER_PROGRAMS)]
 
 
 @pytest.fixture(autouse=True)
