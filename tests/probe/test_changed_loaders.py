@@ -58,10 +58,97 @@ def test_workers_have_one_thread(hooks: TrainingHooks) -> None:
     assert {int(threads) for batch in loader for threads in batch[:, 2]} == {1}
 
 
-def test_without_workers_what_only_workers_may_have_is_left_out(hooks: TrainingHooks) -> None:
+class Stateful(WhoLoads):
+    """Changes with each item, and tells all processes who has loaded one."""
+
+    def __init__(self) -> None:
+        self.loaders = torch.zeros(1000, dtype=torch.long).share_memory_()
+        self.next = torch.zeros(1, dtype=torch.long).share_memory_()
+        self.calls, self.cache, self.dice = 0, dict[int, int](), torch.Generator().manual_seed(0)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.loaders[self.next] = os.getpid()
+        self.next += 1
+        self.calls += 1
+        self.cache[index] = int(torch.randint(9, (), generator=self.dice))
+        return super().__getitem__(index)
+
+    @property
+    def pids(self) -> set[int]:
+        return set(self.loaders[: int(self.next)].tolist())
+
+
+def test_without_workers_a_process_loads_that_is_thrown_away(hooks: TrainingHooks) -> None:
+    """What only workers may have is left out, and the training gets batches that were kept."""
+    dataset = Stateful()
+    loader = DataLoader(dataset, batch_size=3, num_workers=1, prefetch_factor=4, timeout=30, persistent_workers=True)
+    first, second = (loaded_by(batch) for batch in loader)
+    assert first == second == dataset.pids
     hooks.loading.loaders.load_with(LoaderSettings(0, worker_threads=1))
-    loader = DataLoader(WhoLoads(), batch_size=3, num_workers=1, prefetch_factor=4, timeout=30, persistent_workers=True)
-    assert [loaded_by(batch) for batch in loader] == [{os.getpid()}] * 2
+    epochs = [[loaded_by(batch) for batch in loader] for _ in range(2)]
+    assert epochs == [[first] * 2] * 2
+    others = dataset.pids - first
+    assert others
+    assert os.getpid() not in others
+    assert not dataset.calls
+    hooks.loading.loaders.load_with(None)
+    for pid in others:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_stays_in_the_objects_of_the_training(hooks: TrainingHooks, workers: int) -> None:
+    dataset, dice = Stateful(), torch.Generator().manual_seed(1)
+    loader = DataLoader(dataset, batch_size=2, shuffle=True, generator=dice)
+
+    def state() -> tuple[object, ...]:
+        drawn = [dataset.dice, dice, torch.default_generator]
+        return dataset.calls, {**dataset.cache}, *(each.get_state().tolist() for each in drawn)
+
+    hooks.loading.batches.keeping = True
+    next(iter(loader))
+    before = state()
+    hooks.loading.loaders.load_with(LoaderSettings(workers))
+    assert [len(list(loader)) for _ in range(3)] == [3, 3, 3]
+    assert hooks.loading.loaders.given == 9
+    assert state() == before
+
+
+class OpensLazily(WhoLoads):
+    """As guides recommend for workers: each process opens its own file."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.file, self.opened_in = path, None, 0
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if self.file is None:
+            self.file, self.opened_in = open(self.path, "rb"), os.getpid()  # type: ignore[assignment]  # noqa: SIM115
+        if self.opened_in != os.getpid():
+            raise RuntimeError("inherited")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_each_process_of_a_trial_opens_its_own_files(hooks: TrainingHooks, workers: int) -> None:
+    loader = DataLoader(OpensLazily(__file__), batch_size=1)
+    next(iter(loader))
+    hooks.loading.loaders.load_with(LoaderSettings(workers))
+    assert len(list(loader)) == 6
+    assert not hooks.loading.loaders.failure
+    assert hooks.loading.loaders.given
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_file_that_was_open_before_is_not_shared(hooks: TrainingHooks, workers: int) -> None:
+    dataset = OpensLazily(__file__)
+    dataset[0]
+    loader = DataLoader(dataset, batch_size=1)
+    next(iter(loader))
+    hooks.loading.loaders.load_with(LoaderSettings(workers))
+    assert len(list(loader)) == 6
+    assert "holds an open BufferedReader" in hooks.loading.loaders.failure
+    assert not hooks.loading.loaders.given
 
 
 def test_afterwards_all_is_as_before(hooks: TrainingHooks) -> None:
@@ -119,9 +206,10 @@ class UsedUp(IterableDataset[torch.Tensor]):
 
 
 def test_if_others_can_load_no_more_the_script_goes_on(hooks: TrainingHooks) -> None:
+    """What a process has used up that is thrown away is still there for the script."""
     hooks.loading.loaders.load_with(LoaderSettings(0, worker_threads=1))
     loader = DataLoader(UsedUp(), batch_size=1)
-    assert [int(batch) for batch in loader] == [0, 1, 2, 3]
+    assert [int(batch) for batch in loader] == [0, *[0] * 3, 1, 2, 3]
     assert not hooks.loading.loaders.are_tried(loader)
 
 
@@ -195,19 +283,24 @@ def test_other_settings_reach_the_loader(hooks: TrainingHooks) -> None:
 
 
 def test_workers_go_on_to_the_next_epoch_at_once(hooks: TrainingHooks) -> None:
-    """So that no batch comes faster because the epoch is almost over, and nothing else is loaded."""
+    """So that no batch comes faster because the epoch is almost over; the sampler that draws for them is a copy."""
     passes = []
 
     class Ordered(SequentialSampler):
+        epochs = 0
+
         def __iter__(self) -> Iterator[int]:
-            passes.append(None)
+            self.epochs += 1
+            passes.append(self.epochs)
             return super().__iter__()
 
     hooks.loading.loaders.load_with(LoaderSettings(1, prefetch_factor=2))
     data = [torch.tensor([each, 0, 0]) for each in range(3)]
-    batches = iter(DataLoader(data, sampler=Ordered(data)))
+    sampler = Ordered(data)
+    batches = iter(DataLoader(data, sampler=sampler))
     assert [int(next(batches)[0, 0]) for _ in range(2)] == [0, 1]
-    assert len(passes) == 2
+    assert len(passes) > 1
+    assert sampler.epochs == 0
 
 
 def test_how_workers_are_started_is_known_where_the_script_has_set_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,11 @@ class BatchStore:
 
     def replays(self, source: Any) -> bool:
         """Return whether batches are replayed in place of a DataLoader's, or of its iterator's."""
-        return self.replaying and bool((kept := self._of(source)) and kept.batches)
+        return self.replaying and self.has_batch(source)
+
+    def has_batch(self, source: Any) -> bool:
+        """Return whether a batch of a DataLoader, or of its iterator's, is kept."""
+        return bool((kept := self._of(source)) and kept.batches)
 
     def batch(self, source: Any) -> Any:
         """Return the next of the kept batches in place of a DataLoader's, or of its iterator's."""

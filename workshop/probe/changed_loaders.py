@@ -1,33 +1,58 @@
 """Other settings for the DataLoaders of a training, tried in the midst of it."""
 
+import copy
 import functools
 import multiprocessing
+import random
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from time import monotonic  # the script may replace that of the module
 from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from workshop.probe.batch_store import BatchStore
 from workshop.probe.loader_epochs import NO_BATCH, loader_of, without_iterator
+from workshop.probe.loading_process import LoadingProcess
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.noted_settings import is_there, loader_number, loader_site, site_of
+from workshop.probe.open_handles import handle_held_before, own_handles
+from workshop.probe.training_state import random_states, set_random_states
 
 TIMEOUT_S = 60.0
 """Workers that give no batch for so long are taken for hung, unless the script says how long they may take."""
 
 USED_UP = "it has no more batches: its dataset or its sampler can be gone through once"
 
+AHEAD = 64
+"""Batches: so many sets of indices are drawn at a time from the copy of a sampler."""
+
+IS_LOADED = object()
+"""Stands for a batch that another process has loaded, and not handed over."""
+
+
+class SharedHandleError(Exception):
+    """The dataset holds something that forked processes must not share."""
+
 
 class ChangedLoaders:
     """Lets other DataLoaders load what those of the training would, with other settings.
 
     Each DataLoader of the training gets one in its place that lasts, also where the script makes it or its workers
-    anew. It has the same dataset, sampler and collate function. Its workers are kept, and go on to the next epoch at
-    once: at the end of an epoch, they would have nothing to do, and the last batches would come faster than others.
-    (Not so with an iterable dataset.) If it fails, or gives no batch for `TIMEOUT_S`, the script's own goes on.
+    anew. It has the same dataset and collate function, and a copy of the sampler. Its workers are kept, and go on to
+    the next epoch at once: at the end of an epoch, they would have nothing to do, and the last batches would come
+    faster than others. (Not so with an iterable dataset.) If it fails, or gives no batch for `TIMEOUT_S`, the script's
+    own goes on.
+
+    Nothing of a trial stays in the objects of the training: items are only drawn in other processes, which are thrown
+    away. Without workers, one such process loads a batch whenever the training asks for one, which then gets a kept
+    one: to hand it over would take time that a DataLoader without workers does not take.
+
+    Args:
+        store: keeps batches of the training.
 
     Attributes:
         given: the number of batches that others have loaded so far.
@@ -35,7 +60,8 @@ class ChangedLoaders:
         failure: why they load no more, if one of them failed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, store: BatchStore) -> None:
+        self._store = store
         self.given = 0
         self.started_s = 0.0
         self.failure = ""
@@ -56,6 +82,8 @@ class ChangedLoaders:
         if settings != self._settings:
             with self._lock:
                 self._settings, self._only, self._streams = settings, site_of(loader), {}
+        if settings and not settings.workers:
+            self._store.keeping = True  # in case that none was kept before
 
     def started(self, loader: DataLoader[Any], iterator: Any) -> None:
         """Remember which DataLoaders are iterated, for as long as they are."""
@@ -65,6 +93,8 @@ class ChangedLoaders:
     def are_tried(self, source: Any) -> bool:
         """Return whether another DataLoader is to do what this one, or its iterator, would do now."""
         if self._settings is None or not torch.is_grad_enabled():
+            return False
+        if not self._settings.workers and not self._store.has_batch(source):
             return False
         loader = source if isinstance(source, DataLoader) else loader_of(source)
         return self._only is None or (loader is not None and loader_site(loader) == self._only)
@@ -81,11 +111,11 @@ class ChangedLoaders:
             except Exception as error:  # datasets fail in other processes in many ways
                 batch, self.failure = NO_BATCH, (str(error).strip().splitlines() or [type(error).__name__])[-1]
             if batch is NO_BATCH:
-                self._settings, self.failure = None, self.failure or USED_UP
-            else:
-                self.given += 1
-                self.started_s = monotonic() - begin if len(self._streams) > streams else self.started_s
-            return batch
+                self._settings, self.failure, self._streams = None, self.failure or USED_UP, {}
+                return NO_BATCH
+            self.given += 1
+            self.started_s = monotonic() - begin if len(self._streams) > streams else self.started_s
+            return self._store.batch(source) if batch is IS_LOADED else batch
 
     def _stream(self, loader: DataLoader[Any], settings: LoaderSettings) -> Iterator[Any]:
         """The batches of a DataLoader. One that is made where another was, which is gone, takes over its batches."""
@@ -93,7 +123,7 @@ class ChangedLoaders:
         if key not in self._streams:
             same_place = [each for each in self._streams if each[1] == key[1]]
             gone = [each for each in same_place if not is_there(each[0]) and each[0] not in self._iterated]
-            self._streams[key] = self._streams.pop(gone[0]) if gone else _stream(_changed(loader, settings))
+            self._streams[key] = self._streams.pop(gone[0]) if gone else _stream(loader, settings)
         return self._streams[key]
 
 
@@ -107,18 +137,59 @@ def _again_and_again(begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
             yield each
 
 
-class _Endless:
-    """The indices of a sampler, epoch after epoch."""
+class _CopiedSampler:
+    """The indices that the copy of a sampler draws, epoch after epoch, with random states of its own.
 
-    def __init__(self, sampler: Iterable[Any]) -> None:
-        self._sampler = sampler
+    Args:
+        sampler: is copied, without the dataset.
+        dataset: that of the DataLoader.
+    """
+
+    def __init__(self, sampler: Any, dataset: Any) -> None:
+        self._sampler = copy.deepcopy(sampler, {id(dataset): dataset})
+        self._states = random_states()
 
     def __iter__(self) -> Iterator[Any]:
-        return _again_and_again(lambda: iter(self._sampler))
+        drawn = _again_and_again(lambda: iter(self._sampler))
+        while some := self._some_of(drawn):
+            yield from some
+
+    def _some_of(self, drawn: Iterator[Any]) -> list[Any]:
+        states = random_states()
+        set_random_states(self._states)
+        try:
+            return list(islice(drawn, AHEAD))
+        finally:
+            self._states = random_states()
+            set_random_states(states)
 
 
-def _stream(loader: DataLoader[Any]) -> Iterator[Any]:
-    return _again_and_again(lambda: DataLoader.__iter__(loader))
+def _stream(loader: DataLoader[Any], settings: LoaderSettings) -> Iterator[Any]:
+    """Yield the batches of a DataLoader with other settings, or `IS_LOADED` for each without workers.
+
+    Raises:
+        SharedHandleError: they must not be loaded in a forked process.
+    """
+    if not loader.num_workers and (handle := handle_held_before(loader.dataset)):
+        raise SharedHandleError(f"its dataset holds an open {handle}, which a forked process must not share with it")
+    changed = _changed(loader, settings)
+
+    def batches() -> Iterator[Any]:
+        return _again_and_again(lambda: DataLoader.__iter__(changed))
+
+    def in_a_fork() -> Iterator[Any]:
+        own_handles(loader.dataset)
+        return batches()
+
+    return batches() if settings.workers else _in_place_of_loaded(LoadingProcess(in_a_fork))
+
+
+def _in_place_of_loaded(process: LoadingProcess) -> Iterator[Any]:
+    try:
+        while process.load(TIMEOUT_S):
+            yield IS_LOADED
+    finally:
+        process.end()
 
 
 def settings_of(loader: DataLoader[Any]) -> LoaderSettings:
@@ -140,27 +211,35 @@ def start_method_of(loader: DataLoader[Any]) -> str:
 
 
 def _changed(loader: DataLoader[Any], settings: LoaderSettings) -> DataLoader[Any]:
-    """Return a DataLoader of the same batches with other settings."""
+    """Return a DataLoader of the same batches with other settings; one without workers is for a process of its own."""
     changed, workers = without_iterator(loader), settings.workers
     changed.__dict__.update(  # its own __setattr__ forbids to change it
         num_workers=workers,
         persistent_workers=workers > 0,
         prefetch_factor=settings.prefetch_factor if workers else None,
-        pin_memory=settings.pin_memory,
+        pin_memory=settings.pin_memory and workers > 0,
         timeout=(loader.timeout or TIMEOUT_S) if workers else 0,
+        generator=torch.Generator().manual_seed(random.SystemRandom().randrange(2**60)),
     )
+    if not workers:
+        return changed
     if not isinstance(loader.dataset, IterableDataset):
         name = "sampler" if loader.batch_sampler is None else "batch_sampler"
-        changed.__dict__[name] = _Endless(getattr(loader, name))
-    if settings.worker_threads:
-        initialize = functools.partial(_with_threads, loader.worker_init_fn, settings.worker_threads)
-        changed.__dict__.update(worker_init_fn=initialize)
-    if workers and settings.start_method != settings_of(loader).start_method:
+        changed.__dict__[name] = _CopiedSampler(getattr(loader, name), loader.dataset)
+    if settings.start_method != settings_of(loader).start_method:
         changed.multiprocessing_context = settings.start_method or None
+    initialize = functools.partial(
+        _begin_worker, loader.worker_init_fn, settings.worker_threads, start_method_of(changed) == "fork"
+    )
+    changed.__dict__.update(worker_init_fn=initialize)
     return changed
 
 
-def _with_threads(initialize: Callable[[int], None] | None, threads: int, worker: int) -> None:
+def _begin_worker(initialize: Callable[[int], None] | None, threads: int, is_forked: bool, worker: int) -> None:
+    info = get_worker_info()
+    if is_forked and info is not None:
+        own_handles(info.dataset)
     if initialize:
         initialize(worker)
-    torch.set_num_threads(threads)
+    if threads:
+        torch.set_num_threads(threads)

@@ -21,6 +21,7 @@ from workshop.probe.events import ForwardPass, ItemsDrawn
 from workshop.probe.internals import tree_leaves
 from workshop.probe.messages import DrawItems, DrawnItems
 from workshop.probe.noted_step import NotedPass
+from workshop.probe.open_handles import handle_held_before, own_handles
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.training_state import random_states, set_random_states
 
@@ -75,6 +76,8 @@ def draw_items(loaded: LoadedBatch, message: DrawItems, events: EventFile) -> Dr
         return DrawnItems(error="its DataLoader has no items that could be asked for")
     if loaded.places is None:
         return DrawnItems(error="what is loaded is not what enters the model")
+    if not loader.num_workers and (handle := handle_held_before(loader.dataset)):
+        return DrawnItems(error=f"its dataset holds an open {handle}, which a worker must not share with it")
     give_up, count = monotonic() + message.seconds, 0
     try:
         states = random_states()
@@ -134,7 +137,7 @@ def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[
         batch_sampler=[[index for _, index in batch] for batch in batches],
         collate_fn=loader.collate_fn,
         num_workers=1,
-        worker_init_fn=_begin_quietly(loader.worker_init_fn),
+        worker_init_fn=_begin_quietly(loader.dataset, loader.worker_init_fn),
         multiprocessing_context="fork",
         timeout=TIMEOUT_S,
         generator=torch.Generator().manual_seed(random.SystemRandom().randrange(2**60)),
@@ -144,10 +147,11 @@ def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[
         yield tuple(number for number, _ in batch), next(iterator)
 
 
-def _begin_quietly(also: Callable[[int], None] | None) -> Callable[[int], None]:
+def _begin_quietly(dataset: Any, also: Callable[[int], None] | None) -> Callable[[int], None]:
     def begin(worker: int) -> None:
         event_file.mute()
         photo_reads.skip_waits()
+        own_handles(dataset)
         if also:
             also(worker)
 

@@ -11,6 +11,7 @@ from workshop.probe.batch_store import BatchStore
 from workshop.probe.changed_loaders import ChangedLoaders
 from workshop.probe.loader_epochs import NO_BATCH, Epoch, LoaderEpochs, loader_of
 from workshop.probe.noted_settings import loader_number, site_of
+from workshop.probe.open_handles import note_handles
 from workshop.probe.phase_clock import PhaseClock
 from workshop.probe.phases import Phase
 
@@ -40,7 +41,7 @@ class LoaderHooks:
         self._clock, self._audience, self._on_batch, self._evaluates = clock, audience, on_batch, evaluates
         self.epochs = LoaderEpochs()
         self.batches = BatchStore()
-        self.loaders = ChangedLoaders()
+        self.loaders = ChangedLoaders(self.batches)
         self.of_validation = self.in_evaluation = False
         self.asked, self.source = -1, 0
         self._trains = set[object]()
@@ -48,7 +49,8 @@ class LoaderHooks:
     def go_on_in_fork(self) -> None:
         """Start over in a forked process."""
         self._of_parent = self.loaders  # kept: its end would be that of the workers, which are the parent's
-        self.batches, self.loaders = BatchStore(), ChangedLoaders()
+        self.batches = BatchStore()
+        self.loaders = ChangedLoaders(self.batches)
 
     def give_up(self) -> None:
         """Let the script's own DataLoaders go on."""
@@ -92,6 +94,8 @@ class LoaderHooks:
         return self._begin_epoch(original, loader)
 
     def _begin_epoch(self, original: Callable[..., Any], loader: Any) -> Any:
+        with self._audience:
+            note_handles(loader.dataset)
         iterator = self._clock.call(Phase.DATA_WAIT, original, loader)
         with self._audience:
             for each in (self.epochs, self.batches, self.loaders):

@@ -1,0 +1,148 @@
+"""What a dataset holds that two processes must not share, such as an open file or a connection to a database.
+
+A process that is forked to load for a trial inherits it. What the dataset has opened as it loaded its first items is
+forgotten there, so that the dataset opens its own, as it would in a worker. What it held before is told.
+"""
+
+import fcntl
+import io
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from types import FunctionType, GeneratorType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch.utils.data import Dataset
+
+from workshop.probe.user_code import is_user_code
+
+MAX_OBJECTS = 10_000
+"""Objects, at most: so many are looked at in a dataset."""
+
+STANDARD_STREAMS = 2
+"""The largest file descriptor of a standard stream, which all processes share on purpose."""
+
+OPEN_FILES = "/proc/self/fd"
+
+COPIED_BY_FORK = (GeneratorType, mmap.mmap, torch.Tensor)
+"""Can be closed, and yet each process has its own, or may share it."""
+
+
+class HeldAt(NamedTuple):
+    """Where something is held: under a key of a dictionary, or at an index of a list."""
+
+    container: int
+    """The `id` of the dictionary or list."""
+    key: Any
+
+
+class _Noted(NamedTuple):
+    """What a dataset held before an epoch of it began for the first time."""
+
+    handles: dict[HeldAt, str]
+    """The names of their types."""
+    nothing: frozenset[HeldAt]
+    """Where it held None."""
+
+
+_noted: WeakKeyDictionary[Any, _Noted] = WeakKeyDictionary()
+
+
+def note_handles(dataset: Any) -> None:
+    """Note what a dataset holds as an epoch of it begins, if that is its first one."""
+    with suppress(TypeError):  # of a list, or of what has no hash
+        if dataset not in _noted:
+            held = list(_held(dataset))
+            handles = {place: type(value).__qualname__ for _, place, value in held if _is_handle(value)}
+            _noted[dataset] = _Noted(handles, frozenset(place for _, place, value in held if value is None))
+
+
+def handle_held_before(dataset: Any) -> str:
+    """Return the type of what a dataset has held open since before its first epoch; an empty text for nothing."""
+    return next(iter(_noted_of(dataset).handles.values()), "")
+
+
+def own_handles(dataset: Any) -> None:
+    """Let this forked process open its own handles, and share no position with its parent in those that it keeps."""
+    noted = _noted_of(dataset)
+    for container, place, value in list(_held(dataset)):
+        if _is_handle(value) and place not in noted.handles:
+            if isinstance(container, list) or place in noted.nothing:
+                container[place.key] = None
+            else:
+                del container[place.key]
+    _reopen_files()
+
+
+def _noted_of(dataset: Any) -> _Noted:
+    try:
+        return _noted.get(dataset) or _Noted({}, frozenset())
+    except TypeError:
+        return _Noted({}, frozenset())
+
+
+def _held(dataset: Any) -> Iterator[tuple[Any, HeldAt, Any]]:
+    """Yield what a dataset holds, and the objects of user code in it: the container, the place in it, and the value."""
+    left, seen = [dataset], set[int]()
+    while left and len(seen) < MAX_OBJECTS:
+        value = left.pop()
+        container = vars(value) if hasattr(value, "__dict__") else value
+        if id(container) in seen or not isinstance(container, (dict, list)):
+            continue
+        seen.add(id(container))
+        items = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, each in islice(list(items), MAX_OBJECTS):
+            yield container, HeldAt(id(container), key), each
+            if isinstance(each, (dict, list, Dataset)) or _is_of_user(type(each)):
+                left.append(each)
+
+
+def _is_of_user(kind: type) -> bool:
+    """Return whether a class is one of user code, given by the file of its first function."""
+    functions = (each for each in vars(kind).values() if isinstance(each, FunctionType))
+    function = next(functions, None)
+    return function is not None and is_user_code(function.__code__.co_filename)
+
+
+def _is_handle(value: Any) -> bool:
+    """Return whether something is open and cannot be copied, or consists of what is."""
+    kind = type(value)
+    can_close = hasattr(kind, "close") or (hasattr(kind, "release") and not hasattr(kind, "acquire"))  # but no lock
+    if not can_close or isinstance(value, (*COPIED_BY_FORK, Dataset)) or _is_of_user(kind):
+        return False
+    if isinstance(value, io.IOBase):
+        try:
+            return value.fileno() > STANDARD_STREAMS
+        except (OSError, ValueError):  # it is in memory, or closed
+            return False
+    if any(map(_is_handle, getattr(value, "__dict__", {}).values())):
+        return True
+    if any(isinstance(getattr(kind, name, None), FunctionType) for name in ("__reduce__", "__getstate__")):
+        return False  # it knows how it is copied
+    try:
+        value.__reduce_ex__(2)
+    except TypeError:
+        return True
+    except Exception:  # it is not known
+        return False
+    return False
+
+
+def _reopen_files() -> None:
+    """Open each file that this process only reads once more, at its place: forked processes share a position."""
+    if not os.path.isdir(OPEN_FILES):  # not on Linux
+        return
+    for number in [int(each) for each in os.listdir(OPEN_FILES) if int(each) > STANDARD_STREAMS]:
+        with suppress(OSError):
+            is_read = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+            if not is_read or not stat.S_ISREG(os.fstat(number).st_mode):
+                continue
+            own = os.open(f"{OPEN_FILES}/{number}", os.O_RDONLY)
+            os.lseek(own, os.lseek(number, 0, os.SEEK_CUR), os.SEEK_SET)
+            os.dup2(own, number, os.get_inheritable(number))
+            os.close(own)
