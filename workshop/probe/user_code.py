@@ -15,6 +15,8 @@ from pathlib import Path
 
 WORKSHOP = Path(__file__).parents[1]
 SLOW_NODE = "workshop/bad_node.py"
+START_UP = "sitecustomize.py"
+"""The file by which the probe gets into each Python. Its folder is on `sys.path`, so py-spy gives its name alone."""
 
 LIBRARY_FOLDERS = re.compile(r"(^|/)(site-packages|dist-packages|lib(64)?/python\d|Python[\d.]*/Lib|Python\.framework)")
 """The folders of the standard library and of installed packages, on any machine."""
@@ -37,7 +39,7 @@ def is_user_code(path: str) -> bool:
     slashes = path.replace("\\", "/")
     if f"/{slashes}".endswith(f"/{SLOW_NODE}"):
         return True
-    if GENERATED.search(slashes) or LIBRARY_FOLDERS.search(slashes):
+    if slashes.rpartition("/")[2] == START_UP or GENERATED.search(slashes) or LIBRARY_FOLDERS.search(slashes):
         return False
     if slashes.startswith("/"):
         own_python = sysconfig.get_path("stdlib"), str(WORKSHOP)

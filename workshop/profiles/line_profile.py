@@ -16,11 +16,14 @@ from types import CodeType
 from typing import Any
 
 from line_profiler import LineStats
-from line_profiler._line_profiler import LineStats as OldLineStats
 
 from workshop.errors import WorkshopError
 from workshop.line_counts.counts import Timings
 from workshop.processes.other_load import OtherLoad
+
+
+STATS = ("line_profiler.line_profiler", "line_profiler._line_profiler", "_line_profiler")
+"""The modules in which line_profiler has had its `LineStats`: since 5, before, and before 3."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class _Stats(pickle.Unpickler):
     """Reads line_profiler's statistics, and nothing that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if name == "LineStats" and module in (LineStats.__module__, OldLineStats.__module__):
+        if name == "LineStats" and module in STATS:
             return LineStats
         raise pickle.UnpicklingError(f"it holds a {module}.{name}")
 
@@ -143,7 +146,7 @@ def read(path: Path) -> LineProfile:
         WorkshopError: the file is missing or is not a line profile.
     """
     try:
-        stats = _Stats(io.BytesIO(path.read_bytes())).load()
+        stats = _Stats(io.BytesIO(path.read_bytes()), encoding="utf-8").load()
         if not isinstance(stats, LineStats):
             raise pickle.UnpicklingError("it holds something else")
         functions = functions_of(stats.timings, stats.unit, path.parent)
@@ -175,13 +178,16 @@ def write(path: Path, together: LineStats, recorded: Mapping[str, Any]) -> None:
 
 
 def functions_of(timings: Timings, unit: float, folder: Path = Path()) -> tuple[Function, ...]:
-    """Return the functions of line_profiler's counts; kernprof names the script as a person has."""
+    """Return the functions of line_profiler's counts; kernprof names the script as a person has.
+
+    Python reports a line 0 of an empty module: there is none.
+    """
     return tuple(
         Function(
             folder / file,
             name,
             first_line,
-            tuple(Line(number, hits, time * unit) for number, hits, time in sorted(lines)),
+            tuple(Line(number, hits, time * unit) for number, hits, time in sorted(lines) if number),
         )
         for (file, first_line, name), lines in timings.items()
     )
