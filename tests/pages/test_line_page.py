@@ -80,3 +80,13 @@ def test_processes_are_told_apart(browser: Browser, drawn: Path) -> None:
         row = page.locator("section:visible tr", has_text="time.sleep(0.02)")
         assert row.locator("td").first.inner_text() == "2"
         assert page.locator("section:visible").count() == 1
+
+
+def test_an_empty_module_has_no_line(tmp_path: Path) -> None:
+    """Python reports a line 0 of it, and the sections of single processes have only the lines that ran."""
+    file, empty = tmp_path / "work.py", tmp_path / "__init__.py"
+    counts = {(empty, "<module>"): {0: (1, 0.1)}, (file, "work"): {2: (1, 5.0)}}
+    profile = made_lines(tmp_path / "x.lprof", {file: "def work():\n    pass\n", empty: ""}, counts, worker_0=counts)
+    drawn = line_page.page(profile, tables(profile, by_process=True))
+    assert drawn.count("<td>    pass</td>") == 3
+    assert "__init__.py" not in drawn

@@ -10,13 +10,17 @@ from kept_example import KEPT, LINES, RACED, SPEED
 from playwright.sync_api import Browser
 
 from workshop.course import course_report, kept_checks
+from workshop.course.kept_lines import KeptFunction, KeptLine
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome
 from workshop.pages import report_page
 from workshop.pages.template import fill
 from workshop.parts import all_parts
 
-EDITED = replace(LINES, fingerprint="two", at="2030-05-05T10:00:00+02:00", profile="after & more.lprof")
+LONGER = (KeptFunction("main", 11.0, (KeptLine(7, 30, 10.5, 0.95, "for batch in loader:"),)),)
+EDITED = replace(
+    LINES, fingerprint="two", at="2030-05-05T10:00:00+02:00", profile="after & more.lprof", functions=LONGER
+)
 ANSWER = replace(
     RACED, part="part2", speed=None, unraced="no race <here>", reasons=("line 7 <takes> it",), lines=LINES, load=None
 )
@@ -91,6 +95,9 @@ def test_lines_before_and_after_and_pages_with_links(browser: Browser, drawn: Pa
         assert "train.py, before" in before.inner_text()
         assert "for batch in loader:" in before.inner_text()
         assert "after & more.lprof" in after.inner_text()
+        assert "The runs differ in length: after, the lines ran 10x as often" in page.inner_text("body")
+        hit = [side.locator("td:nth-child(3)").inner_text() for side in (before, after)]
+        assert hit == ["633.33", "350.00"], "milliseconds a hit"
         assert page.get_by_role("link", name="../flame graph.html").get_attribute("href") == "../flame%20graph.html"
 
 

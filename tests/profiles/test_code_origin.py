@@ -19,6 +19,7 @@ workshop/bad_node.py /opt/env/lib/python3.12/site-packages/workshop/bad_node.py
 """
 HASH = "2x4qmhjztpvybe3wlfcndgkrsau6i7o5x4qmhjztpvybe3wlfcnd"
 LIBRARY = r"""
+sitecustomize.py /home/you/workshop/probe/inject/sitecustomize.py
 torch/nn/modules/module.py threading.py multiprocessing/popen_fork.py /usr/lib/python3/dist-packages/nobody.py
 <string> <frozen> <eval_with_key>.3 /tmp/torch_compile_debug/run_1/output_code.py /tmp/a/_remote_module_x.py
 /opt/env/lib/python3.12/site-packages/nobody/knows.py C:\Python312\Lib\site-packages\nobody\knows.py

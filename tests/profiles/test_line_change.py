@@ -48,6 +48,13 @@ def main():
     return total
 """
 
+RECURSIVE = """\
+def rec(n):
+    if n:
+        time.sleep(0.001)
+        return rec(n - 1)
+"""
+
 Times = dict[str, dict[int, float]]
 """The milliseconds of each line, by function."""
 
@@ -185,3 +192,31 @@ def test_a_busier_machine_is_told_from_a_slower_line(tmp_path: Path) -> None:
     quiet = line_change.between([profile(tmp_path, BEFORE, times)], [profile(tmp_path, BEFORE, times)])
     assert quiet.slowdown == 1
     assert not any(row.as_untouched for each in quiet.functions for row in each.rows)
+
+
+@pytest.mark.parametrize("same_length", [False, True])
+def test_runs_of_different_lengths_are_compared_by_the_time_of_a_hit(same_length: bool, tmp_path: Path) -> None:
+    """One of 6 steps, and one of 50 that takes as long for each, but for a line that was edited."""
+    file, made = tmp_path / "script.py", []
+    for number, (hits, text, load_ms) in enumerate(((6, BEFORE, 10), (50, BEFORE.replace("0.010", "0.020"), 20))):
+        steps = {8: (1, 3.0), 9: (hits + 1, 1.0), 10: (hits, 11.0 * hits), 11: (hits, 4.0 * hits), 14: (1, 0.0)}
+        counts = {(file, "load"): {4: (hits, float(load_ms * hits))}, (file, "main"): steps}
+        made.append(made_lines(tmp_path / f"{number}.lprof", {file: text}, counts))
+    found = line_change.between(made[:1], made[1:], same_length)
+    rows = {(row.after or row.before).text: round(row.seconds * 1e3) for each in found.functions for row in each.rows}  # type: ignore[union-attr]
+    if same_length:
+        assert (found.more_hits, rows["time.sleep(0.004)"]) == (1, 176)
+        return
+    assert found.more_hits == pytest.approx(50 / 6)
+    assert (rows["time.sleep(0.004)"], rows["total = 0"]) == (0, 0), "also what ran once in each"
+    assert rows["time.sleep(0.020)"] == 500
+
+
+def test_the_levels_of_a_recursion_are_in_no_sum(tmp_path: Path) -> None:
+    file, made = tmp_path / "script.py", []
+    for number, sleep_ms in enumerate((30.0, 15.0)):
+        counts = {(file, "rec"): {2: (31, 0.0), 3: (30, sleep_ms), 4: (30, 15 * sleep_ms)}}
+        made.append(made_lines(tmp_path / f"{number}.lprof", {file: RECURSIVE}, counts))
+    [function] = line_change.between(made[:1], made[1:]).functions
+    assert (function.before_s, function.after_s) == pytest.approx((0.030, 0.015))
+    assert [row.is_recursive for row in function.rows] == [False, False, True]

@@ -1,9 +1,12 @@
 """Line profiles of real runs, and whether they belong to the file as it is now."""
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from made_lines import made_lines
@@ -97,6 +100,19 @@ def test_whether_it_is_stale(
     except WorkshopError as error:
         why = str(error)
     assert why is None if says is None else says in (why or "")
+
+
+def test_a_profile_of_line_profiler_before_3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class was in a module of another name, with the same fields."""
+    old: Any = ModuleType("_line_profiler")
+    old.LineStats = type("LineStats", (), {"__module__": "_line_profiler"})
+    monkeypatch.setitem(sys.modules, "_line_profiler", old)
+    stats = old.LineStats()
+    stats.timings, stats.unit = {("script.py", 12, "step"): [(12, 10, 5000), (13, 10, 9000)]}, 1e-6
+    (tmp_path / "old.lprof").write_bytes(pickle.dumps(stats, 2))
+    [step] = line_profile.read(tmp_path / "old.lprof").functions
+    assert (step.name, step.first_line, step.lines[1].hits) == ("step", 12, 10)
+    assert step.seconds == pytest.approx(0.014)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"garbage", b"\x80\x04N.", b"\x80\x05\x95"])

@@ -143,7 +143,7 @@ MEMORY = MeasuredMemory(MemoryRecord(), HostWatch(), [], None, [], notes=(str(BU
         (of_gate(GateResult(UNDECIDED, "main", "1a2b3c", Path("/tree"), Path("train.py"), 0.05)), [str(BUSY)]),
         (of_diagnosis("train.py", diagnose(MEASURED)), [str(BUSY), NOTE]),
         (of_memory("train.py", MemoryDiagnosis(MEMORY)), [str(BUSY), NOTE]),
-        (of_line_change("b", LineChange([], (1, 1), None, 1.0, ({}, {Path("b"): BUSY}))), [f"b: {BUSY}"]),
+        (of_line_change("b", LineChange([], (1, 1), None, 1.0, 1.0, ({}, {Path("b"): BUSY}))), [f"b: {BUSY}"]),
     ],
     ids=["verdict", "gate", "diagnosis", "memory", "lines"],
 )

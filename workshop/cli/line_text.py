@@ -22,8 +22,8 @@ HOT, WARM = 0.5, 0.1
 LONGEST_CUT = 12
 """A row that is too wide is cut between two words if that costs no more columns than this."""
 
-MORE_HITS = 1.1
-"""Two runs in which the lines ran this many times as often in one as in the other are not compared in silence."""
+RECURSIVE = "recursive"
+"""The note on a row that calls its own function, instead of a share."""
 
 AS_UNTOUCHED = "like untouched lines"
 """The note on a row that changed by the same factor as the untouched lines."""
@@ -80,7 +80,9 @@ def _rows(table: LineTable, run_s: float, everything: bool) -> list[Line]:
     for row in table.rows:
         number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
         share = row.seconds / (table.seconds or 1.0)
-        if not table.is_import(row):
+        if row.is_recursive:
+            lines.append(("", [number, f"{row.hits}", seconds(row.seconds), RECURSIVE, row.text]))
+        elif not table.is_import(row):
             style = "bold red" if row.seconds >= HOT * run_s else "yellow" if row.seconds >= WARM * run_s else ""
             if everything or share >= MIN_SHARE:
                 lines.append((style, [number, f"{row.hits}", seconds(row.seconds), f"{share:.1%}", row.text]))
@@ -121,6 +123,8 @@ def print_change(change: LineChange, everything: bool) -> None:
     """Print what got faster or slower, function by function and line by line."""
     out = console()
     out.print(Text(f"\n{compared(change)}"))
+    for text in other_length(change):
+        out.print(f"\n{filled(text)}")
     largest = max((abs(each.seconds) for each in change.functions), default=0.0)
     hidden = 0
     for each in change.functions:
@@ -131,8 +135,6 @@ def print_change(change: LineChange, everything: bool) -> None:
             hidden += 1
     if hidden:
         out.print(f"\n{hidden} function{'s' * (hidden > 1)} that changed less: --all shows them.")
-    if not 1 / MORE_HITS < change.more_hits < MORE_HITS:
-        out.print(f"\n{filled(_more_hits_text(change.more_hits))}")
     if change.slowdown != 1:
         out.print(f"\n{filled(_slowdown_text(change.slowdown, change.was_quiet))}")
     for each_busy in busy_runs(change):
@@ -149,6 +151,18 @@ def compared(change: LineChange) -> str:
     before, after = change.runs_s
     means = " on average" if max(change.runs) > 1 else ""
     return f"{counts[0]} before, {counts[1]} after: {seconds(before)} and {seconds(after)}{means}"
+
+
+def other_length(change: LineChange) -> list[str]:
+    """Say it if the runs are of different lengths, and how they are compared then."""
+    if change.more_hits == 1:
+        return []
+    more = change.more_hits
+    ratio, when = (more, "after") if more > 1 else (1 / more, "before")
+    return [
+        f"The runs differ in length: the lines ran {ratio:.1f}x as often {when}. So each line is compared by the time "
+        "of a hit: the time before is that of as many hits as after."
+    ]
 
 
 def busy_runs(change: LineChange) -> list[str]:
@@ -170,7 +184,8 @@ def _changed_rows(change: FunctionChange, largest: float, everything: bool) -> l
     lines: list[Line] = [("dim", ["before", "after", "time", "after", "change", ""])]
     for row in change.rows:
         if everything or abs(row.seconds) >= MIN_SHARE * largest:
-            style = "dim" if row.is_noise or row.as_untouched else "green" if row.seconds < 0 else "red"
+            is_told = not (row.is_noise or row.as_untouched or row.is_recursive)
+            style = "dim" if not is_told else "green" if row.seconds < 0 else "red"
             numbers = [str(side.first) if side else "" for side in (row.before, row.after)]
             times = [seconds(row.before_s) if row.before else "", seconds(row.after_s) if row.after else ""]
             lines.append((style, [*numbers, *times, _signed(row.seconds), _says(row)]))
@@ -181,16 +196,13 @@ def _says(row: RowChange) -> str:
     shown = row.after or row.before
     assert shown
     when = " before" * (row.before is None and row.kind in (NOT_RUN, NOT_PROFILED))
-    notes = [f"{row.kind}{when}"] * (row.kind != "same") + ["noise"] * row.is_noise + [AS_UNTOUCHED] * row.as_untouched
-    return f"({', '.join(notes)}) {shown.text}" if notes else shown.text
-
-
-def _more_hits_text(more: float) -> str:
-    ratio, when = (more, "after") if more > 1 else (1 / more, "before")
-    return (
-        f"The lines of both runs ran {ratio:.1f}x as often {when}: one of them was ended early, or has more to do. "
-        "Compare runs of the same length."
+    notes = (
+        [f"{row.kind}{when}"] * (row.kind != "same")
+        + [RECURSIVE] * row.is_recursive
+        + ["noise"] * row.is_noise
+        + [AS_UNTOUCHED] * row.as_untouched
     )
+    return f"({', '.join(notes)}) {shown.text}" if notes else shown.text
 
 
 def _slowdown_text(slowdown: float, was_quiet: bool) -> str:

@@ -75,7 +75,7 @@ def lines(
         print_json(**line_tables.as_dict(profile, tables))
     else:
         line_text.print_tables(profile, tables, everything or function is not None)
-    for note in line_tables.notes(profile):
+    for note in line_tables.notes(profile, tables):
         say(note)
 
 

@@ -156,13 +156,13 @@ def of_line_change(name: str, change: "LineChange") -> Report:
 
     The time of a line includes the functions that it calls; what they grew by is theirs.
     """
-    from workshop.cli.line_text import busy_runs, compared, seconds
+    from workshop.cli.line_text import busy_runs, compared, other_length, seconds
 
     grown = [
         (change.own_growth_s(function, row), function, row)
         for function in change.functions
         for row in function.rows
-        if row.after and not row.is_noise and not row.as_untouched
+        if row.after and not (row.is_noise or row.as_untouched or row.is_recursive)
     ]
     grown.sort(key=lambda each: each[0], reverse=True)
     least_s = max(SHOWN_SHARE * max((own_s for own_s, _, _ in grown), default=0.0), MIN_GROWTH_S)
@@ -173,5 +173,5 @@ def of_line_change(name: str, change: "LineChange") -> Report:
         file = in_repository(str(function.after[0].file))
         lines.append(ReportedLine(file, row.after.first, "slower-line", words))
     count = f"{len(lines)} line{'s' * (len(lines) != 1)} slower"
-    sentences = (compared(change), *busy_runs(change))
+    sentences = (compared(change), *other_length(change), *busy_runs(change))
     return Report(name, count, Level.WARNING if lines else Level.NOTE, "lines", sentences, tuple(lines))

@@ -85,7 +85,12 @@ class CourseReport:
             "parts": [each.as_dict() for each in self.parts],
             "checks": [with_gain(each) for each in self.checks],
             "line_profiles": [
-                {"before": before.as_dict(), "after": after and after.as_dict()} for before, after in self.lines
+                {
+                    "before": before.as_dict(),
+                    "after": after and after.as_dict(),
+                    "more_hits": kept_lines.more_hits(before, after) if after else 1.0,
+                }
+                for before, after in self.lines
             ],
             "pages": [asdict(each) | {"path": str(each.path)} for each in self.pages],
         }

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from workshop.course.progress import fingerprint
 from workshop.errors import WorkshopError
-from workshop.profiles import line_profile
+from workshop.profiles import line_change, line_profile
 from workshop.profiles.line_profile import LineProfile, same_file, source_now, why_stale
 from workshop.profiles.line_tables import LineTable, tables
 
@@ -97,6 +97,14 @@ def newest(script: Path, content: bytes) -> KeptLines | None:
     return next((each for each in reversed(of_script(script)) if each.fingerprint == now), None)
 
 
+def more_hits(before: KeptLines, after: KeptLines) -> float:
+    """Return how many times as often the lines that both have ran after as before; 1 if about as often."""
+    old, new = (
+        {(f.name, line.text): line.hits for f in each.functions for line in f.lines} for each in (before, after)
+    )
+    return line_change.more_hits((old[line], new[line]) for line in old.keys() & new.keys())
+
+
 def _read(path: Path, script: Path) -> Iterator[KeptLines]:
     try:
         profile = line_profile.read(path)
@@ -123,7 +131,7 @@ def _function(table: LineTable) -> KeptFunction:
     hottest = sorted(table.rows, key=lambda row: row.seconds, reverse=True)[:MAX_LINES]
     rows = sorted((row for row in hottest if row.share >= MIN_SHARE), key=lambda row: row.first)
     lines = tuple(KeptLine(row.first, row.hits, row.seconds, row.share, row.text) for row in rows)
-    return KeptFunction(table.function.title, table.function.seconds, lines)
+    return KeptFunction(table.function.title, table.whole_s, lines)
 
 
 def _hash(source: str) -> str:

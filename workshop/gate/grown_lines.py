@@ -91,7 +91,7 @@ def count_both(contest: Contest, steps: int, epoch_s: float, left_s: float, say:
             longest_s = max(longest_s, time.monotonic() - began)
             if time.monotonic() - begin + longest_s > left_s:
                 break
-    return line_change.between(runs[contest.original], runs[contest.candidate]), steps
+    return line_change.between(runs[contest.original], runs[contest.candidate], same_length=True), steps
 
 
 def _counted(contest: Contest, path: Path, steps: int, file: Path) -> tuple[LineProfile, int]:

@@ -14,7 +14,8 @@ MIN_HEAT = 0.001
 EXPLANATION = """\
 The time of a line includes the time of what it calls, so that a function and its caller both have it. The share is that
 of the function; the heat is that of the function with most time, which of a script is the whole run. Of a statement
-over several lines, the first line has the figures."""
+over several lines, the first line has the figures. A line that calls its own function has the time of every level of
+the recursion again: it is marked, and counts in no sum."""
 
 
 def page(profile: LineProfile, groups: Mapping[str, Sequence[LineTable]], whole: bool = True) -> str:
@@ -41,7 +42,7 @@ def page(profile: LineProfile, groups: Mapping[str, Sequence[LineTable]], whole:
 
 def fragment(table: LineTable) -> str:
     """Return the source of one function as HTML for a notebook, with a style that leaves the notebook as it is."""
-    return f"<style>{template.read('listing.css')}</style>{_listing([table], table.function.seconds, {})}"
+    return f"<style>{template.read('listing.css')}</style>{_listing([table], table.whole_s, {})}"
 
 
 def _functions(found: Sequence[LineTable], number: int) -> str:
@@ -89,8 +90,8 @@ def _listing(found: Sequence[LineTable], run_s: float, anchors: Mapping[Function
         mark = f' class="function" id="{heads[number]}"' if number in heads else ""
         figures = [""] * 3
         if row := rows.get(number):
-            figures = [f"{row.hits:,}", _time(row.seconds), f"{row.share:.1%}"]
-            heat = min(1.0, row.seconds / (run_s or 1.0))
+            figures = [f"{row.hits:,}", _time(row.seconds), "recursive" if row.is_recursive else f"{row.share:.1%}"]
+            heat = 0.0 if row.is_recursive else min(1.0, row.seconds / (run_s or 1.0))
             mark += f' style="--heat:{heat:.3f}"' * (heat >= MIN_HEAT)
         cells = "".join(f"<td>{cell}</td>" for cell in [*figures, number])
         text = source[number - 1] if number <= len(source) else ""

@@ -189,7 +189,9 @@ def _lines(runs: Values) -> str:
     alone = "" if after else '<p class="quiet">No line profile of the script after an edit was kept.</p>'
     shown = {"before": before, "after": after} if after else {"": before}
     columns = "".join(f"<div>{_profile(side, run)}</div>" for side, run in shown.items())
-    return f'<div class="sides">{columns}</div>{alone}'
+    more = f"after, the lines ran {runs['more_hits']:.2g}x as often. Compare the time of a hit."
+    length = f'<p class="quiet">The runs differ in length: {more}</p>' if runs["more_hits"] != 1 else ""
+    return f'{length}<div class="sides">{columns}</div>{alone}'
 
 
 def _profile(side: str, run: Values) -> str:
@@ -200,10 +202,11 @@ def _profile(side: str, run: Values) -> str:
     for function in run["functions"]:
         rows = (
             f'<tr style="--heat:{line["share"]:.3f}"><td>{line["line"]}</td><td>{line["hits"]:,}</td>'
+            f"<td>{1e3 * line['seconds'] / max(line['hits'], 1):,.2f}</td>"
             f"<td>{line['seconds']:.2f}</td><td>{line['share']:.0%}</td><td><code>{escape(line['text'])}</code></td></tr>"
             for line in function["lines"]
         )
-        header = ("line", "hits", "s", "share", escape(f"{function['name']}, {function['seconds']:.2f} s"))
+        header = ("line", "hits", "ms a hit", "s", "share", escape(f"{function['name']}, {function['seconds']:.2f} s"))
         content += table(header, rows, "hot")
     return content
 

@@ -25,7 +25,10 @@ MIN_UNTOUCHED = 4
 """With fewer untouched lines, the slowdown is not estimated."""
 
 MIN_HITS = 10
-"""Lines with fewer hits do not tell whether two runs were of the same length."""
+"""Hits, at least, on one side: lines that run less often do not tell whether two runs were of the same length."""
+
+MORE_HITS = 1.1
+"""Two runs in which the lines ran this many times as often in one as in the other are not of the same length."""
 
 MIN_TIMED_S = 0.005
 """Untouched lines with less time are not used for that."""
@@ -42,7 +45,8 @@ class RowChange:
     after: Row | None
     before_s: float
     after_s: float
-    """The mean times of the runs; without the time of a function that was split off and is called here."""
+    """The mean times of the runs; without the time of a function that was split off and is called here. Of runs of
+    different lengths, that before is the time of as many hits as after."""
     is_noise: bool
     """Whether runs of one script may well differ by as much; False where there is but one run."""
     as_untouched: bool
@@ -52,6 +56,11 @@ class RowChange:
     def seconds(self) -> float:
         """The change, in seconds; less than 0 for what got faster."""
         return self.after_s - self.before_s
+
+    @property
+    def is_recursive(self) -> bool:
+        """Whether it calls its own function, and has the time of every level of the recursion again."""
+        return any(side.is_recursive for side in (self.before, self.after) if side)
 
     @property
     def is_edited(self) -> bool:
@@ -93,13 +102,17 @@ class FunctionChange:
 
     @property
     def before_s(self) -> float:
-        """The time of all lines before."""
-        return sum(row.before_s for row in self.rows)
+        """The time of all lines before; of a function that calls itself, without those that do."""
+        return sum(row.before_s for row in self._counted)
 
     @property
     def after_s(self) -> float:
-        """The time of all lines after."""
-        return sum(row.after_s for row in self.rows)
+        """The time of all lines after; of a function that calls itself, without those that do."""
+        return sum(row.after_s for row in self._counted)
+
+    @property
+    def _counted(self) -> list[RowChange]:
+        return [row for row in self.rows if not row.is_recursive] or self.rows
 
     @property
     def seconds(self) -> float:
@@ -119,6 +132,8 @@ class LineChange:
     """The mean time of a run before and after; None if it is not known."""
     slowdown: float
     """How many times as long the untouched lines took after as before; 1 if they took as long, or do not agree."""
+    more_hits: float
+    """How many times as often the lines ran after as before; 1 for runs of the same length."""
     machines: tuple[dict[Path, OtherLoad], dict[Path, OtherLoad]]
     """What other programs used of the cores in the runs before and after, by the profile; without those of kernprof."""
 
@@ -127,14 +142,6 @@ class LineChange:
         """Whether it is known of every run that the machine was not busy."""
         loads = [load for side in self.machines for load in side.values()]
         return len(loads) == sum(self.runs) and not any(load.busy or load.other_cores is None for load in loads)
-
-    @property
-    def more_hits(self) -> float:
-        """How many times as often the unchanged lines ran after as before, by the median; 1 where there are none."""
-        rows = [row for each in self.functions for row in each.rows]
-        hits = [(row.before.hits, row.after.hits) for row in rows if row.before and row.after]
-        ratios = [after / before for before, after in hits if min(before, after) >= MIN_HITS]
-        return median(ratios) if ratios else 1.0
 
     def own_growth_s(self, function: FunctionChange, row: RowChange) -> float:
         """Return the seconds by which a row of a function grew, and not the functions that it calls.
@@ -167,6 +174,7 @@ class LineChange:
             "runs": list(self.runs),
             "runs_s": list(self.runs_s) if self.runs_s else None,
             "slowdown": self.slowdown,
+            "more_hits": self.more_hits,
             "machines": [{str(path): load.as_dict() for path, load in side.items()} for side in self.machines],
             "before_s": sum(each.before_s for each in self.functions),
             "after_s": sum(each.after_s for each in self.functions),
@@ -238,21 +246,28 @@ class _Runs:
         return all(profile.counted(function.name) for profile in self.profiles)
 
 
-def between(before: Sequence[LineProfile], after: Sequence[LineProfile]) -> LineChange:
+def between(before: Sequence[LineProfile], after: Sequence[LineProfile], same_length: bool = False) -> LineChange:
     """Compare two line profiles, or several runs of each of two scripts.
+
+    Args:
+        before: the runs before.
+        after: the runs after.
+        same_length: whether all runs are known to have the same to do; else those of another length are compared by
+            the time of a hit.
 
     Raises:
         WorkshopError: several runs are not of the same script.
     """
     pairs = list(_pairs(_Runs(before), _Runs(after)))
     slowdown = _slowdown(pairs)
-    functions = [_function_change(group, len(pairs), slowdown) for group in _groups(pairs)]
+    hits = [(one.row.hits, other.row.hits) for _, one, other in pairs if one and other and not same_length]
+    functions = [_function_change(group, len(pairs), slowdown, more_hits(hits)) for group in _groups(pairs)]
     functions.sort(key=lambda each: abs(each.seconds), reverse=True)
     runs_s = [_seconds(before), _seconds(after)]
     known = all(map(all, runs_s))
     runs = len(before), len(after)
     means_s = (mean(runs_s[0]), mean(runs_s[1])) if known else None
-    return LineChange(functions, runs, means_s, slowdown, (_machines(before), _machines(after)))
+    return LineChange(functions, runs, means_s, slowdown, more_hits(hits), (_machines(before), _machines(after)))
 
 
 def _seconds(profiles: Sequence[LineProfile]) -> list[float]:
@@ -313,6 +328,13 @@ def _slowdown(pairs: Sequence[Pair]) -> float:
     return half if quarter > MIN_SLOWDOWN or three_quarters < 1 / MIN_SLOWDOWN else 1.0
 
 
+def more_hits(hits: Iterable[tuple[int, int]]) -> float:
+    """Return how many times as often lines ran after as before, by their hits: the median; 1 if about as often."""
+    ratios = [after / before for before, after in hits if before and after and max(before, after) >= MIN_HITS]
+    ratio = median(ratios) if ratios else 1.0
+    return 1.0 if 1 / MORE_HITS < ratio < MORE_HITS else ratio
+
+
 def _same_files(old: Sequence[Path], new: Sequence[Path]) -> dict[Path, Path]:
     """Return which file is which: those of the same name, and two that are left over."""
     found = {}
@@ -344,8 +366,11 @@ def _groups(pairs: Sequence[Pair]) -> Iterable[list[Pair]]:
     return groups.values()
 
 
-def _function_change(pairs: Sequence[Pair], rows: int, slowdown: float) -> FunctionChange:
-    """Compare the statements of functions that belong together; `rows` is the number of all statements."""
+def _function_change(pairs: Sequence[Pair], rows: int, slowdown: float, longer: float) -> FunctionChange:
+    """Compare the statements of functions that belong together; `rows` is the number of all statements.
+
+    `longer` is how many times as often the lines ran after.
+    """
     before = tuple({one.function.name: one.function for _, one, _ in pairs if one}.values())
     after = tuple({other.function.name: other.function for _, _, other in pairs if other}.values())
     inside = _calls_inside([one for _, one, _ in pairs if one], before)
@@ -355,9 +380,13 @@ def _function_change(pairs: Sequence[Pair], rows: int, slowdown: float) -> Funct
         old, new = _times(one, inside), _times(other, inside)
         old, new = old or [0.0] * len(new), new or [0.0] * len(old)
         row, new_row = one.row if one else None, other.row if other else None
+        as_often = bool(row and new_row and row.hits == new_row.hits)
+        if longer != 1 and row:
+            untouched = kind in ("same", "moved") and new_row and row.hits and new_row.hits
+            ratio = new_row.hits / row.hits if untouched and new_row else longer
+            old, as_often = [ratio * each for each in old], as_often or bool(untouched)
         is_noise = bool(noise.change(old, new).is_noise(rows))
         before_s, after_s = mean(old), mean(new)
-        as_often = bool(row and new_row and row.hits == new_row.hits)
         as_untouched = slowdown != 1 and as_often and _is_close(after_s, before_s * slowdown)
         changes.append(RowChange(kind, row, new_row, before_s, after_s, is_noise, as_untouched))
     changes.sort(key=lambda change: getattr(change.after or change.before, "first", 0))

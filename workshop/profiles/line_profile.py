@@ -21,7 +21,6 @@ from workshop.errors import WorkshopError
 from workshop.line_counts.counts import Timings
 from workshop.processes.other_load import OtherLoad
 
-
 STATS = ("line_profiler.line_profiler", "line_profiler._line_profiler", "_line_profiler")
 """The modules in which line_profiler has had its `LineStats`: since 5, before, and before 3."""
 

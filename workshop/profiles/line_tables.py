@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ class LineTable:
     rows: list[Row]
     source: Source
     """The file that the function is in."""
+    whole_s: float
+    """The time of the function; of one that calls itself, that of the outermost level."""
 
     @cached_property
     def imports_s(self) -> float:
@@ -35,7 +37,7 @@ class LineTable:
     @property
     def seconds(self) -> float:
         """The time in all other lines of the function."""
-        return self.function.seconds - self.imports_s
+        return self.whole_s - self.imports_s
 
     @property
     def is_module(self) -> bool:
@@ -69,18 +71,33 @@ def tables(
             raise WorkshopError(f"{profile.path} does not tell processes apart: kernprof made it, not `record lines`")
         groups |= profile.processes
     source = cache(partial(source_of, profile))
-    found = {
-        group: _hottest_first(
-            LineTable(function, source(function.file).rows(function), source(function.file))
-            for function in functions
-            if function.lines and (name is None or function.is_called(name))
-        )
-        for group, functions in groups.items()
-    }
+    found = {}
+    for group, functions in groups.items():
+        ran = [(each, source(each.file)) for each in functions if each.lines]
+        of_group = [LineTable(each, text.rows(each), text, each.seconds) for each, text in ran]
+        wanted = (each for each in of_group if name is None or each.function.is_called(name))
+        found[group] = _hottest_first(_outermost(each, of_group) for each in wanted)
     if name and not any(found.values()):
         known = ", ".join(sorted({each.name for each in profile.functions if each.lines})) or "none"
         raise WorkshopError(f"no function {name} ran in {profile.path}; those that did: {known}")
     return found
+
+
+def _outermost(table: LineTable, tables: Iterable[LineTable]) -> LineTable:
+    """Return the table of a function that calls itself with the time of the outermost level; others as they are.
+
+    What is counted has each level of it. The lines of other functions that call it take as long as the outermost level,
+    or longer; where none is known, its lines that do not call it have all that it did.
+    """
+    if not any(row.is_recursive for row in table.rows):
+        return table
+    call = calls_of([table.function])
+    callers = (row for each in tables if each is not table for row in each.rows if call.search(row.text))
+    around_s = sum(row.seconds for row in callers if not row.is_recursive)
+    own_s = sum(row.seconds for row in table.rows if not row.is_recursive)
+    whole_s = max(own_s, min(table.whole_s, around_s or own_s or table.whole_s))
+    rows = [replace(each, share=0.0 if each.is_recursive else each.seconds / (whole_s or 1.0)) for each in table.rows]
+    return replace(table, rows=rows, whole_s=whole_s)
 
 
 def _hottest_first(found: Iterable[LineTable]) -> list[LineTable]:
@@ -105,7 +122,7 @@ def source_of(profile: LineProfile, file: Path) -> Source:
     return Source(profile.source(file), profile.recorded.python if profile.recorded else sys.version_info[:2])
 
 
-def notes(profile: LineProfile) -> list[str]:
+def notes(profile: LineProfile, tables: Mapping[str, Iterable[LineTable]]) -> list[str]:
     """Return what might mislead in the tables of a profile."""
     machine = profile.recorded and profile.recorded.machine
     found = [str(machine)] if machine and machine.busy else []
@@ -117,6 +134,7 @@ def notes(profile: LineProfile) -> list[str]:
                 f"{file.name} was saved after {profile.path.name} was written: figures may stand beside wrong lines; "
                 "`workshop record lines` keeps the source"
             )
+    found += _longer_than_the_run(profile, tables)
     lines = [line for function in profile.functions for line in function.lines]
     quick_s = sum(line.seconds for line in lines if line.hits and line.seconds / line.hits < QUICK_S)
     if quick_s > QUICK_SHARE * sum(line.seconds for line in lines):
@@ -129,6 +147,29 @@ def notes(profile: LineProfile) -> list[str]:
     return found
 
 
+def _longer_than_the_run(profile: LineProfile, tables: Mapping[str, Iterable[LineTable]]) -> list[str]:
+    """Say which functions call themselves, or have more time than there was, and why."""
+    every = {each.function: (each, group) for group, of_group in tables.items() for each in of_group}
+    recursive = sorted(
+        {each.function.title for each, _ in every.values() if any(row.is_recursive for row in each.rows)}
+    )
+    found = []
+    if recursive:
+        found.append(
+            f"{', '.join(recursive)} {'calls itself' if len(recursive) == 1 else 'call themselves'}: a line that does "
+            "so has the time of every level again. It is marked as recursive, and counts in no sum"
+        )
+    if profile.recorded:
+        for each, group in every.values():
+            there_s = profile.recorded.seconds * (len(profile.processes) if group == TOGETHER else 1)
+            if each.whole_s > there_s:
+                found.append(
+                    f"{each.function.title} has {each.whole_s:.3g} s, and the run took {there_s:.3g} s: it ran in "
+                    "several threads, or was called within itself by another function, and each time counts"
+                )
+    return found
+
+
 def as_dict(profile: LineProfile, found: Mapping[str, list[LineTable]]) -> dict[str, Any]:
     """Return the tables as plain values."""
     functions = [
@@ -137,7 +178,7 @@ def as_dict(profile: LineProfile, found: Mapping[str, list[LineTable]]) -> dict[
             "file": str(table.function.file),
             "function": table.function.name,
             "line": table.function.first_line,
-            "seconds": table.function.seconds,
+            "seconds": table.whole_s,
             "rows": [
                 {
                     "line": row.first,
@@ -145,6 +186,7 @@ def as_dict(profile: LineProfile, found: Mapping[str, list[LineTable]]) -> dict[
                     "hits": row.hits,
                     "seconds": row.seconds,
                     "share": row.share,
+                    "recursive": row.is_recursive,
                     "text": row.text,
                 }
                 for row in table.rows

@@ -46,6 +46,8 @@ class Row:
     seconds: float
     share: float
     """Its share of the function's time, from 0 to 1."""
+    is_recursive: bool = False
+    """Whether it calls its own function: it has the time of every level of the recursion again, and is in no sum."""
 
 
 class Source:
@@ -90,13 +92,14 @@ class Source:
 
     def rows(self, function: Function) -> list[Row]:
         """Return the counts of each statement of a function that ran, in the order of the file."""
-        rows = []
+        rows, itself = [], _call_of_itself(function.name)
         for _, each in groupby(function.lines, key=lambda line: self._place(function, line.number)):
             lines = list(each)
             first, last = self._place(function, lines[0].number)
             seconds = sum(line.seconds for line in lines)
             share = seconds / (function.seconds or 1.0)
-            rows.append(Row(first, last, self.text(first, last), self._hits(function, lines), seconds, share))
+            text = self.text(first, last)
+            rows.append(Row(first, last, text, self._hits(function, lines), seconds, share, bool(itself.search(text))))
         return rows
 
     def text(self, first: int, last: int) -> str:
@@ -145,6 +148,17 @@ class Source:
             )
             for code in codes
         }
+
+
+def _call_of_itself(name: str) -> re.Pattern[str]:
+    """Return what finds a call of a function in its own lines, by its qualified name.
+
+    Of a method, it is one of the same object or class: that of another may be another method.
+    """
+    outside, _, short = name.rpartition(".")
+    owner = outside.rpartition(".")[2]
+    before = r"(?<![\w.])" if owner in ("", "<locals>") else rf"\b(?:self|cls|{re.escape(owner)})\."
+    return re.compile(rf"{before}{re.escape(short)}\(")
 
 
 def lines_of(text: str) -> list[str]:
