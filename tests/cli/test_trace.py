@@ -76,6 +76,23 @@ def test_an_analysis_that_cannot_run_is_null(workshop: Run, tmp_path: Path) -> N
     assert "aten::add" in workshop("trace", "cpu.json").stdout
 
 
+OF_OTHERS = {
+    "the profiler of torch before 1.8": [
+        {"ph": "X", "name": "add", "ts": 100.0, "dur": 9.0, "tid": 1, "pid": "CPU functions", "args": {}}
+    ],
+    "DevTools": [{"ph": "X", "cat": "devtools.timeline", "name": "RunTask", "ts": 1, "dur": 2, "pid": 1, "tid": 1}],
+    "viztracer": [{"ph": "X", "cat": "FEE", "name": "main (x.py:1)", "ts": 1, "dur": 2, "pid": 1, "tid": 1}],
+}
+
+
+@pytest.mark.parametrize("program", OF_OTHERS)
+def test_a_trace_of_another_program_is_no_all_clear(program: str, workshop: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": OF_OTHERS[program]}))
+    done = workshop("trace", "t.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "t.json is no trace of torch.profiler: no operator, kernel, copy or step is in it" in done.stderr
+
+
 def test_damage_is_named_beside_what_could_be_read(prof: Path, workshop: Run) -> None:
     path = prof / "rank0.pt.trace.json.gz"
     path.write_bytes(path.read_bytes()[:-200])

@@ -26,19 +26,35 @@ from conftest import Run
         ("check part3 --answer 1", "part3 asks no question"),
         ("data download", "WORKSHOP_OFFLINE"),
         ("measure absent.py", "absent.py is not a file; name a Python script"),
+        ("measure trace.json", "trace.json is not a Python script: it is a trace; workshop trace trace.json reads it"),
+        ("memory trace.json", "trace.json is not a Python script: it is a trace"),
+        ("tune trace.json", "trace.json is not a Python script: it is a trace"),
+        ("compare train.py trace.json", "trace.json is not a Python script: it is a trace"),
+        ("compare --base HEAD trace.json", "trace.json is not a Python script: it is a trace"),
+        ("record lines -- trace.json", "trace.json is not a command: it is a trace"),
+        ("record torch -- trace.json", "trace.json is not a command: it is a trace"),
+        ("record py-spy -- trace.json", "trace.json is not a command: it is a trace"),
+        ("lines trace.json", "trace.json is not a line profile: it is a trace"),
+        ("py-spy-report --file trace.json", "trace.json is not a py-spy recording: it is a trace"),
+        ("memory --diff trace.json train.py", "workshop memory --save has written: it is a trace"),
+        ("measure --diff trace.json train.py", "workshop measure --save has written: it is a trace"),
+        ("trace trace.json", "trace.json is no trace of torch.profiler: no operator, kernel, copy or step is in it"),
+        ("trace trace.json --json", "trace.json is no trace of torch.profiler"),
+        ("trace trace.json --html page.html", "trace.json is no trace of torch.profiler"),
+        ("trace --diff trace.json trace.json", "trace.json is no trace of torch.profiler"),
         ("measure train.py --save before.json", "--save stands behind train.py, which would get it"),
         ("tune absent.py", "absent.py is not a file; name a Python script"),
         ("tune --memory much train.py", "much is no size; write 16G or 800M"),
         ("tune --memory 0 train.py", "0 is no size; write 16G or 800M"),
         ("tune train.py --no-proof", "--no-proof stands behind train.py, which would get it"),
-        ("compare absent.py train.py", "absent.py; name two training scripts"),
+        ("compare absent.py train.py", "absent.py is not a file; name two training scripts"),
         ("compare train.py", "name two scripts, OLD and NEW; or --base REVISION and one script"),
         ("compare --allow 5% train.py train.py", "goes with --base"),
         ("compare --base HEAD --target 2 train.py", "goes with two scripts"),
         ("compare --base HEAD --allow all train.py", "all is no share below 100 %; write 5%"),
         ("compare --base HEAD --budget soon train.py", "soon is no time; write 90, 90s, 10m or 1h"),
         ("compare --base HEAD --budget 9s train.py", "is 10 seconds at least"),
-        ("compare --base HEAD absent.py", "absent.py; name a training script"),
+        ("compare --base HEAD absent.py", "absent.py is not a file; name a training script"),
         ("compare --base HEAD train.py --allow 5%", "--allow stands behind train.py, which would get it"),
         ("compare --base HEAD train.py", "train.py is in no git repository, so there is no base"),
         ("compare --base HEAD --format xml train.py", "xml is none of github, markdown, sarif, or NAME=FILE"),
@@ -71,6 +87,7 @@ def test_wrong_usage(command: str, says: str, workshop: Run, project: Path, tmp_
     shutil.copy(project / "train.py", tmp_path)
     (tmp_path / "notes.txt").write_text("Dear diary,\nnothing today.\n")
     (tmp_path / "empty.json").touch()
+    (tmp_path / "trace.json").write_text('{"traceEvents": []}')
     (tmp_path / "folder").mkdir()
     done = workshop(*command.split())
     assert (done.returncode, done.stdout) == (2, "")

@@ -63,5 +63,5 @@ def test_a_file_that_is_no_measurement(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(WorkshopError, match=r"before\.json is no measurement that workshop measure --save has written"):
         read_saved(path)
-    with pytest.raises(WorkshopError, match="is no measurement"):
+    with pytest.raises(WorkshopError, match="there is no file"):
         read_saved(tmp_path / "none.json")

@@ -11,7 +11,7 @@ from conftest import Run
 
 from workshop.errors import WorkshopError
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
-from workshop.memory.snapshot_file import read_snapshot
+from workshop.memory.snapshot_file import is_snapshot, read_snapshot
 
 MIB = 2**20
 
@@ -153,6 +153,13 @@ def test_a_long_record_keeps_its_peak(write: Any) -> None:
     assert peak.memory.peak_bytes == 7 * MIB
     assert len(peak.memory.curve) <= 501
     assert 7 * MIB in [size for _, size in peak.memory.curve]
+
+
+def test_it_is_known_whatever_its_name_ends_in(write: Any, tmp_path: Path) -> None:
+    named = write({"segments": [], "device_traces": []}).rename(tmp_path / "snap.pt")
+    other = tmp_path / "model.pt"
+    other.write_bytes(pickle.dumps({"weights": [1.0]}))
+    assert [is_snapshot(str(each)) for each in (named, other, tmp_path / "absent.pt")] == [True, False, False]
 
 
 class Runs:

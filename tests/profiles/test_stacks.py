@@ -117,8 +117,11 @@ def test_a_gzipped_one_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path
         (b"Once upon a time\nthere was a profiler 5\n", "is not a py-spy recording"),
         (b"main;foo;bar 12\n", "is not a py-spy recording"),
         (b"\x00\xff\xfe\x80" * 50, "is not a py-spy recording"),
-        (b"<?xml version='1.0'?><svg>", "is a drawing, not a recording; py-spy records with -f raw"),
-        (b'{"$schema": "speedscope"}', "is JSON, not a recording"),
+        (b"<?xml version='1.0'?><svg>", "is not a py-spy recording: it is a page or a drawing; open it in a browser"),
+        (
+            b'{"$schema": "speedscope"}',
+            "is not a py-spy recording: it is JSON of another kind; py-spy records with -f raw",
+        ),
     ],
 )
 def test_what_is_no_recording(content: bytes, says: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_a_folder_with_other_files_in_it(tmp_path: Path) -> None:
     assert list(found) == [0, 1]
     [note] = found.notes
     assert note.startswith(f"passed over: {tmp_path / 'notes.json'}")
-    with pytest.raises(TraceError, match="no traceEvents"):
+    with pytest.raises(TraceError, match="is no trace of torch"):
         load([tmp_path / "a.json", tmp_path / "notes.json"])
 
 

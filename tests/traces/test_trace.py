@@ -137,8 +137,10 @@ def test_one_bad_byte_of_what_was_compressed_costs_what_is_behind_it(tmp_path: P
     ("content", "says"),
     [
         (b"", "is empty"),
-        (b"Dear diary", "is no trace of torch.profiler: there are no traceEvents in it"),
-        (b'{"a": 1}', "is no trace of torch.profiler"),
+        (b"Dear diary", "is no trace of torch.profiler; "),
+        (b'{"a": 1}', "is no trace of torch.profiler: it is JSON of another kind"),
+        (b"[[1700000, 0, [[3, 0], 0], 512]]", "is no trace of torch.profiler: it is a memory timeline of torch"),
+        (b"[[1700000, 1700001], [[0, 512], [0, 0]]]", "it is a memory timeline of torch"),
         (gzip.compress(b"", mtime=0), "is empty"),
         (b"\x1f\x8b", "is damaged: nothing of it can be decompressed"),
         (b'{"traceEvents": [{{{', "is damaged: no event of it can be read"),

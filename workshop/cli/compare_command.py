@@ -109,13 +109,13 @@ def _of_two(context: typer.Context, scripts: list[str], target: float, steps: in
     from workshop.judge.contest import of_two_scripts
     from workshop.judge.verdict import broken
     from workshop.processes.script import ScriptError
+    from workshop.profiles.file_kind import require_script
 
     if len(scripts) < 2:
         raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
     old, new = map(Path, scripts[:2])
     for script in (old, new):
-        if not script.is_file():
-            raise WorkshopError(f"there is no file {script.absolute()}; name two training scripts")
+        require_script(script, "name two training scripts")
     refuse_misplaced(context, scripts[1], scripts[2:])
     contest = of_two_scripts(old, new, scripts[2:], target, seconds, steps)
     try:
@@ -130,10 +130,10 @@ def _of_base(
 ) -> "GateResult":
     """Judge a script against its version at a git revision."""
     from workshop.gate.gate import judge_against
+    from workshop.profiles.file_kind import require_script
 
     script = Path(scripts[0])
-    if not script.is_file():
-        raise WorkshopError(f"there is no file {script.absolute()}; name a training script")
+    require_script(script, "name a training script")
     refuse_misplaced(context, scripts[0], scripts[1:])
     with progress_line() as show:
         return judge_against(

@@ -12,6 +12,7 @@ import numpy as np
 from workshop import noise
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
+from workshop.profiles.file_kind import wrong_kind
 
 MIN_SHARE = 0.02
 """Lines whose time differs by a smaller share of a step are left out."""
@@ -44,7 +45,8 @@ def read_saved(path: Path) -> Values:
         found = json.loads(path.read_text(encoding="utf-8"))
         found["steps"]["blocks_ms"][0], found["lines"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise WorkshopError(f"{path} is no measurement that workshop measure --save has written: {error}") from None
+        wanted = "no measurement that workshop measure --save has written"
+        raise WorkshopError(wrong_kind(path, wanted, "name one")) from error
     return found
 
 

@@ -17,6 +17,7 @@ from workshop.processes.machine import usable_cores
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
 from workshop.processes.script_output import shorten
+from workshop.profiles.file_kind import require_script
 
 WARM_UP_STEPS = 2
 PATIENCE_S = 600.0
@@ -165,14 +166,14 @@ def staged_script(script: str, arguments: list[str], is_module: bool, folder: Pa
     """Return a run of the script in the present folder, not started yet, or of torchrun with its ranks.
 
     Raises:
-        WorkshopError: there is no such script.
+        WorkshopError: there is no such script, or it is a file of another kind.
     """
     if script == "torchrun" and not Path(script).is_file():
         script, is_module = TORCHRUN, True
     if script.startswith("-"):
         raise WorkshopError(f"there is no option {script}; arguments of the script come after it")
-    if not (is_module or Path(script).is_file()):
-        raise WorkshopError(f"{Path(script).absolute()} is not a file; name a Python script")
+    if not is_module:
+        require_script(Path(script))
     command = ["-m", script] if is_module else [str(Path(script).absolute())]
     return MeasuredScript([*command, *arguments], folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.errors import WorkshopError
+from workshop.profiles.file_kind import wrong_kind
 
 NOISE_OF_TENSORS = 0.02
 NOISE_OF_PROCESSES = 0.05
@@ -39,7 +40,8 @@ def read_saved_memory(path: Path) -> Values:
         found = json.loads(path.read_text(encoding="utf-8"))
         found["peaks"], found["growing"]
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise WorkshopError(f"{path} is no measurement that workshop memory --save has written: {error}") from None
+        wanted = "no measurement that workshop memory --save has written"
+        raise WorkshopError(wrong_kind(path, wanted, "name one")) from error
     return found
 
 

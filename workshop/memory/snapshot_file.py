@@ -20,8 +20,11 @@ from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
+from workshop.profiles.file_kind import SNAPSHOT, kind_of, wrong_kind
 
 SUFFIXES = (".pickle", ".pkl")
+
+WRITES_ONE = "torch.cuda.memory._dump_snapshot writes one"
 
 ALLOCATES, FREES, FAILS = "alloc", "free_completed", "oom"
 """The events of a record in which memory is taken and given back, and that of an allocation that has failed."""
@@ -44,7 +47,7 @@ LARGEST = 2**63
 
 def is_snapshot(name: str) -> bool:
     """Return whether this names a snapshot, and no script."""
-    return name.endswith(SUFFIXES) and Path(name).is_file()
+    return Path(name).is_file() and (name.endswith(SUFFIXES) or kind_of(Path(name)) is SNAPSHOT)
 
 
 def read_snapshot(path: Path) -> MeasuredMemory:
@@ -72,11 +75,15 @@ def read_snapshot(path: Path) -> MeasuredMemory:
     return MeasuredMemory(record, HostWatch(), [], None, [], notes=notes, is_followed=False)
 
 
+class _NotPlainError(pickle.UnpicklingError):
+    """A pickle holds something that could run."""
+
+
 class _PlainUnpickler(pickle.Unpickler):
     """Reads dicts, lists, numbers and strings, and nothing that could run."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it contains {module}.{name}, which is not read")
+        raise _NotPlainError(f"it contains {module}.{name}, which is not read")
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -86,16 +93,19 @@ def _load(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise WorkshopError(f"cannot read {path}: {error.strerror}") from None
     except Exception as error:  # bytes that are no pickle fail in many ways
-        raise _no_snapshot(path, str(error) or type(error).__name__) from None
+        kind = kind_of(path)
+        if isinstance(error, _NotPlainError) and (kind in (None, SNAPSHOT) or not kind.command):
+            raise _no_snapshot(path, str(error)) from None
+        if kind is SNAPSHOT:
+            raise _no_snapshot(path, "it is damaged") from None
+        raise WorkshopError(wrong_kind(path, "no memory snapshot of torch", WRITES_ONE)) from None
     if not isinstance(loaded, dict) or not {"segments", "device_traces"} <= loaded.keys():
         raise _no_snapshot(path, "segments and device_traces are missing")
     return loaded
 
 
 def _no_snapshot(path: Path, why: str) -> WorkshopError:
-    return WorkshopError(
-        f"{path} is no memory snapshot of torch ({_printable(why)}): torch.cuda.memory._dump_snapshot writes one"
-    )
+    return WorkshopError(f"{path} is no memory snapshot of torch ({_printable(why)}); {WRITES_ONE}")
 
 
 def _printable(text: str) -> str:

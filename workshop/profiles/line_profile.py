@@ -20,6 +20,9 @@ from line_profiler import LineStats
 from workshop.errors import WorkshopError
 from workshop.line_counts.counts import Timings
 from workshop.processes.other_load import OtherLoad
+from workshop.profiles.file_kind import LINE_PROFILE, kind_of, wrong_kind
+
+MAKE_ONE = "make one with workshop record lines"
 
 STATS = ("line_profiler.line_profiler", "line_profiler._line_profiler", "_line_profiler")
 """The modules in which line_profiler has had its `LineStats`: since 5, before, and before 3."""
@@ -129,13 +132,17 @@ class Recorded:
     """What other programs used of the cores meanwhile; None for a profile of an older version."""
 
 
+class _ForeignError(pickle.UnpicklingError):
+    """A pickle holds something else."""
+
+
 class _Stats(pickle.Unpickler):
     """Reads line_profiler's statistics, and nothing that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         if name == "LineStats" and module in STATS:
             return LineStats
-        raise pickle.UnpicklingError(f"it holds a {module}.{name}")
+        raise _ForeignError(f"it holds a {module}.{name}")
 
 
 def read(path: Path) -> LineProfile:
@@ -147,7 +154,7 @@ def read(path: Path) -> LineProfile:
     try:
         stats = _Stats(io.BytesIO(path.read_bytes()), encoding="utf-8").load()
         if not isinstance(stats, LineStats):
-            raise pickle.UnpicklingError("it holds something else")
+            raise _ForeignError(f"it holds a {type(stats).__name__}")
         functions = functions_of(stats.timings, stats.unit, path.parent)
         kept = getattr(stats, "workshop", None)
         if kept:
@@ -156,12 +163,16 @@ def read(path: Path) -> LineProfile:
             kept = Recorded(processes=processes, machine=machine, **kept | {"python": tuple(kept["python"])})
         return LineProfile(path, functions, kept)
     except FileNotFoundError:
-        raise WorkshopError(f"there is no line profile {path}; make one with workshop record lines") from None
+        raise WorkshopError(f"there is no line profile {path}; {MAKE_ONE}") from None
     except IsADirectoryError:
         raise WorkshopError(f"{path} is a folder; name a line profile in it") from None
     except Exception as error:  # a damaged pickle may raise anything
-        reason = str(error) or type(error).__name__
-        raise WorkshopError(f"{path} is not a line profile ({reason}); make one with workshop record lines") from error
+        kind = kind_of(path)
+        if kind is LINE_PROFILE:
+            raise WorkshopError(f"{path} is damaged; {MAKE_ONE}") from error
+        if isinstance(error, _ForeignError) and (kind is None or not kind.command):
+            raise WorkshopError(f"{path} is not a line profile ({error}); {MAKE_ONE}") from error
+        raise WorkshopError(wrong_kind(path, "not a line profile", MAKE_ONE)) from error
 
 
 def write(path: Path, together: LineStats, recorded: Mapping[str, Any]) -> None:

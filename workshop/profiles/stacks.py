@@ -19,6 +19,7 @@ from typing import NamedTuple, TextIO
 
 from workshop.errors import WorkshopError
 from workshop.processes.load_beside import busy_note
+from workshop.profiles.file_kind import wrong_kind
 
 RECORD_AGAIN = "record one with workshop record py-spy -- python SCRIPT"
 
@@ -117,7 +118,7 @@ def parse(lines: Iterable[str], source: str = "") -> Recording:
     return Recording(parser.parse(lines, source), parser.notes)
 
 
-_OTHER_FORMATS = {"a drawing": (b"<?xml", b"<svg", b"<!DOCTYPE"), "JSON": (b"{", b"[")}
+_OTHER_FORMATS = (b"<?xml", b"<svg", b"<!DOCTYPE", b"{", b"[")
 """How files of the other formats that py-spy writes begin."""
 
 _COMMAND_FOLLOWS = re.compile(r'process \d+:"')
@@ -140,9 +141,8 @@ class _Parser:
                 start = file.read(512)
             if not start:
                 raise WorkshopError(f"{path} is empty: py-spy took no sample; {RECORD_AGAIN}")
-            for what, beginnings in _OTHER_FORMATS.items():
-                if start.lstrip().startswith(beginnings):
-                    raise WorkshopError(f"{path} is {what}, not a recording; py-spy records with -f raw")
+            if start.lstrip().startswith(_OTHER_FORMATS):
+                raise WorkshopError(wrong_kind(path, "not a py-spy recording", "py-spy records with -f raw"))
             text: TextIO
             opened = gzip.open if start.startswith(b"\x1f\x8b") else open
             with opened(path, "rt", encoding="utf-8", errors="replace", newline="\n") as text:
@@ -182,7 +182,7 @@ class _Parser:
         if begun:
             skipped.append(begun_at)
         if len(skipped) >= max(len(stacks), 1):
-            raise WorkshopError(f"{source or 'this'} is not a py-spy recording; {RECORD_AGAIN}")
+            raise WorkshopError(wrong_kind(Path(source or "this"), "not a py-spy recording", RECORD_AGAIN))
         if skipped:
             lines_are = f"{len(skipped)} line{'s' * (len(skipped) > 1)} skipped that cannot be read"
             self.notes.append(f"{source}: {lines_are}, the first of them line {skipped[0]}")

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from workshop.processes.script import Say, probe_environment
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
-from workshop.recording.run import Run
+from workshop.recording.run import Run, require_command
 from workshop.recording.slurm import job_script
 from workshop.recording.time_limit import TimeLimit
 
@@ -89,8 +88,7 @@ def record(
         WorkshopError: there is no such command, no Python in it, or py-spy may not look.
         OSError: the folder cannot be written.
     """
-    if not shutil.which(command[0]):
-        raise WorkshopError(f"there is no command {command[0]}; name a command as in: record py-spy -- python train.py")
+    require_command(command[0], "name a command as in: record py-spy -- python train.py")
     path = output_path(output, "profile.raw")
     # The file lies beside its later place: a folder that cannot be written shows before hours of training.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

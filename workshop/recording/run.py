@@ -14,6 +14,7 @@ from workshop.errors import WorkshopError
 from workshop.probe.settings import RUN_VARIABLE
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
+from workshop.profiles.file_kind import require_script, wrong_kind
 
 CLEAN_UP_S = 60.0
 """After Ctrl-C, a command gets this time to save what it has; pressed again, Ctrl-C ends it at once."""
@@ -26,14 +27,24 @@ def as_command(command: list[str]) -> list[str]:
         WorkshopError: there is no such script, and no such command.
     """
     if command[0].endswith(".py"):
-        if not Path(command[0]).is_file():
-            raise WorkshopError(f"{command[0]} is not a file; name a Python script")
+        require_script(Path(command[0]))
         return [sys.executable, *command]
     if command[0] == "-m":
         return [sys.executable, *command]
-    if not shutil.which(command[0]):
-        raise WorkshopError(f"there is no command {command[0]}; name one, or a script such as train.py")
+    require_command(command[0], "name one, or a script such as train.py")
     return command
+
+
+def require_command(name: str, otherwise: str) -> None:
+    """Check that there is a command.
+
+    Raises:
+        WorkshopError: there is none; if there is a file of this name, it is said what it is.
+    """
+    if not shutil.which(name):
+        if Path(name).is_file():
+            raise WorkshopError(wrong_kind(Path(name), "not a command", otherwise))
+        raise WorkshopError(f"there is no command {name}; {otherwise}")
 
 
 class Run:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from workshop.errors import WorkshopError
+from workshop.profiles.file_kind import GZIP, wrong_kind
 
 BLOCK_BYTES = 1 << 22
 """The number of bytes of JSON that are decoded at once: enough for speed, few enough for memory."""
@@ -32,7 +33,8 @@ MAX_ENDS = 1000
 MAX_BETWEEN = 64
 """The number of bytes that `"traceEvents": [` takes at most, or the space in front of a bare list."""
 
-GZIP = b"\x1f\x8b"
+NO_TRACE, WRITES_ONE = "no trace of torch.profiler", "prof.export_chrome_trace and workshop record torch write one"
+
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _EVENTS_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -190,7 +192,7 @@ class Decoder:
         if not read:
             what = "damaged: nothing of it can be decompressed" if self.truncated else "empty"
             raise TraceError(f"{self.path} is {what}")
-        raise TraceError(f"{self.path} is no trace of torch.profiler: there are no traceEvents in it")
+        raise TraceError(wrong_kind(self.path, NO_TRACE, WRITES_ONE))
 
     def _first_events(self, data: bytearray) -> tuple[Iterable[list[Any]], bytearray]:
         """Return the whole events in the data, which begin with a bracket, and the data that remain."""

@@ -15,7 +15,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.traces.decoding import Args, Decoder, TraceError, TraceEvent, decode_events, decode_exact_events
+from workshop.profiles.file_kind import TIMELINE, kind_of, wrong_kind
+from workshop.traces.decoding import (
+    NO_TRACE,
+    WRITES_ONE,
+    Args,
+    Decoder,
+    TraceError,
+    TraceEvent,
+    decode_events,
+    decode_exact_events,
+)
 from workshop.traces.intervals import Ints, Spans, union
 
 MAX_EXACT_US = 2.0**43
@@ -35,6 +45,9 @@ LAUNCH = (
     *("cuda_runtime", "cuda_driver", "Runtime", "Driver"),
     *("hip_runtime", "privateuse1_runtime", "privateuse1_driver", "xpu_runtime", "xpu_driver", "mtia_runtime"),
 )
+
+RECORDED = (*KERNEL, *COPY, *SET, *SYNC, *LAUNCH, "cpu_op", "user_annotation", "gpu_user_annotation", "python_function")
+"""The categories of what torch.profiler records: without any, a trace is that of another program, or of nothing."""
 
 NO_ARGS = Args()
 
@@ -154,6 +167,11 @@ class Trace:
         """Return which events have a name that begins with a match of a regular expression."""
         return matching(self.names, pattern)[self.events.name]
 
+    @property
+    def is_of_torch(self) -> bool:
+        """Whether there is anything in it that torch.profiler records."""
+        return bool(self.of(*RECORDED).any() or len(self.allocations.ts))
+
     @cached_property
     def thread(self) -> Ints:
         """A number for each pair of process and thread, by event."""
@@ -247,6 +265,8 @@ def _read(path: Path, exact: bool) -> Trace:
         damage.append(f"{path} ends too early; the first {builder.count} events are there")
     if lost := decoder.lost + builder.lost:
         damage.append(f"{lost} event{'s' * (lost != 1)} of {path} could not be read")
+    if decoder.is_list and kind_of(path) is TIMELINE:
+        raise TraceError(wrong_kind(path, NO_TRACE, WRITES_ONE))
     if damage and not builder.count:
         raise TraceError(f"{path} is damaged: no event of it can be read")
     if decoder.is_list and builder.types <= {type(None)}:

@@ -12,7 +12,7 @@ from pathlib import Path
 from workshop.processes.load_beside import busy_note
 from workshop.processes.machine import usable_cores
 from workshop.traces import nsys_report
-from workshop.traces.decoding import TraceError
+from workshop.traces.decoding import NO_TRACE, WRITES_ONE, TraceError
 from workshop.traces.trace import Trace, read
 
 SUFFIXES = (".json", ".gz", ".sqlite")
@@ -95,9 +95,12 @@ def _read_all(paths: list[Path]) -> Iterator[Trace | TraceError]:
 
 def _try_to_read(path: Path) -> Trace | TraceError:
     try:
-        return nsys_report.read(path) if nsys_report.is_report(path) else read(path)
+        found = nsys_report.read(path) if nsys_report.is_report(path) else read(path)
     except TraceError as error:
         return error
+    if found.is_of_torch:
+        return found
+    return TraceError(f"{path} is {NO_TRACE}: no operator, kernel, copy or step is in it; {WRITES_ONE}")
 
 
 def _named(traces: list[Trace]) -> Iterator[tuple[Rank, Trace]]:
