@@ -27,6 +27,8 @@ def test_where_the_time_of_a_device_goes(trace: Any) -> None:
         "idle_time_pctg": pytest.approx(27.95, abs=0.01),
         "compute_time_pctg": pytest.approx(37.27, abs=0.01),
         "non_compute_time_pctg": pytest.approx(34.78, abs=0.01),
+        "before(us)": 10.0,
+        "after(us)": 0.0,
     }
 
 
@@ -39,7 +41,33 @@ def test_why_a_stream_is_idle(trace: Any) -> None:
     )
     times = {row["idle_category"]: row["idle_time"] for row in breakdown.idle(found)}
     assert times == {"host_wait": 40, "kernel_wait": 5, "other": 100}
-    assert breakdown.device_idle(found) == pytest.approx({"host_wait": 40e-6, "kernel_wait": 5e-6, "other": 100e-6})
+    assert breakdown.device_idle(found) == pytest.approx(
+        {"host_wait": 40e-6, "kernel_wait": 5e-6, "other": 100e-6, "unknown": 0}
+    )
+
+
+def test_of_a_kernel_without_its_launch_the_cause_is_not_known(trace: Any) -> None:
+    """As in a trace that was recorded without the CPU; to HolisticTraceAnalysis, this is another cause, too."""
+    kernels = [event("kernel", "gemm", ts, 10, stream=7, device=0, correlation=ts) for ts in (0, 15, 100)]
+    found = trace(kernels)
+    [row] = [row for row in breakdown.idle(found) if row["idle_category"] == "unknown"]
+    assert row["idle_time"] == 75
+    as_hta = {row["idle_category"]: row["idle_time"] for row in breakdown.idle(found, as_hta=True)}
+    assert as_hta == {"host_wait": 0, "kernel_wait": 5, "other": 75}
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_the_time_around_the_kernels_is_that_of_the_steps_or_of_the_thread(is_marked: bool, trace: Any) -> None:
+    step = [event("user_annotation", "ProfilerStep#3", 0, 200)]
+    ops = [event("cpu_op", "aten::mm", 20, 170)]
+    kernels = [*launched("gemm", (100, 5), (120, 10)), *launched("gemm", (126, 5), (135, 10), stream=20)]
+    found = trace(step * is_marked, ops, kernels)
+    [time] = breakdown.device_times(found)
+    assert time == ((120_000, 25_000, 55_000) if is_marked else (100_000, 25_000, 45_000))
+    [row] = breakdown.temporal(found)
+    assert (row["kernel_time(us)"], row["before(us)"], row["after(us)"]) == (25, time.before / 1000, time.after / 1000)
+    [alone] = breakdown.device_times(trace([each for each in kernels if each["cat"] == "kernel"]))
+    assert (alone.before, alone.after) == (0, 0)
 
 
 def test_communication_and_copies_under_computation(trace: Any) -> None:

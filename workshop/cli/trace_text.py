@@ -81,7 +81,7 @@ TITLES = {
 
 COLUMNS = {
     "temporal": "device, ms: kernel_time(us), compute %: compute_time_pctg, other %: non_compute_time_pctg, "
-    "idle %: idle_time_pctg",
+    "idle %: idle_time_pctg, before ms: before(us), after ms: after(us)",
     "idle": "device, stream, why: idle_category, ms: idle_time, share %: idle_time_ratio in percent",
     "overlap": "communication ms: communication_time(us), hidden %: comp_comm_overlap_pctg",
     "launch": "launches, call µs: cpu_duration(us), kernel µs: gpu_duration(us), delay µs: median_launch_delay(us), "

@@ -13,7 +13,7 @@ import numpy as np
 
 from workshop.traces.intervals import Ints, Spans, groups, overlap, without
 from workshop.traces.nesting import at_the_top
-from workshop.traces.trace import COPY, SET, Trace
+from workshop.traces.trace import COPY, LAUNCH, SET, SYNC, Trace, once
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
 """The names of communication kernels of NVIDIA, AMD, Huawei and Microsoft; some kernels of rccl are called nccl."""
@@ -23,7 +23,9 @@ DEVICE_COPY = r"dma_request$"
 """The name of a copy by Meta's accelerator, which is in one category with its kernels."""
 
 KINDS = ("COMPUTATION", "COMMUNICATION", "MEMORY")
-IDLE = ("host_wait", "kernel_wait", "other")
+IDLE = ("host_wait", "kernel_wait", "other", "unknown")
+"""The causes of gaps. In HolisticTraceAnalysis, those that are not known count as other."""
+
 KERNEL_WAIT_NS = 30_000
 """A shorter gap between two kernels is the time that starting a kernel takes."""
 
@@ -67,28 +69,33 @@ def exposed_communication(trace: Trace) -> list[Spans]:
 
 
 def temporal(trace: Trace) -> list[Row]:
-    """Return how each device spent the time from its first kernel to its last; without one, a CPU by its operators."""
+    """Return how each device spent the time from its first kernel to its last; without one, a CPU by its operators.
+
+    The time of the steps before the first kernel and after the last is in no share of it.
+    """
     if not len(trace.gpu):
         return [{"device": "cpu"} | _cpu_shares(trace)] if trace.of("cpu_op").any() else []
     rows = []
-    for each in by_device(trace):
+    for each, time in zip(by_device(trace), device_times(trace), strict=True):
         busy = each.gpu.spans()
         whole = int(busy.end[-1] - busy.start[0])
         shares = _shares(whole, whole - busy.length, spans(each, "COMPUTATION").length)
-        rows.append({"device": int(each.gpu.device[0])} | shares)
+        outside = {"before(us)": time.before / 1000, "after(us)": time.after / 1000}
+        rows.append({"device": int(each.gpu.device[0])} | shares | outside)
     return rows
 
 
-def idle(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS) -> list[Row]:
+def idle(trace: Trace, kernel_wait_ns: int = KERNEL_WAIT_NS, as_hta: bool = False) -> list[Row]:
     """Return the gaps on each stream of a device, by their cause; without a device, what the training thread waits for.
 
     host_wait: the CPU launched the next kernel only after the one before had ended. kernel_wait: a gap too short to be
-    anything but the start of a kernel. other: it was launched in time, and waited for another stream, or an event.
+    anything but the start of a kernel. other: it was launched in time, and waited for something else, such as another
+    stream or an event. unknown: its launch is not in the trace.
     """
     if not len(trace.gpu):
         return _cpu_idle(trace)
     rows = []
-    for stream, by_cause in gaps(trace, kernel_wait_ns):
+    for stream, by_cause in gaps(trace, kernel_wait_ns, as_hta=as_hta):
         rows += _idle_rows(stream, {cause: int(lengths.sum()) for cause, lengths in by_cause.items()})
     return rows
 
@@ -102,12 +109,19 @@ def device_idle(trace: Trace) -> dict[str, float]:
     return times
 
 
-def gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator[tuple[Row, dict[str, Ints]]]:
-    """Yield each stream and its device, and the gaps between what runs there in ns, by their cause in `IDLE`."""
+def gaps(
+    trace: Trace, kernel_wait_ns: int, by_stream: bool = True, as_hta: bool = False
+) -> Iterator[tuple[Row, dict[str, Ints]]]:
+    """Yield each stream and its device, and the gaps between what runs there in ns, by their cause in `IDLE`.
+
+    The causes are those of HolisticTraceAnalysis if all launches are in the trace, or `as_hta` asks for them.
+    """
     events = trace.gpu
     calls, found = trace.launches
-    unknown = np.iinfo(np.int64).min  # long ago
-    launched = np.where(found >= 0, np.append(calls.ts, 0)[found], unknown)
+    long_ago = np.iinfo(np.int64).min
+    launched = np.where(found >= 0, np.append(calls.ts, 0)[found], long_ago)
+    causes = IDLE[:-1] if as_hta or (found >= 0).all() else IDLE
+    unknown = 3 if IDLE[-1] in causes else 2
     streams = events.stream if by_stream else np.zeros_like(events.stream)
     for device, stream in sorted({*zip(events.device.tolist(), streams.tolist(), strict=True)}):
         here = np.flatnonzero((events.device == device) & (streams == stream))
@@ -115,8 +129,57 @@ def gaps(trace: Trace, kernel_wait_ns: int, by_stream: bool = True) -> Iterator[
         before = np.maximum.accumulate(events.end[here])[:-1]
         here = here[1:]
         gap = np.maximum(events.ts[here] - before, 0)
-        cause = np.where(launched[here] > before, 0, np.where(gap < kernel_wait_ns, 1, 2))
-        yield {"device": device, "stream": stream}, {name: gap[cause == each] for each, name in enumerate(IDLE)}
+        longer = np.where(found[here] >= 0, 2, unknown)
+        cause = np.where(launched[here] > before, 0, np.where(gap < kernel_wait_ns, 1, longer))
+        yield {"device": device, "stream": stream}, {name: gap[cause == each] for each, name in enumerate(causes)}
+
+
+def waits_for_others(trace: Trace) -> bool:
+    """Return whether a device may have waited for another stream or an event: there are several, or such a wait."""
+    events = trace.events
+    waits = trace.of(*SYNC) & ((events.waits_on >= 0) | (events.waits_on_stream >= 0) | trace.named("Stream Wait"))
+    return len({*zip(trace.gpu.device.tolist(), trace.gpu.stream.tolist(), strict=True)}) > len(
+        {*trace.gpu.device.tolist()}
+    ) or bool(waits.any())
+
+
+class DeviceTime(NamedTuple):
+    """The time of a device in a recording, in ns."""
+
+    before: int
+    """From the begin of the first step, or of the threads that launch, to the first kernel."""
+    inside: int
+    """From the first kernel to the end of the last."""
+    after: int
+    """From then on to the end of the last step, or of the threads that launch."""
+
+    @property
+    def whole(self) -> int:
+        """All of it."""
+        return sum(self)
+
+
+@once
+def device_times(trace: Trace) -> list[DeviceTime]:
+    """Return the time of each device, with what of the steps is before its first kernel, and after its last."""
+    times = []
+    around = _steps_or_launching_threads(trace)
+    for each in by_device(trace) if len(trace.gpu) else ():
+        begin, end = int(each.gpu.ts.min()), int(each.gpu.end.max())
+        before, after = (max(begin - around[0], 0), max(around[1] - end, 0)) if around else (0, 0)
+        times.append(DeviceTime(before, end - begin, after))
+    return times
+
+
+def _steps_or_launching_threads(trace: Trace) -> tuple[int, int] | None:
+    """The begin and the end of the profiler's steps, or else of the threads that launch; None if there is neither."""
+    rows = trace.on_main_thread & trace.of("user_annotation") & trace.named(r"ProfilerStep#\d")
+    if not rows.any():
+        rows = np.isin(trace.thread, trace.thread[trace.of(*LAUNCH)]) & ~trace.on_gpu
+        if not rows.any():
+            return None
+    events = trace.events[rows]
+    return int(events.ts.min()), int(events.end.max())
 
 
 def comm_comp(trace: Trace) -> Row:

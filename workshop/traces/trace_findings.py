@@ -48,7 +48,7 @@ def findings(traces: dict[Rank, Trace]) -> list[TraceFinding]:
     for rank, trace in traces.items():
         who = "" if len(traces) == 1 else f"rank {rank}: "
         costs += [*_data_wait(who, trace), *_long_steps(who, trace)]
-        if whole_us := sum(row["kernel_time(us)"] for row in breakdown.temporal(trace)):
+        if whole_us := _whole_us(trace):
             costs += (_device if len(trace.gpu) else _cpu)(who, trace, whole_us)
         costs += _critical_path(who, trace)
         facts += _peaks(who, trace)
@@ -84,18 +84,26 @@ def _long_steps(who: str, trace: Trace) -> list[TraceFinding]:
 
 
 def _device(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
-    idle_s = breakdown.device_idle(trace)
+    times = breakdown.device_times(trace)
+    outside = {"before": sum(each.before for each in times) / 1e9, "after": sum(each.after for each in times) / 1e9}
+    idle_s = breakdown.device_idle(trace) | outside
     idle_share = 1e6 * sum(idle_s.values()) / whole_us
     found = []
+    waits = "one stream's wait for another, or for an event"
+    not_known = "for a reason that the trace does not show: the kernels were launched in time"
     for cause, says in (
+        ("before", "before its first kernel; see what the CPU does until then"),
         ("host_wait", "host wait: the CPU launches too late; see what it does meanwhile"),
         ("kernel_wait", "short gaps between kernels; fewer and larger ones help: torch.compile, CUDA graphs"),
-        ("other", "one stream's wait for another, or for an event"),
+        ("other", waits if breakdown.waits_for_others(trace) else not_known),
+        ("unknown", "before kernels whose launch is not in the trace, so the cause is not known; record the CPU, too"),
+        ("after", "after its last kernel; see what the CPU does from then on"),
     ):
         if idle_share:
             share = idle_s[cause] / sum(idle_s.values())
             text = f"{who}the device is idle for {idle_share:.0%} of the time, and {share:.0%} of that is {says}"
-            found.append(TraceFinding(idle_share * share, text, cause, "idle"))
+            table = ("steps" if traced_steps(trace) else "temporal") if cause in outside else "idle"
+            found.append(TraceFinding(idle_share * share, text, cause, table))
     communication = breakdown.comm_comp(trace)
     if (hidden := communication["comp_comm_overlap_pctg"]) is not None:
         open_us = communication["communication_time(us)"] * (1 - hidden / 100)
@@ -148,10 +156,18 @@ def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
     return [TraceFinding(share, text, "critical path", "path_operators")]
 
 
+def _whole_us(trace: Trace) -> float:
+    """Return the time of all devices, with that of the steps before and after their kernels; without one, of a CPU."""
+    if len(trace.gpu):
+        return sum(each.whole for each in breakdown.device_times(trace)) / 1000
+    return sum(row["kernel_time(us)"] for row in breakdown.temporal(trace))
+
+
 def _share_of_steps(trace: Trace) -> float:
     """Return which share of the whole time is within steps; 1 for a trace without steps."""
     # Devices work at the same time, and a step is one for all of them.
-    whole_us = max((row["kernel_time(us)"] for row in breakdown.temporal(trace)), default=0.0)
+    times = breakdown.device_times(trace)
+    whole_us = max((each.whole / 1000 for each in times), default=0.0) if times else _whole_us(trace)
     within = sum(step.end - step.start for step in traced_steps(trace)) / 1000
     return min(within / whole_us, 1.0) if within and whole_us else 1.0
 

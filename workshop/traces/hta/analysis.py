@@ -307,7 +307,7 @@ class TraceAnalysis:
         """Return why each stream was idle, and, if asked for, how long its gaps were."""
         delay = round(consecutive_kernel_delay * 1000)
         traces = self._chosen(ranks)
-        found = data_frame(rows_of_all(traces, lambda trace: breakdown.idle(trace, delay)), frames.IDLE)
+        found = data_frame(rows_of_all(traces, lambda trace: breakdown.idle(trace, delay, as_hta=True)), frames.IDLE)
         if streams:
             found = found[found["stream"].isin(streams)]
         if visualize and len(found):
@@ -320,7 +320,7 @@ class TraceAnalysis:
         rows = [
             {"rank": rank, "idle_category": cause} | stream | data_frame({"": lengths / 1000}).describe()[""].to_dict()
             for rank, trace in traces.items()
-            for stream, by_cause in breakdown.gaps(trace, delay)
+            for stream, by_cause in breakdown.gaps(trace, delay, as_hta=True)
             for cause, lengths in by_cause.items()
             if len(lengths)
         ]
