@@ -10,9 +10,10 @@ import pytest
 from conftest import Run
 from made_traces import made_up
 
-from workshop.cli.trace_text import MORE_TABLES, TITLES, tables_text
+from workshop.cli.trace_text import MORE_TABLES, tables_text
 from workshop.traces import load
 from workshop.traces.hta import rounded
+from workshop.traces.table_text import TITLES
 from workshop.traces.tables import TABLES, tables
 
 

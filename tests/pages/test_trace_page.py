@@ -14,6 +14,7 @@ from workshop.pages.lanes import lanes
 from workshop.pages.trace_page import page as draw
 from workshop.pages.trace_page import timeline
 from workshop.traces import load
+from workshop.traces.table_text import TITLES, text_table
 from workshop.traces.tables import tables
 from workshop.traces.trace_findings import findings
 
@@ -46,8 +47,24 @@ def page(browser: Browser, drawn: Path) -> Iterator[Page]:
 def test_what_costs_time_stands_above_the_charts(page: Page) -> None:
     assert page.locator("#findings li").count() > 0
     assert page.locator(".bar").count() >= 2
-    first, *_, last = page.locator("h2").all_inner_texts()
-    assert (first, last) == ("What it costs, of the whole time", "Timeline")
+    first, _, _, timeline, *_ = page.locator("h2").all_inner_texts()
+    assert (first, timeline) == ("What it costs, of the whole time", "Timeline")
+
+
+def test_it_has_the_tables_that_the_terminal_has(page: Page, drawn: Path) -> None:
+    traces = load([drawn.parent])
+    found = {name: text_table(name, rows, several=True) for name, rows in tables(traces).items() if rows}
+    headings = page.locator("section:has(table) > h2").all_inner_texts()
+    assert headings == [table.title for table in found.values() if table]
+    assert {TITLES[name] for name in ("temporal", "idle", "kernels", "operators", "path", "held")} <= {*headings}
+    kernels = page.locator("section", has=page.get_by_role("heading", name=TITLES["kernels"], exact=True))
+    assert found["kernels"]
+    assert kernels.locator("td").all_inner_texts() == [cell for row in found["kernels"].rows for cell in row]
+
+
+def test_it_fits_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_timeline_is_drawn_zoomed_and_moved(page: Page) -> None:

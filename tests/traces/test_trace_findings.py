@@ -4,7 +4,7 @@ from typing import Any
 
 from made_traces import event, launched
 
-from workshop.traces.trace_findings import TraceFinding, findings
+from workshop.traces.trace_findings import TraceFinding, all_clear, findings
 
 
 def by_topic(found: Any) -> dict[str, TraceFinding]:
@@ -37,3 +37,9 @@ def test_the_time_before_the_first_kernel_of_a_step_counts(trace: Any) -> None:
     assert "before its first kernel" in found["before"].text
     assert round(found["after"].share or 0.0, 2) == 0.06
     assert found["before"].table == "steps"
+
+
+def test_only_what_could_have_cost_time_is_an_all_clear(trace: Any) -> None:
+    found = trace(event("cpu_op", "aten::mm", 0, 10), event("cpu_op", "aten::add", 10, 10))
+    assert "costs much" in all_clear({0: found})
+    assert "costs much" not in all_clear({0: trace(event("user_annotation", "ProfilerStep#1", 0, 10))})

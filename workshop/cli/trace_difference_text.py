@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 
 from workshop.cli.output import filled, plain_table
-from workshop.cli.trace_text import MAX_ROWS, MIN_NAME, MORE_TABLES, NOTHING, short, trace_rows
+from workshop.cli.trace_text import MIN_NAME, MORE_TABLES, NOTHING, trace_rows
 from workshop.traces.comparison.change_text import TITLES, sentences
 from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.comparison.step_times import TABLES
+from workshop.traces.table_text import MAX_ROWS, short
 from workshop.traces.trace_files import Traces
 
 HEADERS = ("name", "before ms", "after ms", "change ms", "95 % interval", "")

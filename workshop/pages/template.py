@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape, unescape
 from importlib.resources import files
 from string import Template
@@ -82,9 +82,12 @@ def bar_parts(parts: Iterable[Part]) -> str:
     )
 
 
-def table(header: Sequence[str], rows: Iterable[str], kind: str = "") -> str:
-    """Return a table, which is scrolled where it is too wide; a row is HTML, and numbers are to the right."""
-    head = "".join(f"<th>{each}</th>" for each in header)
+def table(header: Sequence[str], rows: Iterable[str], kind: str = "", words: Collection[int] = ()) -> str:
+    """Return a table, which is scrolled where it is too wide; a row is HTML, and numbers are to the right.
+
+    `words` are the numbers of the columns that have none, beside the first.
+    """
+    head = "".join(f"<th{' class=word' * (at in words)}>{each}</th>" for at, each in enumerate(header))
     return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 

@@ -9,15 +9,16 @@ from workshop.pages.lanes import KINDS, Lanes, lanes
 from workshop.pages.template import bar, fill, keys, section, table
 from workshop.probe.phases import TRACED
 from workshop.traces.breakdown import Row
+from workshop.traces.table_text import TextTable, text_table
 from workshop.traces.trace_files import Traces
-from workshop.traces.trace_findings import TraceFinding
+from workshop.traces.trace_findings import TraceFinding, all_clear
 
 MAX_EVENTS = 200_000
 """The most events that a page shows, which are the longest ones; the number of the others is named."""
 
 BARS = {
     "temporal": (
-        "Where the time of each device goes",
+        "The time of each device",
         {
             "compute_time(us)": "var(--computation)",
             "non_compute_time(us)": "var(--communication)",
@@ -33,8 +34,6 @@ BARS = {
 
 MAX_BARS = 24
 
-NOTHING = "<li>Nothing that costs much.</li>"
-
 TIMELINE = """\
 <p class="keys" id="keys"></p>
 <p class="quiet">Wheel, two fingers or + and &minus; to zoom, drag or arrow keys to move, Esc for all of it.</p>
@@ -48,35 +47,51 @@ def page(traces: Traces, tables: dict[str, list[Row]], findings: list[TraceFindi
     title = f"{len(traces)} trace{'s' * (len(traces) != 1)}: {names}"
     shares = ["" if finding.share is None else f"<b>{finding.share:.0%}</b> " for finding in findings]
     costs = "".join(f"<li>{share}{escape(str(each))}</li>" for share, each in zip(shares, findings, strict=True))
-    costs = section("What it costs, of the whole time", f'<ol id="findings">{costs or NOTHING}</ol>')
+    costs = section(
+        "What it costs, of the whole time", f'<ol id="findings">{costs or f"<li>{all_clear(traces)}</li>"}</ol>'
+    )
     notes = "".join(f"<p>{escape(note)}</p>" for note in traces.notes)
     begins = {rank: int(trace.events.ts.min()) if len(trace.events) else 0 for rank, trace in traces.items()}
     rows = [(row, begins[rank]) for rank, trace in traces.items() for row in lanes(rank, trace)]
-    return with_timeline(title, "".join([notes, costs, *_charts(tables)]), rows)
+    several = len(traces) > 1
+    body = "".join([notes, costs, *_charts(tables, several)])
+    return with_timeline(title, body, rows, "".join(_tables(tables, several)))
 
 
-def with_timeline(title: str, body: str, rows: list[tuple[Lanes, int]]) -> str:
-    """Return a page that ends with a timeline of rows, each with its begin in ns, as clocks may differ."""
-    return fill(title, body + section("Timeline", TIMELINE), "workshop trace", "timeline.js", timeline(rows))
+def with_timeline(title: str, body: str, rows: list[tuple[Lanes, int]], below: str = "") -> str:
+    """Return a page with a timeline of rows, each with its begin in ns, as clocks may differ, and what is below it."""
+    body += section("Timeline", TIMELINE) + below
+    return fill(title, body, "workshop trace", "timeline.js", timeline(rows))
 
 
-def _charts(tables: dict[str, list[Row]]) -> Iterable[str]:
+def _charts(tables: dict[str, list[Row]], several: bool) -> Iterable[str]:
     for name, (title, columns) in BARS.items():
         if rows := tables.get(name):
-            bars = "".join(_bar(row, columns) for row in rows[:MAX_BARS])
+            bars = "".join(_bar(row, columns, several) for row in rows[:MAX_BARS])
             yield section(title, keys({_plain(column): colour for column, colour in columns.items()}) + bars)
-    if kinds := tables.get("types"):
-        lines = (
-            f"<tr><td>rank {escape(str(row['rank']))}, {escape(row['kernel_type'].lower())}</td>"
-            f"<td>{row['sum'] / 1000:.3f}</td><td>{row['percentage'] or 0:.1f}</td></tr>"
-            for row in kinds
-        )
-        yield section("Time by kind of kernel", table(("kind", "ms", "%"), lines))
 
 
-def _bar(row: Row, columns: dict[str, str]) -> str:
+def _tables(tables: dict[str, list[Row]], several: bool) -> Iterable[str]:
+    """Yield the tables that the terminal shows; `several` says whether they are of several ranks."""
+    for name, rows in tables.items():
+        if rows and (found := text_table(name, rows, several)):
+            words = [at for at, column in enumerate(found.columns) if not column.is_number]
+            header = [escape(column.header) for column in found.columns]
+            more = f'<p class="quiet">{found.left_out} more are in --json.</p>' if found.left_out else ""
+            yield section(found.title, table(header, (_row_of(found, row) for row in found.rows), words=words) + more)
+
+
+def _row_of(found: TextTable, row: list[str]) -> str:
+    cells = []
+    for column, cell in zip(found.columns, row, strict=True):
+        kind = "" if column.is_number else ' class="word name"' if column.is_name else ' class="word"'
+        cells.append(f"<td{kind}>{escape(cell)}</td>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _bar(row: Row, columns: dict[str, str], several: bool) -> str:
     whole = sum(row[column] for column in columns) or 1.0
-    label = f"rank {row['rank']}, " + (f"step {row['step']}" if "step" in row else f"device {row['device']}")
+    label = f"rank {row['rank']}, " * several + (f"step {row['step']}" if "step" in row else f"device {row['device']}")
     parts = [
         (colour, row[column] / whole, f"{_plain(column)}: {row[column] / 1000:.3f} ms, {row[column] / whole:.1%}")
         for column, colour in columns.items()

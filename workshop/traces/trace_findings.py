@@ -56,6 +56,13 @@ def findings(traces: dict[Rank, Trace]) -> list[TraceFinding]:
     return sorted(costly, key=lambda each: -(each.share or 0.0)) + facts
 
 
+def all_clear(traces: dict[Rank, Trace]) -> str:
+    """Return what to say of traces without findings: that nothing costs much only if there is what could."""
+    if any(_whole_us(trace) for trace in traces.values()):
+        return "Nothing in it costs much."
+    return "Neither an operator nor a kernel was recorded, so it does not tell what costs time."
+
+
 def _data_wait(who: str, trace: Trace) -> list[TraceFinding]:
     steps = traced_steps(trace)
     whole = sum(step.end - step.start for step in steps)
