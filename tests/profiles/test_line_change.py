@@ -202,7 +202,7 @@ def test_runs_of_different_lengths_are_compared_by_the_time_of_a_hit(same_length
         steps = {8: (1, 3.0), 9: (hits + 1, 1.0), 10: (hits, 11.0 * hits), 11: (hits, 4.0 * hits), 14: (1, 0.0)}
         counts = {(file, "load"): {4: (hits, float(load_ms * hits))}, (file, "main"): steps}
         made.append(made_lines(tmp_path / f"{number}.lprof", {file: text}, counts))
-    found = line_change.between(made[:1], made[1:], same_length)
+    found = line_change.between(made[:1], made[1:], same_length=same_length)
     rows = {(row.after or row.before).text: round(row.seconds * 1e3) for each in found.functions for row in each.rows}  # type: ignore[union-attr]
     if same_length:
         assert (found.more_hits, rows["time.sleep(0.004)"]) == (1, 176)

@@ -246,7 +246,7 @@ class _Runs:
         return all(profile.counted(function.name) for profile in self.profiles)
 
 
-def between(before: Sequence[LineProfile], after: Sequence[LineProfile], same_length: bool = False) -> LineChange:
+def between(before: Sequence[LineProfile], after: Sequence[LineProfile], *, same_length: bool = False) -> LineChange:
     """Compare two line profiles, or several runs of each of two scripts.
 
     Args:
