@@ -17,6 +17,7 @@ from conftest import Run
         ("check part3 --all", "goes with no part, answer or recording"),
         ("check part99", "there is no part 'part99'; did you mean part9?"),
         ("check part3 --script absent.py", "absent.py; name your script with --script"),
+        ("check part3 --script trace.json", "trace.json is not a Python script: it is a trace"),
         ("check part3 --config absent.py", "there is no file"),
         ("check part2", "part2 asks: In which line"),
         ("check part2 --json", "part2 asks: In which line"),

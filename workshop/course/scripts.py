@@ -12,16 +12,18 @@ from workshop.course.given_cases import require_script
 from workshop.errors import WorkshopError
 from workshop.experiment import STAMP
 from workshop.parts import Part
+from workshop.profiles import file_kind
 
 
 def existing(script: Path, part: Part) -> Path:
     """Return the absolute path of a part's script.
 
     Raises:
-        WorkshopError: it is not there; the error says how to get it.
+        WorkshopError: it is not there, and the error says how to get it; or it is a file of another kind.
     """
     require_script(part)
     if script.is_file():
+        file_kind.require_script(script, "name your script with --script")
         return script.absolute()
     if script == Path(part.script):
         raise WorkshopError(f"there is no {script} here; put it there with workshop start {part.name}")
