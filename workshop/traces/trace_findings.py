@@ -97,13 +97,14 @@ def _device(who: str, trace: Trace, whole_us: float) -> list[TraceFinding]:
     idle_share = 1e6 * sum(idle_s.values()) / whole_us
     found = []
     waits = "one stream's wait for another, or for an event"
+    record_cpu = "" if len(trace.launches[0]) else "; record the CPU, too"
     not_known = "for a reason that the trace does not show: the kernels were launched in time"
     for cause, says in (
         ("before", "before its first kernel; see what the CPU does until then"),
         ("host_wait", "host wait: the CPU launches too late; see what it does meanwhile"),
         ("kernel_wait", "short gaps between kernels; fewer and larger ones help: torch.compile, CUDA graphs"),
         ("other", waits if breakdown.waits_for_others(trace) else not_known),
-        ("unknown", "before kernels whose launch is not in the trace, so the cause is not known; record the CPU, too"),
+        ("unknown", f"before kernels whose launch is not in the trace, so the cause is not known{record_cpu}"),
         ("after", "after its last kernel; see what the CPU does from then on"),
     ):
         if idle_share:
