@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, Subset
 
-from workshop.probe.open_handles import handle_held_before, note_handles, own_handles
+from workshop.probe.open_handles import _noted, handle_held_before, note_handles, own_handles
 
 
 class Holds(Dataset[int]):
@@ -126,6 +126,24 @@ def test_what_was_opened_since_is_forgotten(tmp_path: Path) -> None:
 def test_what_nobody_has_noted_holds_nothing() -> None:
     note_handles([1, 2, 3])
     assert handle_held_before([1, 2, 3]) == handle_held_before(Holds()) == ""
+
+
+def test_a_tensor_is_a_dataset_too() -> None:
+    """Its equality is no truth."""
+    datasets = torch.zeros(20, 8), torch.zeros(20, 8)
+    for dataset in (*datasets, *datasets):
+        note_handles(dataset)
+        assert handle_held_before(dataset) == ""
+        own_handles(dataset)
+
+
+def test_what_is_gone_is_not_taken_for_another(tmp_path: Path) -> None:
+    dataset = Holds(a_file(tmp_path))
+    note_handles(dataset)
+    number = id(dataset)
+    assert number in _noted
+    del dataset
+    assert number not in _noted
 
 
 def test_a_forked_process_reads_at_a_place_of_its_own(tmp_path: Path) -> None:

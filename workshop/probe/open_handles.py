@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from types import FunctionType, GeneratorType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import torch
 from torch.utils.data import Dataset
@@ -33,6 +33,10 @@ COPIED_BY_FORK = (GeneratorType, mmap.mmap, torch.Tensor)
 """Can be closed, and yet each process has its own, or may share it."""
 
 
+PLAIN = (str, int, float, tuple, type(None))
+"""What most entries of long lists are; nothing is looked for in them."""
+
+
 class HeldAt(NamedTuple):
     """Where something is held: under a key of a dictionary, or at an index of a list."""
 
@@ -48,18 +52,23 @@ class _Noted(NamedTuple):
     """The names of their types."""
     nothing: frozenset[HeldAt]
     """Where it held None."""
+    dataset: ref[Any] | None = None
+    """Takes this away when the dataset is gone."""
 
 
-_noted: WeakKeyDictionary[Any, _Noted] = WeakKeyDictionary()
+_noted: dict[int, _Noted] = {}
+"""By the `id` of the dataset: it may be a tensor, or something else with an equality of its own."""
 
 
 def note_handles(dataset: Any) -> None:
     """Note what a dataset holds as an epoch of it begins, if that is its first one."""
-    with suppress(TypeError):  # of a list, or of what has no hash
-        if dataset not in _noted:
-            held = list(_held(dataset))
-            handles = {place: type(value).__qualname__ for _, place, value in held if _is_handle(value)}
-            _noted[dataset] = _Noted(handles, frozenset(place for _, place, value in held if value is None))
+    number = id(dataset)
+    if number in _noted or not type(dataset).__weakrefoffset__:
+        return
+    held = list(_held(dataset))
+    handles = {place: type(value).__qualname__ for _, place, value in held if _is_handle(value)}
+    nothing = frozenset(place for _, place, value in held if value is None)
+    _noted[number] = _Noted(handles, nothing, ref(dataset, lambda _: _noted.pop(number, None)))
 
 
 def handle_held_before(dataset: Any) -> str:
@@ -80,10 +89,7 @@ def own_handles(dataset: Any) -> None:
 
 
 def _noted_of(dataset: Any) -> _Noted:
-    try:
-        return _noted.get(dataset) or _Noted({}, frozenset())
-    except TypeError:
-        return _Noted({}, frozenset())
+    return _noted.get(id(dataset)) or _Noted({}, frozenset())
 
 
 def _held(dataset: Any) -> Iterator[tuple[Any, HeldAt, Any]]:
@@ -98,7 +104,7 @@ def _held(dataset: Any) -> Iterator[tuple[Any, HeldAt, Any]]:
         items = container.items() if isinstance(container, dict) else enumerate(container)
         for key, each in islice(list(items), MAX_OBJECTS):
             yield container, HeldAt(id(container), key), each
-            if isinstance(each, (dict, list, Dataset)) or _is_of_user(type(each)):
+            if not isinstance(each, PLAIN) and (isinstance(each, (dict, list, Dataset)) or _is_of_user(type(each))):
                 left.append(each)
 
 
