@@ -46,6 +46,9 @@ def test_stuck_is_who_makes_no_progress_and_not_who_gets_faster() -> None:
     assert row(made, "Ada", 800.0)["progress_at"] == 800.0
     add(made, "Ada", 900.0, outcome="broken")
     assert row(made, "Ada", 1400.0)["stuck"]
+    add(made, "Ada", 1500.0, outcome="half done")
+    assert row(made, "Ada", 1500.0)["progress_at"] == 1500.0
+    assert row(made, "Ada", 1500.0)["parts"]["part1"]["outcome"] == "half done"
 
 
 def test_nobody_is_stuck_in_a_part_that_they_have_not_begun() -> None:

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from workshop.course import checks, kept_checks
+from workshop.course.answers.answer_check import AnswerCheck
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
@@ -73,6 +75,29 @@ def test_a_change_is_not_enough_while_a_question_is_open(outcome: Outcome, check
     assert verdict == Verdict("part99", outcome, ("so it is",), next="" if is_done else correct, answered=True)
     assert verdict.headline == ("done" if is_done else "half done: the answer is right; the change: not the same work")
     assert State(tmp_path).get("parts", "part99", "last") == outcome.value
+    assert State(tmp_path).get("parts", "part99", "state") == verdict.state
+
+
+def test_time_to_think_is_not_the_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train.py").write_text("x = 1")
+    clock = SimpleNamespace(now_s=0.0, monotonic=lambda: clock.now_s)
+    monkeypatch.setattr(checks, "time", clock)
+
+    def judge(asked: AnswerCheck) -> Verdict:
+        clock.now_s += 2.0
+        asked.answer("yes")
+        return asked.verdict(Outcome.DONE, "so it is")
+
+    def think(_: str) -> str:
+        clock.now_s += 60.0
+        return "yes"
+
+    part = find_part("part1")
+    assert part.question
+    monkeypatch.setitem(checks.JUDGES, part.question.answered_by, judge)
+    kept: list[kept_checks.KeptCheck] = []
+    checks.check(part, tmp_path / "train.py", tmp_path, say=lambda _: None, ask=think, tell=kept.append)
+    assert (kept[0].seconds, kept[0].unraced) == (2.0, "")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kept_example import KEPT, LINES, RACED, SPEED
+from kept_example import KEPT, LINES, MEMORY, RACED, SPEED
 
 from workshop.course import course_report, kept_checks
 from workshop.course.course_report import PartReport
@@ -61,6 +61,10 @@ def test_a_check_without_a_race_has_no_gain() -> None:
     assert course_report.with_gain(unraced)["gain"] is None
     gain = course_report.with_gain(RACED)["gain"]
     assert (gain["text"], gain["interval"], gain["before"]) == ("3.30x", "3.10x to 3.50x", "the untouched script")
+    of_an_answer = course_report.with_gain(replace(unraced, part="part7"))
+    assert of_an_answer["unraced"] == "", "a part that is never raced says nothing of a race"
+    less_memory = course_report.with_gain(replace(RACED, part="part12", memory=MEMORY))
+    assert (less_memory["gain"], less_memory["memory"]["before_bytes"]) == (None, 155 << 20)
     against_the_fixed = replace(RACED, part="part11", case="whale_calls")
     assert (course_report.with_gain(against_the_fixed)["gain"], against_the_fixed.ratio) == (None, None)
     timed = course_report.with_gain(KEPT)["gain"]

@@ -135,6 +135,8 @@ def test_pictures_of_what_was_measured(here: Path) -> None:
     assert "width:180px" in drawn, "the longest one"
     assert "width:60px" in drawn, "a third of it"
     assert "2.0x" in notebook.speed_ups()._repr_html_()
+    State(here).put({"last": "not there yet", "state": "half done"}, "parts", "part10")
+    assert "half done" in notebook.speed_ups()._repr_html_()
     never = notebook.phases("part5")._repr_html_()
     assert never == "<p>no check of part5 has measured its speed yet: !workshop check part5</p>"
 

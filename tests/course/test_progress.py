@@ -8,7 +8,7 @@ import pytest
 from workshop.course import progress
 from workshop.course.state import State
 from workshop.errors import WorkshopError
-from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.judge.verdict import HALF_DONE, Outcome, Speed, Verdict
 from workshop.parts import SOLUTIONS, all_parts, find_part
 
 UNTOUCHED = (SOLUTIONS / "part1.py").read_bytes()
@@ -51,6 +51,14 @@ def test_a_solved_part_stays_solved_until_the_script_changes(script: Path) -> No
     assert states(script)["part3"] == progress.EDITED
     end(State(script.parent), "part5", Outcome.OTHER_WORK, b"other")
     assert states(script)["part5"] == "not the same work"
+
+
+def test_the_list_says_what_the_check_said(script: Path, state: State) -> None:
+    verdict = Verdict("part10", Outcome.NOT_YET, ("",), answered=True)
+    progress.remember(state, find_part("part10"), verdict, b"mine")
+    assert (states(script)["part10"], verdict.state) == (HALF_DONE, HALF_DONE)
+    state.put({"last": "broken"}, "parts", "part10")
+    assert states(script)["part10"] == "crashed", "kept before there were such words"
 
 
 def test_the_best_speed_is_remembered(tmp_path: Path) -> None:

@@ -102,6 +102,9 @@ def test_part6(mine: str, copied: str, outcome: Outcome, says: str, check: Check
     assert verdict.outcome is outcome
     assert says in verdict.reasons[0]
     assert verdict.speed is None, "a machine without a GPU need not show it"
+    assert verdict.unraced == "", "nor is there a race on one with a GPU"
+    unlooked = verdict.not_looked_at and verdict.not_looked_at.device
+    assert unlooked == ("cpu" if outcome is Outcome.DONE else None)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +148,10 @@ def test_part12(
     verdict = check("part12", mine, kept="part12", seconds={"mine": seconds}, printed=PRINTED)
     assert verdict.outcome is outcome
     assert says in verdict.reasons[0]
+    if outcome is not Outcome.OTHER_WORK:
+        assert verdict.memory
+        before = None if mib > 32 else mib << 20
+        assert (verdict.memory.after_bytes, verdict.memory.before_bytes) == (mib << 20, before)
 
 
 @pytest.mark.parametrize(

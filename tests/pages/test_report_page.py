@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from browsers import visited
-from kept_example import KEPT, LINES, RACED, SPEED
+from kept_example import EVERY_OUTCOME, KEPT, LINES, RACED, SPEED
 from playwright.sync_api import Browser
 
 from workshop.course import course_report, kept_checks
@@ -60,9 +60,9 @@ def test_each_part_has_a_row_and_what_was_measured_a_bar(browser: Browser, drawn
         rows = page.locator(".part")
         assert rows.count() == len(all_parts()) + 1, "there are two scripts of part 11"
         against = page.locator(".part", has_text="click_rates").inner_text()
-        assert against.endswith("no speedup: it was raced only against the fixed script")
+        assert against.endswith("no speedup: it was raced only against the fixed script, which is the solution")
         assert [row.locator(".state").inner_text() for row in rows.all()[:3]] == ["open", "done", "done"]
-        assert rows.nth(1).inner_text().endswith("no speedup: no race <here>")
+        assert rows.nth(1).inner_text() == "✓Part 2: Find the line\ndone", "of a part without a race, none is told"
         assert rows.nth(1).locator(".gauge").count() == 0
         widths = {
             name: page.locator(".part", has_text=name).locator(".reached").bounding_box()["width"]  # type: ignore[index]
@@ -101,13 +101,44 @@ def test_lines_before_and_after_and_pages_with_links(browser: Browser, drawn: Pa
         assert page.get_by_role("link", name="../flame graph.html").get_attribute("href") == "../flame%20graph.html"
 
 
+@pytest.fixture(scope="module")
+def of_every_outcome(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a course that has every outcome in it."""
+    return draw(tmp_path_factory.mktemp("every"), *EVERY_OUTCOME)
+
+
 @pytest.mark.parametrize("width", [390, 1280])
-def test_it_fits_a_phone(width: int, browser: Browser, drawn: Path) -> None:
-    with visited(browser, drawn) as page:
+def test_it_fits_a_phone(width: int, browser: Browser, of_every_outcome: Path) -> None:
+    with visited(browser, of_every_outcome) as page:
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         cut = "tables => tables.filter(table => table.scrollWidth > table.clientWidth).map(table => table.innerText)"
         assert page.eval_on_selector_all(".scrolled", cut) == []
+
+
+def test_a_title_has_half_of_a_phone_beside_any_verdict(browser: Browser, tmp_path: Path) -> None:
+    long = "half done: the answer is right; the change: not the same work"
+    with visited(browser, draw(tmp_path, replace(RACED, part="part11", case="whale_calls", headline=long))) as page:
+        page.set_viewport_size({"width": 390, "height": 800})
+        box = page.locator(".part .name", has_text="whale_calls").bounding_box()
+        assert box
+        assert box["width"] > 390 / 2
+
+
+def test_what_each_part_is_told_of(browser: Browser, of_every_outcome: Path) -> None:
+    with visited(browser, of_every_outcome) as page:
+        states = [row.locator(".state").inner_text() for row in page.locator(".part").all()]
+        assert states.count("half done") == 2
+        memory = page.locator(".part", has_text="Part 12")
+        assert "155 → 23 MiB" in memory.inner_text()
+        before, after = (memory.locator(f".memory .{side}").bounding_box() for side in ("before", "after"))
+        assert before
+        assert after
+        assert after["width"] / before["width"] == pytest.approx(23 / 155, rel=0.05)
+        assert "155.0 MiB" in page.locator("#part12").inner_text()
+        assert "the solution: fixed script" in page.locator("#part11-keyword_spotting").inner_text()
+        assert "before" not in page.locator("#part11-keyword_spotting").inner_text()
+        assert "not looked at on cpu" in page.locator(".part", has_text="Part 6").inner_text()
 
 
 def test_it_is_dark_on_a_dark_screen_and_white_on_paper(browser: Browser, drawn: Path) -> None:

@@ -21,7 +21,7 @@ from classroom.conftest import RunningRoom, in_thread
 
 from workshop.course.kept_checks import KeptCheck, of_verdict
 from workshop.course.state import State
-from workshop.judge.verdict import Outcome, Speed, Verdict
+from workshop.judge.verdict import HALF_DONE, Outcome, Speed, Verdict
 from workshop.participant import reporting
 from workshop.participant.outbox import Outbox
 from workshop.participant.reporting import report_check, report_hint, send_waiting
@@ -96,7 +96,10 @@ def test_a_check_and_a_hint_are_sent(open_here: Callable[..., RunningRoom], work
     assert done.speed
     slower = replace(done, speed=replace(done.speed, ratio=0.8, low=0.7, high=0.9))
     assert report_check(state, slower) == "sent to the room"
-    check, hint, of_slower = room.results()
+    half = replace(a_check(Outcome.NOT_YET), state=HALF_DONE)
+    assert report_check(state, half) == "sent to the room"
+    check, hint, of_slower, of_half = room.results()
+    assert of_half["outcome"] == HALF_DONE
     assert (check["outcome"], check["ratio"], check["low"], check["high"]) == ("done", 3.0, 2.5, 3.5)
     assert (of_slower["ratio"], of_slower["low"], of_slower["high"]) == (0.8, 0.7, 0.9)
     assert (check["solution_ratio"], check["hints"], hint["kind"]) == (4.0, 2, "hint")

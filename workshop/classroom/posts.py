@@ -20,7 +20,7 @@ PartName = Annotated[str, Meta(pattern=r"\Apart[0-9]{1,3}\Z")]
 Line = Annotated[str, Meta(max_length=300, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
 Ratio = Annotated[float, Meta(gt=0, le=1e6)]
 Seconds = Annotated[float, Meta(ge=0, le=1e11)]
-OutcomeName = Literal["done", "not there yet", "not the same work", "undecided", "broken"]
+OutcomeName = Literal["done", "half done", "not there yet", "not the same work", "undecided", "broken"]
 
 
 class RoomReport(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

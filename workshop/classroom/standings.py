@@ -23,7 +23,7 @@ REFUSED = ("not the same work", "broken")
 MAX_REFUSALS = 50
 """The number of reasons that the board gets; it shows the first few."""
 
-_RANKS = {"broken": 1, "not the same work": 2, "undecided": 3, "not there yet": 3, "done": 4}
+_RANKS = {"broken": 1, "not the same work": 2, "undecided": 3, "not there yet": 3, "half done": 4, "done": 5}
 
 
 @dataclass

@@ -41,7 +41,8 @@ def sentences(verdict: Verdict) -> tuple[str, ...]:
     """Return why a verdict is as it is and, where it rests on times, that the machine was busy, if it was."""
     rests_on_times = verdict.speed or verdict.outcome is Outcome.UNDECIDED
     busy = verdict.machine and verdict.machine.busy and rests_on_times
-    return (*verdict.reasons, *[str(verdict.machine)] * bool(busy))
+    unlooked = [str(verdict.not_looked_at)] if verdict.not_looked_at else []
+    return (*verdict.reasons, *unlooked, *[str(verdict.machine)] * bool(busy))
 
 
 def _shares(shares: dict[str, float]) -> Table:

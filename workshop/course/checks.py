@@ -68,6 +68,7 @@ def check(
     if config and part.own_script:
         raise WorkshopError(f"{part.script} takes no config")
     began_s = time.monotonic()
+    asker = _TimedAsk(ask) if ask else None
     state = state or State(script.parent)
     source = script.read_bytes()
     if part.ranks > 1 and device is None:
@@ -80,11 +81,13 @@ def check(
     circumstances = f"{machine(device)}, {sizes}"
     contest = contest_of(part, script, run, data, device)
     try:
-        verdict = _judge(part, contest, ask, say, warn, recording, state, circumstances)
+        verdict = _judge(part, contest, asker, say, warn, recording, state, circumstances)
     except ScriptError as error:
         verdict = broken(part.name, error)
+    verdict = replace(verdict, has_race=part.has_race)
     progress.remember(state, part, verdict, source)
-    case, seconds = part.case if isinstance(part, Case) else "", time.monotonic() - began_s
+    case = part.case if isinstance(part, Case) else ""
+    seconds = time.monotonic() - began_s - (asker.thought_s if asker else 0.0)
     kept = kept_checks.of_verdict(verdict, script, source, seconds, case, device)
     kept_checks.keep(state, kept)
     if tell:
@@ -93,6 +96,21 @@ def check(
     is_last = part.name == all_parts()[-1].name  # what follows it then is a part that was left out
     there_is_more = following is not None and following.name != part.name and not is_last
     return _with_command(verdict, script, following.name if following and there_is_more else "")
+
+
+class _TimedAsk:
+    """Puts a question, and notes how long the answer takes: that time is not the check's."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask, self.thought_s = ask, 0.0
+
+    def __call__(self, question: str) -> str:
+        """Return the answer."""
+        asked_s = time.monotonic()
+        try:
+            return self.ask(question)
+        finally:
+            self.thought_s += time.monotonic() - asked_s
 
 
 def _judge(
@@ -130,7 +148,7 @@ def _judge(
 
 
 def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, answered: tuple[str, ...]) -> Verdict:
-    """Judge the change that a part asks for; the solution's speedup in these circumstances is measured only once."""
+    """Judge the change that a part asks for; what the solution and the original reach here is measured only once."""
     candidate = bench.contest.candidate
     if any(is_same_code(candidate, start) for start in (part.untouched, part.beginning)):
         nothing = f"{candidate.name} is as it was at the beginning of the part: nothing has been changed yet"
@@ -140,13 +158,16 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
         if answered:
             then = f"change {candidate.name}, and type: workshop check {part.name}"
         return Verdict(part.name, Outcome.NOT_YET, (*answered, nothing), next=then)
-    known = state.get("calibration", circumstances, part.name)
+    known, memory = (state.get("calibration", circumstances, name) for name in (part.name, f"{part.name} memory"))
     bench.solution_ratio = known if isinstance(known, float) else None
+    bench.original_bytes = memory if isinstance(memory, int) else None
     try:
         verdict = part.check(bench)
     finally:
         if bench.solution_ratio not in (None, known):
             state.put(bench.solution_ratio, "calibration", circumstances, part.name)
+        if bench.original_bytes not in (None, memory):
+            state.put(bench.original_bytes, "calibration", circumstances, f"{part.name} memory")
     return replace(verdict, reasons=(*verdict.reasons, *_files_left(*bench.referee.ledgers), *answered))
 
 

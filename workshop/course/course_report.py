@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,22 @@ def with_gain(check: KeptCheck) -> dict[str, Any]:
     if timing := check.timing:
         gain = {"before": timing.before, "after": timing.after, "ratio": timing.ratio, "low": None, "high": None}
         gain |= {"text": f"{timing.ratio:.2f}x", "interval": f"median of {timing.runs} runs each"}
-    elif (speed := check.speed) and not check.case:
+    elif (speed := check.speed) and check.ratio is not None:
         gain = {"before": speed.original, "after": speed.candidate, "ratio": speed.ratio}
         gain |= {"low": speed.low, "high": speed.high}
         gain |= {"text": f"{speed.text(speed.ratio)}x", "interval": speed.may_be}
     plain = check.as_dict() | {"gain": gain, "busy": str(check.load) if check.load else ""}
+    plain |= {"state": check.state or check.headline, "unlooked": str(check.not_looked_at or "")}
+    if check.part in _parts_without_race():
+        plain["unraced"] = ""
     if speed := check.speed:
         plain["speed"] |= {"text": f"{speed.text(speed.ratio)}x", "may_be": speed.may_be}
     return plain
+
+
+@cache
+def _parts_without_race() -> set[str]:
+    return {part.name for part in all_parts() if not part.has_race}
 
 
 def gather(state: State, script: Path) -> CourseReport:

@@ -23,7 +23,7 @@ from workshop.course import kept_lines
 from workshop.course.kept_lines import KeptLines, known_fields
 from workshop.course.progress import fingerprint
 from workshop.course.state import State
-from workshop.judge.verdict import Outcome, Speed, Timing, Verdict
+from workshop.judge.verdict import MemoryPeaks, NotLookedAt, Outcome, Speed, Timing, Verdict
 from workshop.processes.machine import gpus, processor, usable_cores
 from workshop.processes.other_load import OtherLoad
 
@@ -55,6 +55,10 @@ class Machine:
         return cls(processor(), usable_cores(), memory_bytes, system, names)
 
 
+_RECORDS = {"speed": Speed, "timing": Timing, "memory": MemoryPeaks, "not_looked_at": NotLookedAt}
+"""The fields of a check that are records of a verdict."""
+
+
 @dataclass(frozen=True)
 class KeptCheck:
     """A check that has ended."""
@@ -75,7 +79,7 @@ class KeptCheck:
     """How it ended, in a few words: "done"."""
     reasons: tuple[str, ...]
     unraced: str
-    """Why there was no race; "" where there was one, and only then there is a `speed`."""
+    """Why there was no race; "" where there was one, or never is."""
     speed: Speed | None
     timing: Timing | None
     machine: Machine
@@ -89,14 +93,21 @@ class KeptCheck:
     """What other programs used of the cores meanwhile."""
     lines: KeptLines | None = None
     """The hottest lines of the script, by the newest line profile of it as it was judged."""
+    state: str = ""
+    """How it ended, in at most four words: "half done"; "" in a check that was kept before there were such words."""
+    memory: MemoryPeaks | None = None
+    """The memory, in a part that asks for less of it."""
+    not_looked_at: NotLookedAt | None = None
+    """What was not looked at on that machine."""
 
     @property
     def ratio(self) -> float | None:
         """The speedup: what the part timed itself, or else that of the race; None if neither was measured.
 
-        A script of a part with many is raced against the one without the fault, which tells no speedup.
+        A script of a part with many is raced against the one without the fault, and one that needs less memory must
+        only not be slower: neither tells a speedup.
         """
-        measured = self.timing or (None if self.case else self.speed)
+        measured = self.timing or (None if self.case or self.memory else self.speed)
         return measured.ratio if measured else None
 
     @property
@@ -120,8 +131,8 @@ class KeptCheck:
         known |= {"outcome": Outcome(values["outcome"]), "reasons": tuple(values["reasons"])}
         machine = known_fields(Machine, values["machine"])
         known["machine"] = Machine(**machine | {"gpus": tuple(machine["gpus"])})
-        for name, kind in (("speed", Speed), ("timing", Timing)):
-            known[name] = kind(**known_fields(kind, values[name])) if values[name] else None
+        for name, kind in _RECORDS.items():
+            known[name] = kind(**known_fields(kind, values[name])) if values.get(name) else None
         known["lines"] = KeptLines.of_dict(values["lines"]) if values.get("lines") else None
         known["load"] = OtherLoad.of_dict(values["load"]) if values["load"] else None
         check = cls(**known)
@@ -153,6 +164,9 @@ def of_verdict(
         shares=verdict.shares,
         load=verdict.machine,
         lines=kept_lines.newest(script, content),
+        state=verdict.state,
+        memory=verdict.memory,
+        not_looked_at=verdict.not_looked_at,
     )
 
 

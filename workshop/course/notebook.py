@@ -13,6 +13,7 @@ from pathlib import Path
 
 from workshop.course import given_cases
 from workshop.course.answers.hot_line import newest_profile
+from workshop.course.progress import ended
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.pages import line_page
@@ -80,7 +81,7 @@ def speed_ups() -> Picture:
     rows = []
     for part, each in best:
         ratio = each.get("best_ratio", 0.0)
-        says = f"{part.title}, {'done' if each.get('done') else 'open'}"
+        says = f"{part.title}, {'done' if each.get('done') else ended(each) or 'open'}"
         rows.append(_row([part.name, f"{ratio:.1f}x" if ratio else ""], ratio / longest, AFTER, says))
     return _html_table(["part", "", "", ""], rows)
 

@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -35,7 +36,7 @@ class Progress:
 def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
     """Keep how a check ended, whether the part was ever done and with which script, and the best speed."""
     known: dict[str, Any] = state.get("parts", part.name) or {}
-    known |= {"last": verdict.outcome.value, "at": datetime.now().isoformat(timespec="seconds")}
+    known |= {"last": verdict.outcome.value, "state": verdict.state, "at": datetime.now().isoformat(timespec="seconds")}
     if not part.change or source != part.beginning.read_bytes():
         known["tried"] = True
     if verdict.speed:
@@ -44,7 +45,7 @@ def remember(state: State, part: Part, verdict: Verdict, source: bytes) -> None:
         known |= {"done": True, "script": fingerprint(source)}
         if isinstance(part, Case):
             given_cases.solve(known, part)
-        elif verdict.speed:
+        elif verdict.speed and not verdict.memory:
             known["best_ratio"] = round(max(verdict.speed.ratio, known.get("best_ratio", 0.0)), 3)
     state.put(known, "parts", part.name)
 
@@ -56,7 +57,7 @@ def progress(state: State, script: Path) -> list[Progress]:
         own = script.with_name(part.script) if part.own_script else script
         now = fingerprint(own.read_bytes()) if own.is_file() else None
         known = state.get("parts", part.name) or {}
-        text = known.get("last", "open").replace(Outcome.BROKEN.value, "crashed")
+        text = ended(known) or "open"
         if known.get("done"):
             text = "done" if known.get("script") == now or not part.change or known.get("solved") else EDITED
         hints, solved = known.get("hints", 0), given_cases.solved(part, state)
@@ -64,6 +65,12 @@ def progress(state: State, script: Path) -> list[Progress]:
         title = f"{part.title}: {part.script} is open" if is_open else part.title
         found.append(Progress(part.name, title, text, known.get("best_ratio"), hints, solved))
     return found
+
+
+def ended(known: Mapping[str, Any]) -> str:
+    """Return how the last check of a part ended, as that check said; "" if there was none."""
+    before_states_were_kept = str(known.get("last", "")).replace(Outcome.BROKEN.value, "crashed")
+    return str(known.get("state") or before_states_were_kept)
 
 
 def next_part(state: State, after: Part | None = None) -> Part | None:
@@ -90,8 +97,8 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
     if "last" in known:
         if known.get("hints"):
             again = "Change something" if part.change else "Look again"
-            return f"{named}: {known['last']}. {again}, and have it checked.", f"workshop check {part.name}"
-        return f"{named}: {known['last']}. If you are stuck, there are hints.", f"workshop hint {part.name}"
+            return f"{named}: {ended(known)}. {again}, and have it checked.", f"workshop check {part.name}"
+        return f"{named}: {ended(known)}. If you are stuck, there are hints.", f"workshop hint {part.name}"
     if known.get("read") and case_names(part) and not isinstance(given_cases.given(part, state), Case):
         return f"{named}: get the script that it is about.", f"workshop start {part.name}"
     if known.get("read"):

@@ -13,7 +13,7 @@ from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, RaceResult, race
 from workshop.judge.race_verdict import how_far
 from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
 from workshop.judge.verdict import Speed
-from workshop.probe.phases import Phase
+from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
 
 EPOCHS_AFTER_RACE = 1
 """The number of epochs after the race: one of the original shows the headroom."""
@@ -144,6 +144,7 @@ class Laps:
         low, high = result.interval
         pairs = [(pair.before_s, pair.after_s) for pair in result.pairs + result.again]
         items = self.at_a_time * ledger.items_in(slice(self.steps))
+        phases_before, phases_after = under_one_name(self._phases(before), self._phases(after))
         rate_before, rate_after = (items / geometric_mean(seconds) for seconds in zip(*pairs, strict=True))
         return Speed(
             original=contest.original_name.removeprefix("the "),
@@ -155,8 +156,8 @@ class Laps:
             high=high,
             pairs=len(pairs),
             target=result.target,
-            phases_before=self._phases(before),
-            phases_after=self._phases(after),
+            phases_before=phases_before,
+            phases_after=phases_after,
             headroom_rate=headroom_rate(self.scripts, before, after, rate_after),
             solution_ratio=solution_ratio,
             items=ledger.items_in(slice(self.scripts.steps)),
@@ -164,3 +165,21 @@ class Laps:
 
     def _phases(self, epochs: Sequence[TimedEpoch]) -> dict[str, float]:
         return {phase: median(epoch.report.phases[phase] for epoch in epochs) for phase in self.phases or Phase}
+
+
+def under_one_name(before: dict[str, float], after: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the seconds of each phase of two scripts, of which one may call by another name what the other does.
+
+    A validation is known by its being without gradients. Where only one of the scripts has it so, the other's counts as
+    forward: both scripts then get one phase for the two.
+    """
+    forward, validation = str(Phase.FORWARD), str(Phase.VALIDATION)
+    if bool(before.get(validation)) == bool(after.get(validation)):
+        return before, after
+
+    def joined(seconds: dict[str, float]) -> dict[str, float]:
+        whole = seconds[forward] + seconds[validation]
+        kept = {name: whole if name == forward else each for name, each in seconds.items() if name != validation}
+        return {FORWARD_AND_VALIDATION if name == forward else name: each for name, each in kept.items()}
+
+    return joined(before), joined(after)

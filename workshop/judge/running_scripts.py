@@ -32,6 +32,7 @@ class RunningScripts(ExitStack):
         plan: the time of a contest that is no part's.
         deadline_s: when the race in a part must be over.
         solution_ratio: the solution's speedup on this machine, if it has been measured and was steady.
+        original_bytes: the most memory of the original, if it has been measured.
         load: tells what other programs used of the cores meanwhile.
     """
 
@@ -43,6 +44,7 @@ class RunningScripts(ExitStack):
         self.plan = None if contest.is_part else TimePlan(contest.budget_s)
         self.deadline_s = math.inf
         self.solution_ratio: float | None = None
+        self.original_bytes: int | None = None
         self.original = self.enter_context(contest.script(contest.original))
         self.ranks = self.enter_context(JudgedRanks(contest))
         for script in (self.original, *self.ranks.scripts):
@@ -83,7 +85,9 @@ class RunningScripts(ExitStack):
             self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))
         for script in self.ranks.scripts:
             script.epoch_steps = self.original.epoch_steps
-        self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {FIRST_EPOCHS} epochs")
+        has_epochs = self.contest.items or not self.contest.is_part
+        stretch = f"{FIRST_EPOCHS} epochs" if has_epochs else f"{FIRST_EPOCHS * self.steps} steps"
+        self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {stretch}")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
         if not self.contest.is_part:
             self.original.draw_items()

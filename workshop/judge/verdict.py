@@ -12,6 +12,9 @@ from workshop.processes.script_output import shorten
 SCHEMA_VERSION = 2
 """The version of a verdict's fields in JSON: since 2, there are `unraced` and `timing`."""
 
+HALF_DONE = "half done"
+"""The state of a part that asks for an answer and a change, when only one of them is right."""
+
 MEANINGLESS = 100
 """An interval whose ends differ by this factor says nothing about a speedup."""
 
@@ -93,6 +96,32 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class MemoryPeaks:
+    """The most that all tensors of a training took together, in a part that asks for less of it."""
+
+    before: str
+    """The name of the script that the part begins with."""
+    after: str
+    after_bytes: int
+    limit_bytes: int
+    before_bytes: int | None = None
+    """None where it was not measured: the candidate is over the limit."""
+
+
+@dataclass(frozen=True)
+class NotLookedAt:
+    """What a check would have looked at on another device."""
+
+    device: str
+    """The type of the device that the script trained on: "cpu"."""
+    aspects: tuple[str, ...]
+    """What it is, each in words that go into a list."""
+
+    def __str__(self) -> str:
+        return f"not looked at on {self.device}, where nothing is copied to a GPU: {', '.join(self.aspects)}"
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The end of a check."""
 
@@ -118,16 +147,32 @@ class Verdict:
     """What a part timed beside a race, or in place of one."""
     words: str = ""
     """How it ended, where the words of the outcome do not fit: a script that had to be no slower is not "done"."""
+    has_race: bool = True
+    """Whether a check of this kind races the script; where it never does, nothing is said of a race."""
+    memory: MemoryPeaks | None = None
+    """The memory, in a part that asks for less of it."""
+    not_looked_at: NotLookedAt | None = None
+    """What was not looked at on this machine; None where everything was."""
+
+    @property
+    def state(self) -> str:
+        """How the check ended, in at most four words: the same in all commands and pages."""
+        if self.question_open or (self.answered and self.outcome is not Outcome.DONE):
+            return HALF_DONE
+        return self._ended
 
     @property
     def headline(self) -> str:
-        """How the check ended, in a few words."""
-        says = self.words or ("crashed" if self.outcome is Outcome.BROKEN else self.outcome.value)
-        if self.answered and self.outcome is not Outcome.DONE:
-            return f"half done: the answer is right; the change: {says}"
+        """How the check ended, and what is missing of a part that is half done."""
+        if self.state != HALF_DONE:
+            return self.state
         if self.question_open:
-            return "half done: the change is right; the answer is missing"
-        return says
+            return f"{HALF_DONE}: the change is right; the answer is missing"
+        return f"{HALF_DONE}: the answer is right; the change: {self._ended}"
+
+    @property
+    def _ended(self) -> str:
+        return self.words or ("crashed" if self.outcome is Outcome.BROKEN else self.outcome.value)
 
     @property
     def is_same_work(self) -> bool:
@@ -136,10 +181,11 @@ class Verdict:
 
     @property
     def unraced(self) -> str:
-        """Why there was no race, and so no `speed`; "" where there was one."""
-        shown, refused = "what is asked for was shown without a race", "a script that does other work is not raced"
-        reasons = {Outcome.DONE: shown, Outcome.OTHER_WORK: refused}
-        return "" if self.speed else reasons.get(self.outcome, "the check ended before a race")
+        """Why there was no race, and so no `speed`; "" where there was one, or never is."""
+        if self.speed or not self.has_race or self.outcome is Outcome.DONE:
+            return ""
+        is_other = self.outcome is Outcome.OTHER_WORK
+        return "a script that does other work is not raced" if is_other else "the check ended before a race"
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with the `exit_code`, and why there was no race, if there was none."""

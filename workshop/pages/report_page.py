@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from workshop.pages.template import bar, fill, keys, section, table
-from workshop.probe.phases import Phase
+from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
 from workshop.processes.other_load import about
 
 Values = Mapping[str, Any]
@@ -23,6 +23,10 @@ MAX_BAR = 1.5
 EXPLANATION = """\
 Bars begin at 0, and the thin line is 1x: as fast as before. The mark on a bar is the 95 % interval of the speedup. Each
 part has its own script to be faster than, named below; so these speedups are not to be multiplied."""
+
+OF_MEMORY = "Two bars below each other are the memory, before and after, on a scale of their own."
+
+MIB = 1 << 20
 
 PROMISE = """\
 All figures were measured as <code>workshop check</code> or a profiler ran. What has no figure was not measured."""
@@ -77,7 +81,7 @@ def _parts(parts: Sequence[Values]) -> str:
 
 def _part(part: Values, scale: float) -> str:
     shown = part["shown"]
-    state = "done" if part["done"] else shown["headline"] if shown else "open"
+    state = "done" if part["done"] else shown["state"] if shown else "open"
     name = escape(_name(part))
     title = f'<a href="#{_anchor(part)}">{name}</a>' if shown else name
     kind = "part done" if part["done"] else "part"
@@ -85,6 +89,9 @@ def _part(part: Values, scale: float) -> str:
     if shown and (gain := shown["gain"]):
         figure = f"<b>{escape(gain['text'])}</b> <small>{escape(gain['interval'])}</small>"
         picture = _gauge(gain, scale)
+    elif shown and (memory := shown["memory"]):
+        figure = f"<b>{_from_to(memory)}</b> <small>of tensors at the peak</small>"
+        picture = _memory_gauge(memory)
     mark = "✓" if part["done"] else "·"
     return (
         f'<div class="{kind}"><span class="name"><i>{mark}</i>{title}</span><span class="state">{escape(state)}</span>'
@@ -107,15 +114,39 @@ def _gauge(gain: Values, scale: float) -> str:
     return f'<div class="gauge" role="img" aria-label="{escape(says)}" title="{escape(says)}">{marks}</div>'
 
 
+def _memory_gauge(memory: Values) -> str:
+    """Draw the memory of both scripts as two bars, the upper one of the script that the part begins with."""
+    sides = [("before", memory["before_bytes"]), ("after", memory["after_bytes"])]
+    most = max(each for _, each in sides if each is not None)
+    bars = "".join(
+        f'<i class="{side}" style="width:{each / most:.2%}"></i>' for side, each in sides if each is not None
+    )
+    says = escape(f"{_from_to(memory)} of tensors at the peak")
+    return f'<div class="gauge memory" role="img" aria-label="{says}" title="{says}">{bars}</div>'
+
+
+def _from_to(memory: Values) -> str:
+    """Return the memory before and after: "155 → 23 MiB"."""
+    after = f"{memory['after_bytes'] / MIB:.0f} MiB"
+    return after if memory["before_bytes"] is None else f"{memory['before_bytes'] / MIB:.0f} → {after}"
+
+
 def _why_no_gain(part: Values) -> str:
-    if shown := part["shown"]:
-        return f"no speedup: {shown['unraced'] or 'it was raced only against the ' + shown['speed']['original']}"
-    return "no check of it was kept" if part["done"] else ""
+    shown = part["shown"]
+    if not shown:
+        return "no check of it was kept" if part["done"] else ""
+    if shown["unraced"]:
+        return f"no speedup: {shown['unraced']}"
+    if shown["case"] and shown["speed"]:
+        return f"no speedup: it was raced only against {_original(shown)}"
+    return str(shown["unlooked"])
 
 
 def _explanation(parts: Sequence[Values]) -> str:
-    has_gain = any(part["shown"] and part["shown"]["gain"] for part in parts)
-    return f'<p class="quiet">{EXPLANATION}</p>' if has_gain else ""
+    shown = [part["shown"] for part in parts if part["shown"]]
+    says = [EXPLANATION] if any(each["gain"] for each in shown) else []
+    says += [OF_MEMORY] if any(each["memory"] for each in shown) else []
+    return f'<p class="quiet">{" ".join(says)}</p>' if says else ""
 
 
 def _details(part: Values) -> str:
@@ -127,11 +158,13 @@ def _details(part: Values) -> str:
         when += f"; the last, {_date(last['at'])}: {last['headline']}." if last["at"] != shown["at"] else ", the last."
     if part["minutes"] is not None:
         when += f" Solved {part['minutes']:.0f} minutes after the script was given."
-    reasons = [*shown["reasons"], *_measured(shown), *filter(None, [shown["busy"]])]
+    reasons = [*shown["reasons"], *_measured(shown), *filter(None, [shown["unlooked"], shown["busy"]])]
     listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
     content = f'<p class="quiet">{escape(when)}</p><ul>{listed}</ul>'
+    if shown["memory"]:
+        content += f'<div class="race">{"".join(_memory(shown["memory"]))}</div>'
     if shown["speed"]:
-        content += f'<div class="race">{"".join(_race(shown["speed"], bool(shown["busy"])))}</div>'
+        content += f'<div class="race">{"".join(_race(shown))}</div>'
     for name, share in shown["shares"].items():
         colour = _COLOURS.get(name, "var(--operator)")
         content += bar(name, [(colour, min(share, 1.0), name)], f"{share:.0%}")
@@ -148,17 +181,38 @@ def _measured(check: Values) -> Iterator[str]:
         )
     if speed := check["speed"]:
         yield (
-            f"{speed['candidate']} against {speed['original']}: {speed['text']}, the mean of {speed['pairs']} pairs of "
+            f"{speed['candidate']} against {_original(check)}: {speed['text']}, the mean of {speed['pairs']} pairs of "
             f"epochs; with 95 % it is {speed['may_be']}; target: {speed['target']:g}x"
         )
 
 
-_COLOURS = {str(phase): phase.colour for phase in Phase}
+_COLOURS = {str(phase): phase.colour for phase in Phase} | {FORWARD_AND_VALIDATION: Phase.FORWARD.colour}
 
 
-def _race(speed: Values, is_busy: bool) -> Iterator[str]:
+def _original(check: Values) -> str:
+    """Return what a script was raced against; a script of a part with many, against the one without the fault."""
+    original = check["speed"]["original"]
+    return f"the {original}, which is the solution" if check["case"] else str(original)
+
+
+def _memory(memory: Values) -> Iterator[str]:
+    """Yield a bar for the memory of each script, and one for the limit, to one scale."""
+    yield "<h3>Memory of all tensors at the peak</h3>"
+    rows = {f"before: {memory['before']}": memory["before_bytes"], f"after: {memory['after']}": memory["after_bytes"]}
+    rows["the limit"] = memory["limit_bytes"]
+    most = max(each for each in rows.values() if each is not None)
+    for label, each in rows.items():
+        if each is not None:
+            colour = "var(--rest)" if label == "the limit" else "var(--memory)"
+            yield bar(label, [(colour, each / most, label)], f"{each / MIB:.1f} MiB")
+
+
+def _race(check: Values) -> Iterator[str]:
     """Yield the bars of both epochs to one scale, by phase, and the rates."""
+    speed, is_busy = check["speed"], bool(check["busy"])
+    before, after = ("the solution", "yours") if check["case"] else ("before", "after")
     sides = {"before": speed["original"], "after": speed["candidate"]}
+    called = {"before": before, "after": after}
     longest = max(sum(speed[f"phases_{side}"].values()) for side in sides) or 1.0
     shown = [name for name in speed["phases_before"] if any(speed[f"phases_{side}"].get(name) for side in sides)]
     items = f", {speed['items']} items" if speed["items"] else ""
@@ -170,13 +224,15 @@ def _race(speed: Values, is_busy: bool) -> Iterator[str]:
             (_COLOURS.get(each, "var(--rest)"), seconds / longest, f"{each}: {seconds:.2f} s")
             for each, seconds in phases.items()
         ]
-        yield bar(f"{side}: {name}", parts, f"{sum(phases.values()):.2f} s, {speed[f'rate_{side}']:.1f} samples/s")
+        yield bar(
+            f"{called[side]}: {name}", parts, f"{sum(phases.values()):.2f} s, {speed[f'rate_{side}']:.1f} samples/s"
+        )
     cells = [
         f"<tr><td>{escape(each)}</td><td>{speed['phases_before'][each]:.2f}</td>"
         f"<td>{speed['phases_after'].get(each, 0.0):.2f}</td></tr>"
         for each in shown
     ]
-    yield table(("s an epoch", "before", "after"), cells)
+    yield table(("s an epoch", before, after), cells)
     if speed["headroom_rate"]:
         rough, reached = about(is_busy), speed["rate_after"] / speed["headroom_rate"]
         says = f"With batches in memory, the loop reaches {rough}{speed['headroom_rate']:.1f} samples/s"
@@ -251,13 +307,14 @@ def _machines(checks: Sequence[Values]) -> Iterator[str]:
 def _checks(checks: Sequence[Values]) -> str:
     rows = []
     for each in reversed(checks[-MAX_CHECKS:]):
-        gain = each["gain"]
-        speedup = f"{gain['text']} ({gain['interval']})" if gain else "not measured"
-        cells = (_date(each["at"]), _short(each), each["headline"], speedup, _seconds(each["seconds"]))
+        gain, memory = each["gain"], each["memory"]
+        found = f"{gain['text']} ({gain['interval']})" if gain else "not measured" if each["unraced"] else ""
+        found = _from_to(memory) if memory else found
+        cells = (_date(each["at"]), _short(each), each["state"], found, _seconds(each["seconds"]))
         rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
     more = len(checks) - MAX_CHECKS
     note = f'<p class="quiet">{more} earlier ones are left out.</p>' if more > 0 else ""
-    return table(("date", "part", "verdict", "speedup", "it took"), rows, "texts") + note
+    return table(("date", "part", "verdict", "speedup, memory", "it took"), rows, "texts") + note
 
 
 def _name(part: Values) -> str:

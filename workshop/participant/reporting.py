@@ -9,6 +9,7 @@ from workshop.classroom.posts import RoomReport
 from workshop.course.kept_checks import KeptCheck
 from workshop.course.state import State
 from workshop.errors import WorkshopError
+from workshop.judge.verdict import HALF_DONE
 from workshop.participant.membership import Membership
 from workshop.participant.outbox import Outbox
 from workshop.participant.room_client import AnsweredNoError, RoomClient, UnreachableError
@@ -56,7 +57,7 @@ def report_check(state: State, check: KeptCheck) -> str:
         part=check.part,
         at=time.time(),
         hints=_hints(state, check.part),
-        outcome=check.outcome.value,
+        outcome="half done" if check.state == HALF_DONE else check.outcome.value,
         **figures,
         solution_ratio=speed.solution_ratio if speed else None,
         reason="" if check.outcome.value == "done" or not check.reasons else told(check.reasons[0]),

@@ -12,6 +12,7 @@ some do both. The commands find a new part by its folder.
 """
 
 import difflib
+import re
 import runpy
 import tomllib
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ class ScriptChange:
 
     allowed: float | None = None
     """How much slower the script may become, such as 0.1, in a part that asks for something else than speed."""
+
+    raced: bool = True
+    """Whether the script is raced, so that nothing is said of a race in a part without one."""
 
     judged_by: str = ""
     """A file in the part's folder whose `check(bench)` judges the change; empty for the same work in less time."""
@@ -162,6 +166,11 @@ class Part:
         """The script as a participant first gets it."""
         return self.folder / self.script if self.own_script else self.solutions / "part1.py"
 
+    @property
+    def has_race(self) -> bool:
+        """Whether a script is raced in its check."""
+        return self.change is not None and self.change.raced
+
     def check(self, bench: "Bench") -> "Verdict":
         """Judge the change on a bench that has both scripts ready."""
         judged_by = self.change and self.change.judged_by
@@ -200,9 +209,9 @@ def find_part(name: str, folder: Path = FOLDER) -> Part:
     for part in parts:
         if name in (part.name, part.number):
             return part
-    names = [part.name for part in parts]
-    close = difflib.get_close_matches(name, names, n=1)
-    says = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    same_number = [part.name for part in parts if re.findall(r"\d+", name) == [part.number]]
+    close = difflib.get_close_matches(name, same_number, n=1)
+    says = f"did you mean {close[0]}?" if close else f"there are {parts[0].name} to {parts[-1].name}"
     raise WorkshopError(f"there is no part {name!r}; {says}")
 
 

@@ -29,5 +29,8 @@ class Phase(StrEnum):
 COMPUTING = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 """The phases that are the same, however the data come."""
 
+FORWARD_AND_VALIDATION = f"{Phase.FORWARD} and {Phase.VALIDATION}"
+"""What both are called in a comparison of two scripts of which only one validates without gradients."""
+
 TRACED = tuple(phase for phase in Phase if phase is not Phase.VALIDATION)
 """The phases that a trace of torch.profiler tells apart."""

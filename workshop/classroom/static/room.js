@@ -2,6 +2,7 @@
 
 export const OUTCOMES = {
   "done": ["✓", "done"],
+  "half done": ["½", "half done"],
   "not there yet": ["→", "not there yet"],
   "not the same work": ["≠", "not the same work"],
   "undecided": ["?", "undecided"],

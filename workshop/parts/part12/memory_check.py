@@ -8,7 +8,7 @@ from pathlib import Path
 from workshop.judge.bench import Bench
 from workshop.judge.ledger import Ledger
 from workshop.judge.proof import check_without_gradients
-from workshop.judge.verdict import Outcome, Verdict, other_work
+from workshop.judge.verdict import MemoryPeaks, Outcome, Verdict, other_work
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.followed_run import FollowedRun, follow
 
@@ -33,7 +33,7 @@ def check(bench: Bench) -> Verdict:
     command = contest.command(contest.candidate, contest.candidate.parent, 0)
     run = follow(command, bench.steps + 1, bench.say)  # an epoch, and its validation
     if too_much := over_the_limit(run, bench.subject, contest.candidate.name):
-        return too_much
+        return replace(too_much, memory=peaks_of(run, bench, and_before=False))
     bench.referee.also = other_results
     bench.start()
     bench.epoch(bench.original)  # it prints its figures only in the next epoch of the check
@@ -41,7 +41,8 @@ def check(bench: Bench) -> Verdict:
         return refused
     verdict = bench.race()
     words = "" if verdict.outcome is Outcome.DONE else verdict.words
-    return replace(verdict, reasons=(*within(run), *verdict.reasons), words=words)
+    peaks = peaks_of(run, bench)
+    return replace(verdict, reasons=(*within(run, peaks), *verdict.reasons), words=words, memory=peaks)
 
 
 def over_the_limit(run: FollowedRun, subject: str, script: str) -> Verdict | None:
@@ -62,10 +63,28 @@ def over_the_limit(run: FollowedRun, subject: str, script: str) -> Verdict | Non
     return Verdict(subject, Outcome.NOT_YET, (has,), next=f"workshop memory {script} --epochs 100")
 
 
-def within(run: FollowedRun) -> Iterator[str]:
-    """Yield how far below the limit a script is."""
+def peaks_of(run: FollowedRun, bench: Bench, and_before: bool = True) -> MemoryPeaks | None:
+    """Return the most memory of the candidate and, if that is wanted, of the untouched script, which is run for it."""
+    contest = bench.contest
+    if run.peak is None:
+        return None
+    untouched = contest.original_name.removeprefix("the ")
+    peaks = MemoryPeaks(untouched, contest.candidate.name, run.peak.memory.peak_bytes, LIMIT_MIB * MIB)
+    if not and_before:
+        return peaks
+    if bench.original_bytes is None:
+        command = contest.command(contest.original, contest.original.parent, 0)
+        before = follow(command, bench.steps + 1, bench.say).peak
+        bench.original_bytes = before.memory.peak_bytes if before else None
+    return replace(peaks, before_bytes=bench.original_bytes)
+
+
+def within(run: FollowedRun, peaks: MemoryPeaks | None = None) -> Iterator[str]:
+    """Yield how far below the limit a script is, and where it came from."""
     if peak := run.peak:
-        yield f"{peak.memory.peak_bytes / MIB:.1f} MiB of tensors {place(peak)}, of {LIMIT_MIB} MiB that are allowed"
+        was = f"; the {peaks.before}: {peaks.before_bytes / MIB:.1f} MiB" if peaks and peaks.before_bytes else ""
+        has = f"{peak.memory.peak_bytes / MIB:.1f} MiB of tensors {place(peak)}"
+        yield f"{has}, of {LIMIT_MIB} MiB that are allowed{was}"
 
 
 def place(peak: DevicePeak) -> str:

@@ -10,7 +10,7 @@ from workshop.judge.bench import Bench
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import Ledger, epochs, forwards_in
 from workshop.judge.signatures import is_same, values_of
-from workshop.judge.verdict import Outcome, Timing, Verdict
+from workshop.judge.verdict import NotLookedAt, Outcome, Timing, Verdict
 from workshop.parts.part6.device_copies import DeviceCopies, copies_in
 from workshop.probe.messages import Proceed
 from workshop.traces.decoding import TraceError
@@ -20,6 +20,9 @@ EPOCHS = 5
 """The number of epochs of which the median is the time of a step."""
 
 BLOCKING = "CUDA_LAUNCH_BLOCKING"
+
+SEEN_ON_CUDA = ("pin_memory", "non_blocking", "a stream of their own", "the speed")
+"""What is looked at only on a CUDA device, where there is a copy to hide."""
 
 UNSEEN = "how they were copied was not seen: torch.profiler saw no copies"
 
@@ -50,8 +53,8 @@ def check(bench: Bench) -> Verdict:
         return Verdict(bench.subject, Outcome.NOT_YET, (found,), next=hint)
     reasons = (found, "every item came once an epoch, the last batch included")
     if ledger.forwards[0].device != "cuda":
-        unmeasured = f"the speed was not measured: on {ledger.forwards[0].device} there is no copy to hide"
-        return Verdict(bench.subject, Outcome.DONE, (*reasons, unmeasured))
+        unlooked = NotLookedAt(ledger.forwards[0].device, SEEN_ON_CUDA)
+        return Verdict(bench.subject, Outcome.DONE, reasons, not_looked_at=unlooked)
     return on_cuda(bench, reasons)
 
 
