@@ -1,11 +1,15 @@
 """The files that promise something about the project agree with each other."""
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+from workshop.parts import all_parts
+from workshop.parts.case import case_names
 
 DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 
@@ -27,9 +31,10 @@ def test_every_file_of_the_package_is_installed_and_its_types_are_known(project:
     assert package / "py.typed" in files
 
 
-def test_readme_begins_with_the_two_commands_and_ci_runs_the_second(project: Path) -> None:
+def test_readme_begins_with_three_commands_and_ci_runs_the_last(project: Path) -> None:
     readme = (project / "README.md").read_text()
-    [install, test] = re.findall(r"```shell\n(.*)\n(.*)\n```", readme)[0]
+    [clone, install, test] = re.findall(r"```shell\n(.*)\n(.*)\n(.*)\n```", readme)[0]
+    assert clone.startswith("git clone https://")
     assert install == "pip install -e . && kernprof -lv train.py configs/example_config.py"
     assert test == "pip install -e '.[test]' && pytest"
     [pattern] = re.findall(r"grep --max-count=1 '(.*)' README.md", (project / ".ci" / "run").read_text())
@@ -58,6 +63,23 @@ def test_every_relative_link_leads_somewhere(project: Path, name: str) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text())
     assert links or name != "README.md"
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_answers_of_part11_are_a_click_behind_its_lesson(project: Path) -> None:
+    for page in [project / "README.md", *(part.lesson for part in all_parts())]:
+        links = re.findall(r"\[([^]]+)\]\([^)]*docs/part11\.md\)", page.read_text())
+        assert [text for text in links if "answers" not in text] == []
+    assert "docs/part11.md" not in (project / "README.md").read_text()
+
+
+def test_each_lesson_ends_with_a_link_to_the_next(project: Path) -> None:
+    parts = all_parts()
+    for part, following in itertools.pairwise(parts):
+        text = " ".join(part.lesson.read_text().split())
+        parts_linked = re.findall(r"\[Part (\d+): [^]]+\]\(\.\./(part\d+)/README\.md\)", text)
+        assert parts_linked[-1] == (following.number, following.name)
+    own_script = [part.number for part in parts if part.own_script or case_names(part)]
+    assert f"parts {', '.join(own_script[:-1])} and {own_script[-1]} bring" in (project / "README.md").read_text()
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/how-it-works.md"])

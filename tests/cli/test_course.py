@@ -11,7 +11,7 @@ from workshop.cli.output import _with_commands
 from workshop.course import glossary, progress
 from workshop.course.state import State
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.parts import SOLUTIONS, all_parts, find_part
+from workshop.parts import HOME, SOLUTIONS, all_parts, find_part
 
 UNTOUCHED = (SOLUTIONS / "part1.py").read_bytes()
 
@@ -60,6 +60,7 @@ def test_show_prints_a_word_of_the_glossary(script: Path, workshop: Run) -> None
     mistyped = workshop("show", "headrom")
     assert (mistyped.returncode, mistyped.stderr) == (2, "there is no 'headrom'; did you mean headroom?\n")
     assert "did you mean part3?" in workshop("show", "prat3").stderr
+    assert workshop("show", "part13").stderr == "there is no part 'part13'; there are part1 to part12\n"
 
 
 def test_show_prints_the_lesson_that_teaches_a_cause(script: Path, workshop: Run) -> None:
@@ -134,7 +135,8 @@ def test_a_part_with_a_script_of_its_own(workshop: Run, project: Path, tmp_path:
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
-    missing = "there is no lattice.py here; put it there with workshop start part9"
+    missing = f"there is no lattice.py here; the workshop's folder is {HOME}; put it there with workshop start part9"
+    assert f"the workshop's folder is {HOME}" in workshop().stdout
     assert missing in said("check", "part9", "--answer", "1", code=2)
     assert missing in said("diff", "part9", "--yes", code=2)
     assert "lattice.py is here. What to do with it" in said("start", "part9")

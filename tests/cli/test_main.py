@@ -45,7 +45,9 @@ def test_the_course_is_apart_from_the_instruments(workshop: Run) -> None:
     commands = {title: {line.split()[0] for line in rows.splitlines()} for title, rows in sections}
     assert commands.pop("Options") == {"--help", "-v,", "--version"}
     assert commands == {
-        "The course": set("list show hint diff solution start reset check watch report join leave doctor data".split()),
+        "The course": set(
+            "list show hint diff solution start reset restore check watch report join leave doctor data".split()
+        ),
         "Instruments, for any training script": set(
             "measure memory tune compare mcp monitor lines py-spy-report flamegraph trace torchrun record".split()
         ),

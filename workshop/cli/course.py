@@ -9,7 +9,7 @@ import typer
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
 from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
 from workshop.cli.room_line import tell_hint, tell_waiting
-from workshop.course import given_cases, glossary, progress
+from workshop.course import given_cases, glossary, kept_scripts, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
 from workshop.parts import Part, all_parts, teaching
@@ -126,7 +126,7 @@ def solution(
     found = progress.named_or_next(part, state)
     source = progress.solution(state, found, yes)
     if write:
-        _replace(script or Path(found.script), source, f"now the solution of {found.name}")
+        _replace(script or Path(found.script), source, f"now the solution of {found.name}", state)
         return
     print_diff(progress.difference(found.beginning, source, found))
     print("" if isinstance(found, Case) else f"\nThe whole script is {source}")  # that of a case is a temporary file
@@ -171,13 +171,48 @@ def start(
 def reset(part: PartArgument = None, script: PartScriptOption = None) -> None:
     """Put the original script back; yours is kept.
 
-    Yours is renamed with the date. Without the name of a part, the script is train.py.
+    Yours is renamed with its part and the date; `workshop restore` puts it back. Without the name of a part, the
+    script is train.py.
 
     Example: workshop reset part9
     """
-    found = progress.named_or_next(part or all_parts()[0].name, state_beside(script))
+    state = state_beside(script)
+    found = progress.named_or_next(part or all_parts()[0].name, state)
     given_cases.require_script(found)
-    _replace(script or Path(found.script), found.untouched, "the original again")
+    _replace(script or Path(found.script), found.untouched, "the original again", state)
+
+
+@app.command(rich_help_panel=COURSE)
+def restore(
+    part: Annotated[
+        str | None, typer.Argument(help="Which part: part5, or 5; or the file that was kept.", show_default=False)
+    ] = None,
+    script: PartScriptOption = None,
+) -> None:
+    """Put your script of a part back; the present one is kept.
+
+    It is the script that passed the check of the part, or else the newest that was kept of it. Without the name of a
+    part, say what was kept.
+
+    Example: workshop restore part5
+    """
+    state = state_beside(script)
+    named = Path(part) if part and Path(part).is_file() else None
+    found = progress.named_or_next(None if named else part, state)
+    own = script or (DEFAULT_SCRIPT if named or part is None else Path(found.script))
+    everything = kept_scripts.kept(state, own)
+    if part is None:
+        print_rows(
+            [
+                ("done" if each.is_done else "", each.part or "?", f"{each.path.name}, {each.date:%d %B %Y, %H:%M}", "")
+                for each in everything
+            ]
+        )
+        print("\nTo put one back: workshop restore PART, or FILE" if everything else f"No {own.name} was kept here.")
+        return
+    source = named or kept_scripts.of_part(state, own, found).path
+    is_now = f"{source.name} again" if named else f"your script of {found.name} again"
+    _replace(own, source, is_now, state)
 
 
 def state_beside(script: Path | None) -> State:
@@ -194,7 +229,7 @@ def what_comes_next(part: Part | None, after: Part | None = None) -> str:
     return f"Next is {part.name}, {part.title}:\n\n{commands(f'workshop show {part.name}')}"
 
 
-def _replace(script: Path, source: Path, is_now: str) -> None:
+def _replace(script: Path, source: Path, is_now: str, state: State) -> None:
     """Replace the participant's script with `source`, and say what it is now."""
-    backup = replace_script(script, source)
+    backup = kept_scripts.replace(script, source.read_bytes(), state)
     print(f"{script} is {is_now}." + (f" Yours is kept as {backup}." if backup else ""))

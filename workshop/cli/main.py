@@ -16,7 +16,7 @@ from workshop.errors import EXIT_INTERRUPTED, plain_errors
 from workshop.probe.log import LEVEL_VARIABLE
 
 MODULES = {
-    "course": ("list", "show", "hint", "diff", "solution", "start", "reset"),
+    "course": ("list", "show", "hint", "diff", "solution", "start", "reset", "restore"),
     "check": ("check", "watch", "dev"),
     "report_command": ("report",),
     "setup": ("doctor", "data"),

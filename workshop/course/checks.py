@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course import kept_checks, progress
+from workshop.course import kept_checks, kept_scripts, progress
 from workshop.course.answers import JUDGES
 from workshop.course.answers.answer_check import AnswerCheck, Ask
 from workshop.course.kept_checks import KeptCheck
@@ -90,6 +90,8 @@ def check(
     seconds = time.monotonic() - began_s - (asker.thought_s if asker else 0.0)
     kept = kept_checks.of_verdict(verdict, script, source, seconds, case, device)
     kept_checks.keep(state, kept)
+    if verdict.outcome is Outcome.DONE and part.change:
+        kept_scripts.keep_done(state, part, script, source)
     if tell:
         tell(kept)
     following = progress.next_part(state, after=part)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.course import given_cases
+from workshop.course.scripts import where_it_is
 from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
@@ -84,7 +85,9 @@ def next_step(state: State, script: Path) -> tuple[str, str]:
     """Return what to do now, in a sentence, and the command for it."""
     part = next_part(state)
     if not script.is_file() and not (part and part.own_script):
-        return "There is no train.py here: go to the workshop's folder, or put one here.", "workshop start part1"
+        there = where_it_is()
+        go = "Go there, or put one here." if there else "Put one here."
+        return f"There is no train.py here{there}. {go}", "workshop start part1"
     if part is None:
         return "Every part is done. Now a script of your own: where does its time go?", "workshop measure YOUR_SCRIPT"
     if not state.get("doctor") and not state.get("parts"):

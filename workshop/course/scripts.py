@@ -11,7 +11,7 @@ from pathlib import Path
 from workshop.course.given_cases import require_script
 from workshop.errors import WorkshopError
 from workshop.experiment import STAMP
-from workshop.parts import Part
+from workshop.parts import HOME, Part
 from workshop.profiles import file_kind
 
 
@@ -26,8 +26,14 @@ def existing(script: Path, part: Part) -> Path:
         file_kind.require_script(script, "name your script with --script")
         return script.absolute()
     if script == Path(part.script):
-        raise WorkshopError(f"there is no {script} here; put it there with workshop start {part.name}")
+        elsewhere = "" if Path("train.py").is_file() else where_it_is()
+        raise WorkshopError(f"there is no {script} here{elsewhere}; put it there with workshop start {part.name}")
     raise WorkshopError(f"there is no file {script.absolute()}; name your script with --script")
+
+
+def where_it_is() -> str:
+    """Return where the workshop's folder with train.py is, to be added to a sentence; "" if it has none."""
+    return f"; the workshop's folder is {HOME}" if (HOME / "train.py").is_file() else ""
 
 
 def is_same_code(one: Path, other: Path) -> bool:
@@ -44,8 +50,13 @@ def replace_script(script: Path, source: Path) -> Path | None:
     return replace_content(script, source.read_bytes())
 
 
-def replace_content(script: Path, content: bytes) -> Path | None:
+def replace_content(script: Path, content: bytes, part: str = "") -> Path | None:
     """Give a script another content, but not other rights; as it was, it is kept beside, with the date in its name.
+
+    Args:
+        script: the script.
+        content: its new content.
+        part: the part that the script, as it was, belongs to: its name goes before the date.
 
     Returns:
         The path under which it was kept; None if there was none or it was the same.
@@ -57,7 +68,8 @@ def replace_content(script: Path, content: bytes) -> Path | None:
     if script.exists():
         if script.read_bytes() == content:
             return None  # and a profile of it stays valid
-        backup = _free(script.with_name(f"{script.stem}-{datetime.now():{STAMP}}{script.suffix}"))
+        names = filter(None, [script.stem, part, f"{datetime.now():{STAMP}}"])
+        backup = _free(script.with_name(f"{'-'.join(names)}{script.suffix}"))
         script.rename(backup)
     script.write_bytes(content)
     if backup:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from workshop.judge.verdict import Verdict
 
 FOLDER = Path(__file__).parent
-SOLUTIONS = FOLDER.parents[1] / "solutions"
+HOME = FOLDER.parents[1]
+"""The workshop's folder, with train.py, if it was installed from there."""
+
+SOLUTIONS = HOME / "solutions"
 
 
 @dataclass(frozen=True)
