@@ -5,6 +5,10 @@ import textwrap
 from typing import TextIO
 
 
+class Count(str):
+    """A text that tells how far something has come: the next one takes its place."""
+
+
 def columns_of(stream: TextIO) -> int | None:
     """Return the number of columns of the terminal that a stream goes to; None if it goes elsewhere."""
     return shutil.get_terminal_size().columns if stream.isatty() else None

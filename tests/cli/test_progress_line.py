@@ -13,6 +13,7 @@ import pytest
 
 from workshop.cli import output
 from workshop.cli.output import CLEAR_LINE, ask, progress_line
+from workshop.terminal import Count
 
 
 class Terminal(io.StringIO):
@@ -65,6 +66,20 @@ def test_a_wait_is_counted_and_a_question_is_left_alone(monkeypatch: pytest.Monk
         assert "what is it?" in terminal.line
         assert after(1.0).startswith("another (for "), "it goes on"
     assert terminal.line == ""
+
+
+def test_in_a_log_a_count_is_a_line_each_half_a_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with progress_line() as show:
+        show("racing")
+        for pair in range(1, 31):
+            now[0] += 2.0
+            show(Count(f"pair {pair}"))
+        show("the end")
+    assert capsys.readouterr().err.splitlines() == ["racing", "pair 15", "pair 30", "the end"]
 
 
 SAYS = """

@@ -28,6 +28,16 @@ def test_this_machine_can_run_the_workshop(workshop: Run, data: Path) -> None:
     assert all(row["remedy"] for row in rows.values() if row["status"] == "fail")
 
 
+@pytest.mark.parametrize(("offline", "says"), [("1", "WORKSHOP_OFFLINE is set"), ("0", "by the first run")])
+def test_absent_photos_are_fetched_or_not(
+    offline: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKSHOP_OFFLINE", offline)
+    photos, stand_in = doctor.check_data(tmp_path)
+    assert (photos.status, stand_in.status) == ("ok", "ok")
+    assert says in photos.found
+
+
 def test_a_fault_is_a_failure_with_its_remedy(
     workshop: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from workshop.errors import WorkshopError
 from workshop.processes.again_and_again import again_and_again
-from workshop.terminal import columns_of, wrapped
+from workshop.terminal import Count, columns_of, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 NO_WIDTH = 100_000
 """The width of a pipe or a file: lines broken there could not be copied, or read by a program."""
+
+LOG_EVERY_S = 30.0
+"""Seconds between two lines of a count where stderr is no terminal."""
 
 CLEAR_LINE = "\r\x1b[K"
 """Moves the cursor to the beginning of its line and clears the line."""
@@ -47,11 +50,11 @@ def say(text: str) -> None:
 def progress_line(only_in_terminal: bool = False) -> Iterator[Callable[[str], None]]:
     """Yield a function that shows progress in a single line of a terminal, cleared at the end.
 
-    The line counts the seconds since its text changed. Without a terminal, each text is a line of its own, or is left
-    out (`only_in_terminal`).
+    The line counts the seconds since its text changed. Without a terminal, each text is a line of its own, a `Count` at
+    most every half a minute; or all are left out (`only_in_terminal`).
     """
     if not sys.stderr.isatty():
-        yield (lambda _: None) if only_in_terminal else say
+        yield (lambda _: None) if only_in_terminal else _in_a_log()
         return
     text, since = "", 0.0
 
@@ -79,6 +82,20 @@ def progress_line(only_in_terminal: bool = False) -> Iterator[Callable[[str], No
             yield show
     finally:
         print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
+
+
+def _in_a_log() -> Callable[[str], None]:
+    """Return a function that prints each text, but a count only if nothing was printed for half a minute."""
+    printed_s = -LOG_EVERY_S
+
+    def show(text: str) -> None:
+        nonlocal printed_s
+        now_s = time.monotonic()
+        if not isinstance(text, Count) or now_s - printed_s >= LOG_EVERY_S:
+            printed_s = now_s
+            say(text)
+
+    return show
 
 
 def print_above(text: str, to: TextIO | None = None) -> None:

@@ -14,6 +14,7 @@ from workshop.judge.race_verdict import how_far
 from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
 from workshop.judge.verdict import Speed
 from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
+from workshop.terminal import Count
 
 EPOCHS_AFTER_RACE = 1
 """The number of epochs after the race: one of the original shows the headroom."""
@@ -89,7 +90,7 @@ class Laps:
             lambda: self._lap(scripts.candidate),
             scripts.contest.target,
             left_s,
-            lambda pairs: scripts.say(how_far(pairs)),
+            lambda pairs: scripts.say(Count(how_far(pairs))),
         )
         self.raced_s = begin, time.monotonic()
         return result

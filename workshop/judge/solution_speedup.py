@@ -7,6 +7,7 @@ from statistics import median
 from workshop.judge.race_verdict import ROOM
 from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
 from workshop.probe.phases import Phase
+from workshop.terminal import Count
 
 
 def solution_speedup(scripts: RunningScripts, phases: Sequence[Phase] | None, again: bool = False) -> float | None:
@@ -26,7 +27,7 @@ def solution_speedup(scripts: RunningScripts, phases: Sequence[Phase] | None, ag
         for _ in range(FIRST_EPOCHS):
             solution.epoch()
         for pair in range(1, 4):
-            scripts.say(f"measuring the solution on this machine: pair {pair} of 3")
+            scripts.say(Count(f"measuring the solution on this machine: pair {pair} of 3"))
             original_s = scripts.epoch(scripts.original).seconds_in(phases)
             ratios.append(original_s / solution.epoch().seconds_in(phases))
     if max(ratios) < ROOM * min(ratios):  # otherwise it is measured again next time

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from filelock import Timeout
-from tqdm import tqdm
 
 from workshop.errors import DownloadError
 from workshop.pets.layout import BASE_FOLDER, SOURCE
+from workshop.pets.progress_bar import progress_bar
 from workshop.pets.staging import staging_folder
 
 OFFLINE_VARIABLE = "WORKSHOP_OFFLINE"
@@ -129,7 +129,7 @@ def _fetch_rest(url: str, target: Path) -> None:
             start = 0  # the server cannot resume: the same bytes are written once more
         length = response.headers.get("Content-Length")
         total = start + int(length) if length else None
-        bar = tqdm(desc=target.name, initial=start, total=total, unit="B", unit_scale=True)
+        bar = progress_bar(desc=target.name, initial=start, total=total, unit="B", unit_scale=True)
         target.touch()
         with open(target, "r+b") as file, bar:
             file.seek(start)
@@ -187,7 +187,7 @@ def _unpack(folder: Path, staging: Path, names: Iterable[str]) -> None:
     for name in names:
         with tarfile.open(folder / name) as tar:
             tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11 has it since 3.11.4
-            tar.extractall(staging / BASE_FOLDER, tqdm(tar, desc=f"Unpacking {name}", unit=" files"))
+            tar.extractall(staging / BASE_FOLDER, progress_bar(tar, desc=f"Unpacking {name}", unit=" files"))
 
 
 def _require_space(staging: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workshop.errors import DataError, DownloadError
 from workshop.pets import stand_in
-from workshop.pets.download import OFFLINE_VARIABLE, download, is_offline, why_unreachable
+from workshop.pets.download import download, is_offline, why_unreachable
 from workshop.pets.layout import SOURCE, PetFolder, photos_folder, stand_in_folder
 
 
@@ -17,7 +17,8 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
     Args:
         data: the data folder.
         dataset: "oxford-pets" for the photos, downloaded if they are not there; "stand-in" for the stand-in, drawn if
-            it is not there; "auto" for the photos, or the stand-in where the photos cannot be downloaded.
+            it is not there; "auto" for the photos, or the stand-in where the photos cannot be downloaded, which is
+            said, or must not be.
         source: the address that the photos come from.
 
     Raises:
@@ -33,7 +34,7 @@ def ensure_pets(data: Path, dataset: str = "auto", source: str = SOURCE) -> Path
     try:
         if not photos.exists():
             if is_offline():
-                raise DownloadError(f"{OFFLINE_VARIABLE}={os.environ[OFFLINE_VARIABLE]}")
+                return ensure_stand_in(data)
             if problem := why_unreachable(source, within_s=4.0):
                 raise DownloadError(f"{source} cannot be reached ({problem})")
         return ensure_photos(data, source)

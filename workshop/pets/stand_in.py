@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from tqdm import tqdm
 
 from workshop.errors import NO_ROOM
 from workshop.pets.layout import BREEDS, Breed, PetFolder, Species
+from workshop.pets.progress_bar import progress_bar
 from workshop.pets.staging import staging_folder
 
 NUMBERS = {"trainval": range(1, 11), "test": range(11, 21)}
@@ -73,7 +73,7 @@ def _draw_all(folder: PetFolder) -> None:
     try:
         pictures = [(breed, number) for numbers in NUMBERS.values() for breed in BREEDS for number in numbers]
         jobs = [pool.submit(save, breed, number) for breed, number in pictures]
-        for job in tqdm(jobs, desc=f"Drawing {len(jobs)} pictures in place of the photos", unit=""):
+        for job in progress_bar(jobs, desc=f"Drawing {len(jobs)} pictures in place of the photos", unit=""):
             job.result()
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C and a full disk must not wait for the remaining pictures

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from workshop.errors import DataError
+from workshop.pets.download import OFFLINE_VARIABLE, is_offline
 from workshop.pets.layout import SPLITS, PetFolder, photos_folder, stand_in_folder
 
 
@@ -20,16 +21,21 @@ class SetStatus:
 
 def report(data: Path) -> list[SetStatus]:
     """Return the state of the photos and of the stand-in under a data folder."""
+    wanted, before = "fetched (0.8 GB) by the first run that wants them", ""
+    if is_offline():
+        wanted, before = f"{OFFLINE_VARIABLE} is set: runs take the stand-in", f"unset {OFFLINE_VARIABLE} && "
     return [
-        _status("photos", photos_folder(data), "fetched by a run that wants them"),
-        _status("stand-in", stand_in_folder(data), "drawn by a run that wants it"),
+        _status("photos", photos_folder(data), wanted, before),
+        _status("stand-in", stand_in_folder(data), "drawn by the first run that wants it"),
     ]
 
 
-def _status(name: str, folder: PetFolder, otherwise: str) -> SetStatus:
+def _status(name: str, folder: PetFolder, otherwise: str, before: str = "") -> SetStatus:
     try:
         if not folder.exists():
-            return SetStatus(name, "absent", f"not yet in {folder.base}", f"{otherwise}, or by: {folder.command}")
+            return SetStatus(
+                name, "absent", f"not in {folder.base}; {otherwise}", f"to have it now: {before}{folder.command}"
+            )
         folder.require_complete()
     except DataError as error:
         found, _, remedy = str(error).partition("; ")
