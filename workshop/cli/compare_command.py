@@ -110,6 +110,7 @@ def _of_two(context: typer.Context, scripts: list[str], target: float, steps: in
     from workshop.judge.verdict import broken
     from workshop.processes.script import ScriptError
     from workshop.profiles.file_kind import require_script
+    from workshop.processes.syntax import require_syntax
 
     if len(scripts) < 2:
         raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")
@@ -119,6 +120,8 @@ def _of_two(context: typer.Context, scripts: list[str], target: float, steps: in
     refuse_misplaced(context, scripts[1], scripts[2:])
     contest = of_two_scripts(old, new, scripts[2:], target, seconds, steps)
     try:
+        for script in (old, new):
+            require_syntax(script)
         with progress_line() as show, Bench(contest, show, lambda text: print_above(text, sys.stderr)) as bench:
             return replace(bench.judge(), machine=bench.load.end())
     except ScriptError as error:

@@ -23,6 +23,9 @@ SecondsOption = Annotated[
 ]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 
+EXIT_BROKEN = 5
+"""The exit code of a script that cannot be parsed, as of one that crashes in other instruments."""
+
 MOSTLY_WAITING = 0.5
 """Without --idle, a process seen in less than this share of the samples was mostly waiting."""
 
@@ -55,11 +58,11 @@ def record_lines(
 
     Your own code is what is neither installed nor part of Python. The profile, train.py.lprof, contains the source as
     it ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's;
-    2, nothing was recorded.
+    2, nothing was recorded; 5, the script cannot be parsed.
     """
     from workshop.recording import line_recorder
 
-    with _recording("record lines"):
+    with _recording("record lines", command):
         found = line_recorder.record(command, output, only or (), own or (), seconds, say)
     for warning in found.warnings:
         say(warning)
@@ -100,7 +103,7 @@ def record_py_spy(
     if slurm:
         print(py_spy.slurm_job(command, output, flags))
         return
-    with _recording("record py-spy"):
+    with _recording("record py-spy", command):
         found = py_spy.record(command, output, flags, seconds, say)
     for warning in found.warnings:
         say(warning)
@@ -159,7 +162,7 @@ def record_torch(
     if slurm:
         print(torch_recorder.slurm_job(command, options))
         return
-    with _recording("record torch"):
+    with _recording("record torch", command):
         found = torch_recorder.record(command, options, say)
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
@@ -193,6 +196,7 @@ def record_nsys(
     if not shutil.which("nsys"):
         print(shlex.join(line))
         raise WorkshopError(f"there is no nsys here; get it from {nsys.WHERE} and run the line above")
+    _refuse_unparsable(command)
     with status_row("record nsys"):
         found = nsys.record(line, report)
     if found.report:
@@ -203,9 +207,22 @@ def record_nsys(
     raise typer.Exit(found.exit_code)
 
 
+def _refuse_unparsable(command: list[str]) -> None:
+    """End as if the script had crashed, without a recording of a script that cannot be parsed."""
+    from workshop.processes.script import ScriptError
+    from workshop.processes.syntax import require_syntax, script_in
+
+    try:
+        require_syntax(script_in(command))
+    except ScriptError as error:
+        say(f"{error.output}{error.script} was not run: {error}")
+        raise typer.Exit(EXIT_BROKEN) from None
+
+
 @contextmanager
-def _recording(name: str) -> Iterator[None]:
+def _recording(name: str, command: list[str]) -> Iterator[None]:
     """Show that a recorder runs; if Ctrl-C leaves it with nothing, say so."""
+    _refuse_unparsable(command)
     try:
         with status_row(name):
             yield

@@ -17,6 +17,7 @@ from workshop.cli.options import (
     TrainingScriptArgument,
     refuse_misplaced,
     script_name,
+    script_path,
     seconds_of,
 )
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
@@ -71,6 +72,7 @@ def tune(
     from workshop.judge.verdict import Outcome
     from workshop.pages.tuning_page import page
     from workshop.processes.script import ScriptError
+    from workshop.processes.syntax import require_syntax
     from workshop.tuning.edit_proof import why_not_written
     from workshop.tuning.tuning_result import Advice
 
@@ -82,6 +84,7 @@ def tune(
     if html:
         require_writable(html)
     try:
+        require_syntax(script_path(script, arguments or [], is_module))
         found = _found(script, arguments or [], is_module, budget_s, memory_bytes, proof)
     except ScriptError as error:
         raise end_of_broken(script, error, as_json) from None

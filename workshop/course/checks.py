@@ -27,6 +27,7 @@ from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
 from workshop.processes.machine import usable_cores
 from workshop.processes.script import Say, ScriptError
+from workshop.processes.syntax import require_syntax
 from workshop.processes.waiting_line import turn
 
 ITEMS = (39, 41, 43)
@@ -138,6 +139,7 @@ def _judge(
             return verdict
         right, *others = verdict.reasons  # others may say that the machine was busy
         answered = (f"your answer is right: {right}", *others)
+    require_syntax(contest.candidate)  # before any data are made
     with turn(say), Bench(contest, say, warn) as bench:
         try:
             verdict = _judge_change(part, bench, state, circumstances, answered)

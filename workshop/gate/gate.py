@@ -14,6 +14,7 @@ from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.probe import wire
 from workshop.probe.settings import REDIRECT_VARIABLE, RedirectedImports
 from workshop.processes.script import Say, ScriptError
+from workshop.processes.syntax import require_syntax
 
 LINES_SHARE = 0.2
 """The share of the budget that is kept for counting lines."""
@@ -72,6 +73,7 @@ def judge_against(
     with checked_out(revision, script, say) as base:
         contest = contest_of(base, script, arguments, allowed, budget_s * (1 - LINES_SHARE), steps)
         try:
+            require_syntax(contest.candidate)
             with Bench(contest, say, tell) as bench:
                 verdict = replace(bench.judge(), machine=bench.load.end())
         except ScriptError as error:

@@ -11,6 +11,7 @@ from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import Phase
 from workshop.processes.machine import core_quota, gpus, usable_cores
 from workshop.processes.process_tree import cpu_seconds
+from workshop.processes.syntax import require_syntax
 from workshop.processes.waiting_line import turn
 
 EPOCHS = 2
@@ -49,6 +50,7 @@ def watch(check: AnswerCheck) -> dict[str, float]:
     Raises:
         ScriptError: it broke.
     """
+    require_syntax(check.script)
     with turn(check.say), check.run(check.script) as script:
         check.say("watching your script for a few steps")
         cores = min(usable_cores(), core_quota() or math.inf)  # those of its place in the line, if there is one
