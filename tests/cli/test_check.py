@@ -41,14 +41,15 @@ def test_a_solution_is_done_and_json_says_so(workshop: Run, project: Path, data:
 
 
 @pytest.mark.usefixtures("replayed")
-def test_what_needs_no_race_says_so(workshop: Run, project: Path, data: Path, tmp_path: Path) -> None:
+def test_what_is_never_raced_says_nothing_of_a_race(workshop: Run, project: Path, data: Path, tmp_path: Path) -> None:
     shutil.copy(project / "solutions" / "part6.py", tmp_path)
     options = ["--script", "part6.py", "--data", data, "--device", "cpu"]
     verdict = json.loads(workshop("check", "6", *options, "--json").stdout)
     assert (verdict["outcome"], verdict["speed"]) == ("done", None)
-    assert verdict["unraced"] == "what is asked for was shown without a race"
+    assert (verdict["unraced"], verdict["not_looked_at"]["device"]) == ("", "cpu")
     printed = workshop("check", "6", *options).stdout
     assert "part6: done" in printed
+    assert "not looked at on cpu" in printed
     assert "part6 is finished. Next is part7" in printed
 
 

@@ -68,8 +68,7 @@ def _race_phases(speed: Speed) -> Table:
     """Both epochs to one scale, so that the gain is seen at once."""
     longest = max(*speed.phases_before.values(), *speed.phases_after.values())
     table = Table.grid(padding=(0, 1))
-    heading = f"s an epoch, {speed.items} items" if speed.items else "s an epoch"
-    table.add_row(heading, "", Text(speed.original, "bold"), "", Text(speed.candidate, "bold"))
+    table.add_row(f"s for {speed.stretch}", "", Text(speed.original, "bold"), "", Text(speed.candidate, "bold"))
     for phase, before in speed.phases_before.items():
         after = speed.phases_after[phase]
         if phase == Phase.VALIDATION and not before + after:

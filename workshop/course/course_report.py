@@ -112,7 +112,7 @@ def with_gain(check: KeptCheck) -> dict[str, Any]:
     if check.part in _parts_without_race():
         plain["unraced"] = ""
     if speed := check.speed:
-        plain["speed"] |= {"text": f"{speed.text(speed.ratio)}x", "may_be": speed.may_be}
+        plain["speed"] |= {"stretch": speed.stretch, "text": f"{speed.text(speed.ratio)}x", "may_be": speed.may_be}
     return plain
 
 

@@ -116,7 +116,7 @@ class Laps:
         """
         scripts, contest = self.scripts, self.scripts.contest
         if contest.is_part:
-            if not contest.items:
+            if scripts.has_no_epochs:
                 seconds = self._seconds_of_epoch()
                 scripts.align()
                 self.steps = min(scripts.steps, math.ceil(scripts.steps * LAP_S / seconds))
@@ -162,6 +162,7 @@ class Laps:
             headroom_rate=headroom_rate(self.scripts, before, after, rate_after),
             solution_ratio=solution_ratio,
             items=ledger.items_in(slice(self.scripts.steps)),
+            steps=self.scripts.steps if self.scripts.has_no_epochs else 0,
         )
 
     def _phases(self, epochs: Sequence[TimedEpoch]) -> dict[str, float]:

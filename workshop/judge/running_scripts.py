@@ -64,6 +64,11 @@ class RunningScripts(ExitStack):
         """The number of optimizer steps in an epoch."""
         return self.original.epoch_steps or 0
 
+    @property
+    def has_no_epochs(self) -> bool:
+        """Whether an epoch is only a number of steps, as in a part with a script of its own."""
+        return self.contest.is_part and not self.contest.items
+
     def start(self) -> None:
         """Start the scripts, in a part both at once, and let them warm up."""
         name = self.contest.original_name
@@ -85,8 +90,7 @@ class RunningScripts(ExitStack):
             self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))
         for script in self.ranks.scripts:
             script.epoch_steps = self.original.epoch_steps
-        has_epochs = self.contest.items or not self.contest.is_part
-        stretch = f"{FIRST_EPOCHS} epochs" if has_epochs else f"{FIRST_EPOCHS * self.steps} steps"
+        stretch = f"{FIRST_EPOCHS * self.steps} steps" if self.has_no_epochs else f"{FIRST_EPOCHS} epochs"
         self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {stretch}")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
         if not self.contest.is_part:

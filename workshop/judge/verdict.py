@@ -59,6 +59,15 @@ class Speed:
     """The ratio that the solution reached on this machine."""
     items: int = 0
     """The number of items in an epoch."""
+    steps: int = 0
+    """The number of steps that stand for an epoch, of a script that has none; 0 for any other."""
+
+    @property
+    def stretch(self) -> str:
+        """What the phases were measured over: "an epoch, 41 items"."""
+        return ", ".join(
+            [f"{self.steps} steps" if self.steps else "an epoch", *[f"{self.items} items"] * bool(self.items)]
+        )
 
     def text(self, ratio: float) -> str:
         """Return a ratio with two decimals, or with as many as show on which side of the target it is."""
@@ -190,6 +199,7 @@ class Verdict:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, with the `exit_code`, and why there was no race, if there was none."""
         outcome = {"outcome": self.outcome.value, "exit_code": self.outcome.exit_code, "unraced": self.unraced}
+        outcome |= {"state": self.state}
         machine = {"machine": self.machine and self.machine.as_dict()}
         return {"schema_version": SCHEMA_VERSION, **asdict(self), **outcome, **machine}
 

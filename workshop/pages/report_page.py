@@ -181,8 +181,8 @@ def _measured(check: Values) -> Iterator[str]:
         )
     if speed := check["speed"]:
         yield (
-            f"{speed['candidate']} against {_original(check)}: {speed['text']}, the mean of {speed['pairs']} pairs of "
-            f"epochs; with 95 % it is {speed['may_be']}; target: {speed['target']:g}x"
+            f"{speed['candidate']} against {_original(check)}: {speed['text']}, the mean of {speed['pairs']} pairs; "
+            f"with 95 % it is {speed['may_be']}; target: {speed['target']:g}x"
         )
 
 
@@ -215,8 +215,7 @@ def _race(check: Values) -> Iterator[str]:
     called = {"before": before, "after": after}
     longest = max(sum(speed[f"phases_{side}"].values()) for side in sides) or 1.0
     shown = [name for name in speed["phases_before"] if any(speed[f"phases_{side}"].get(name) for side in sides)]
-    items = f", {speed['items']} items" if speed["items"] else ""
-    yield f"<h3>Seconds an epoch{items}</h3>"
+    yield f"<h3>Seconds for {escape(speed['stretch'])}</h3>"
     yield keys({name: _COLOURS.get(name, "var(--rest)") for name in shown})
     for side, name in sides.items():
         phases = {each: speed[f"phases_{side}"].get(each, 0.0) for each in shown}
@@ -232,7 +231,7 @@ def _race(check: Values) -> Iterator[str]:
         f"<td>{speed['phases_after'].get(each, 0.0):.2f}</td></tr>"
         for each in shown
     ]
-    yield table(("s an epoch", before, after), cells)
+    yield table(("s", before, after), cells)
     if speed["headroom_rate"]:
         rough, reached = about(is_busy), speed["rate_after"] / speed["headroom_rate"]
         says = f"With batches in memory, the loop reaches {rough}{speed['headroom_rate']:.1f} samples/s"
