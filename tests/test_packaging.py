@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from workshop.cli.main import MODULES
+from workshop.course import glossary
 from workshop.parts import all_parts
 from workshop.parts.case import case_names
+
+INSTRUMENTS = [
+    f"{name}_command" for name in ("measure", "monitor", "tune", "memory", "compare", "lines", "trace", "mcp")
+] + ["py_spy_commands", "record"]
+"""The modules of the commands for scripts of one's own."""
 
 DOCS = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
 
@@ -80,6 +87,22 @@ def test_each_lesson_ends_with_a_link_to_the_next(project: Path) -> None:
         assert parts_linked[-1] == (following.number, following.name)
     own_script = [part.number for part in parts if part.own_script or case_names(part)]
     assert f"parts {', '.join(own_script[:-1])} and {own_script[-1]} bring" in (project / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", ["README.md", *(f"docs/{path.name}" for path in DOCS)])
+def test_every_link_to_a_section_leads_to_one(project: Path, name: str) -> None:
+    page = project / name
+    for path, section in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
+        headings = re.findall(r"^#+ (.+)$", (page.parent / path if path else page).read_text(), re.MULTILINE)
+        assert section in [glossary.anchor(re.sub(r"[`*]", "", each)) for each in headings], section
+
+
+def test_the_first_screen_of_the_tools_answers_which_instrument(project: Path) -> None:
+    first, _, _ = (project / "docs" / "tools.md").read_text().partition("\n## ")
+    table = [line for line in first.splitlines() if line.startswith("| ")]
+    typed = set(re.findall(r"workshop (?:record )?([a-z-]+)", "\n".join(row.split("|")[2] for row in table)))
+    instruments = [name for module, names in MODULES.items() if module in INSTRUMENTS for name in names]
+    assert set(instruments) - typed == {"record", "flamegraph"}, "whose recordings are named, and what shows them first"
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/how-it-works.md"])
