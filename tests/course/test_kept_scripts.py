@@ -74,5 +74,11 @@ def test_what_was_kept_without_a_part_can_be_put_back(script: Path, state: State
     assert [word in listed for word in (old.name, unknown.name, "part5", "?")] == [True] * 4
     assert workshop("restore", unknown.name).returncode == 0
     assert script.read_bytes() == b"unknown"
+    of_another = script.with_name("nowcast-2030-01-01T10.00.00.py")
+    of_another.write_bytes(b"nowcast")
+    assert workshop("restore", of_another.name).returncode == 0
+    assert (script.read_bytes(), script.with_name("nowcast.py").read_bytes()) == (b"unknown", b"nowcast")
+    (script.with_name("other.py")).write_bytes(b"mine")
+    assert workshop("restore", "other.py").returncode == 2, "it was not kept"
     with pytest.raises(WorkshopError, match="part5"):
         kept_scripts.of_part(state, script, find_part("part6"))

@@ -1,6 +1,7 @@
 """The commands of the course: progress, lessons, hints, scripts and solutions."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -197,22 +198,28 @@ def restore(
     Example: workshop restore part5
     """
     state = state_beside(script)
-    named = Path(part) if part and Path(part).is_file() else None
-    found = progress.named_or_next(None if named else part, state)
-    own = script or (DEFAULT_SCRIPT if named or part is None else Path(found.script))
-    everything = kept_scripts.kept(state, own)
+    scripts = [script] if script else [Path(given_cases.given(each, state).script) for each in all_parts()]
+    kept = {each: own for own in dict.fromkeys(scripts) for each in kept_scripts.kept(state, own)}
     if part is None:
-        print_rows(
-            [
-                ("done" if each.is_done else "", each.part or "?", f"{each.path.name}, {each.date:%d %B %Y, %H:%M}", "")
-                for each in everything
-            ]
-        )
-        print("\nTo put one back: workshop restore PART, or FILE" if everything else f"No {own.name} was kept here.")
+        _print_kept(list(kept))
         return
-    source = named or kept_scripts.of_part(state, own, found).path
-    is_now = f"{source.name} again" if named else f"your script of {found.name} again"
-    _replace(own, source, is_now, state)
+    for each, own in kept.items():
+        if each.path == Path(part).absolute():
+            _replace(own, each.path, f"{each.path.name} again", state)
+            return
+    found = progress.named_or_next(part, state)
+    own = script or Path(found.script)
+    _replace(own, kept_scripts.of_part(state, own, found).path, f"your script of {found.name} again", state)
+
+
+def _print_kept(kept: Sequence[kept_scripts.KeptScript]) -> None:
+    if not kept:
+        print("No script was kept here.")
+        return
+    dates = (f"{each.date:%d %B %Y, %H:%M}" for each in kept)
+    rows = zip(kept, dates, strict=True)
+    print_rows([("done" * each.is_done, each.part or "?", f"{each.path.name}, {date}", "") for each, date in rows])
+    print("\nTo put one back: workshop restore PART, or FILE")
 
 
 def state_beside(script: Path | None) -> State:
