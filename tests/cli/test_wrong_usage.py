@@ -11,11 +11,11 @@ from conftest import Run
     ("command", "says"),
     [
         ("dance", "No such command 'dance'"),
-        ("show part99", "there is no part 'part99'; did you mean part9?"),
+        ("show part99", "there is no part 'part99'; there are part1 to part12"),
         ("diff part3", "or see the solution with --yes"),
         ("solution part3", "or see the solution with --yes"),
         ("check part3 --all", "goes with no part, answer or recording"),
-        ("check part99", "there is no part 'part99'; did you mean part9?"),
+        ("check part99", "there is no part 'part99'; there are part1 to part12"),
         ("check part3 --script absent.py", "absent.py; name your script with --script"),
         ("check part3 --script trace.json", "trace.json is not a Python script: it is a trace"),
         ("check part3 --config absent.py", "there is no file"),

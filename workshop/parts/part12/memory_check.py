@@ -73,6 +73,7 @@ def peaks_of(run: FollowedRun, bench: Bench, and_before: bool = True) -> MemoryP
     if not and_before:
         return peaks
     if bench.original_bytes is None:
+        bench.say(f"measuring the memory of {contest.original_name} on this machine, once")
         command = contest.command(contest.original, contest.original.parent, 0)
         before = follow(command, bench.steps + 1, bench.say).peak
         bench.original_bytes = before.memory.peak_bytes if before else None
