@@ -19,6 +19,7 @@ from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
 
 STEP_S = 0.1
+ORDINALS = {2: "nd", 3: "rd"}
 GYM = Frame("step", "/env/lib/python3.11/site-packages/gymnasium/core.py", 9)
 
 Found = Callable[..., list[Finding]]
@@ -107,6 +108,16 @@ def test_what_may_be_done_less_often(found: Found) -> None:
     (validates,) = found("evaluate(model)", [STEP_S] * 40, every=1, phase=Phase.VALIDATION, library=metrics)
     assert (validates.line, validates.function) == (2, "evaluate")
     assert "in every step, in the validation that main calls in line 1: do it less often" in validates.words
+
+
+@pytest.mark.parametrize("every", [2, 3, 5, 20])
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_the_period_of_periodic_work_is_that_of_the_loop(every: int, more: int, found: Found) -> None:
+    """However few steps come before the first time and after the last: of 97 steps, five may come every 20th time."""
+    for count in range(2 * every + more, 5 * every, more):
+        durations_s = [STEP_S * (1 if number % every else 10) for number in range(count)]
+        (saves,) = found("torch.save(model)", durations_s, every=every)
+        assert f"500 ms in every {every}{ORDINALS.get(every, 'th')} step" in saves.words
 
 
 @pytest.mark.parametrize("count", [11, 20, 21, 38, 41])

@@ -69,13 +69,15 @@ def _before_model(path: Path) -> Path:
 
 def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> Finding:
     steps = timeline.steps
-    in_steps = len({each.step for each in samples})
+    within = {each.step for each in samples}
+    in_steps = len(within)
     each_ms = line.weight / in_steps * 1e3
     validates = sum(each.weight_s for each in samples if each.phase == Phase.VALIDATION) > line.weight / 2
     seldom = in_steps <= SELDOM * steps.count and each_ms > SEEN_MS
     acts = sum(each.weight_s for each in samples if each.acts) > ROLLOUT * line.weight
     cause = "periodic-work" if (seldom or validates) and not acts else "own-work"
-    every = max(1 + seldom, round(steps.count / in_steps))
+    period = (max(within) - min(within)) / max(in_steps - 1, 1)
+    every = max(1 + seldom, round(max(period, steps.count / (in_steps + 1))))  # the latter where they come in a row
     when = f"in every {_ordinal(every)} step" if every > 1 else "in every step"
     when = f"once in {steps.count} steps" if in_steps == 1 < steps.count else when
     if timeline.trains(line) and not validates:
