@@ -37,10 +37,21 @@ def with_outcomes(search: SettingSearch) -> tuple[TriedSetting, ...]:
         if not tried.known:
             return "not tried"
         if taken and tried is best:
-            return "hardly faster, and costs more"
-        return "slower" if taken and search.is_slower(tried, taken) else "not clearly faster"
+            return f"hardly faster than {_told_from(tried, taken.settings)}, and costs more"
+        if taken and search.is_slower(tried, taken):
+            return f"slower than {_told_from(tried, taken.settings)}"
+        return f"not clearly faster than {_told_from(tried, taken.settings) if taken else 'as it is'}"
 
     return tuple(replace(each, became=outcome(each)) for each in search.tried.values())
+
+
+def _told_from(tried: TriedSetting, settings: LoaderSettings) -> str:
+    """Return the name of settings beside others: the first thing in a row of the table that differs."""
+    if settings.workers != tried.settings.workers:
+        return f"{settings.workers} worker{'s' * (settings.workers != 1)}"
+    if settings.prefetch_factor != tried.settings.prefetch_factor:
+        return f"a prefetch of {settings.prefetch_factor}"
+    return "the one to take"
 
 
 def is_faster(speedup: float, settings: LoaderSettings, present: LoaderSettings, rough: str = "") -> str:
