@@ -1,8 +1,12 @@
-"""Text for a terminal: how wide it is, and lines that are broken between words."""
+"""Text for a terminal: how wide it is, lines that are broken between words, and lists that are cut."""
 
 import shutil
 import textwrap
+from collections.abc import Iterable
 from typing import TextIO
+
+MAX_NAMED = 4
+"""The most names of a list that a sentence has; the others are counted."""
 
 
 class Count(str):
@@ -29,3 +33,10 @@ def wrapped(text: str, width: int | None, first: str = "", others: str = "") -> 
         width, initial_indent=first, subsequent_indent=others, break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(line if line.startswith("    ") else wrapper.fill(line) for line in text.split("\n"))
+
+
+def some_of(names: Iterable[object]) -> str:
+    """Return a list for a sentence: the first few names, and how many more there are."""
+    texts = list(map(str, names))
+    more = f" and {len(texts) - MAX_NAMED} more" if len(texts) > MAX_NAMED else ""
+    return f"{', '.join(texts[:MAX_NAMED])}{more}"

@@ -11,6 +11,7 @@ from typing import Any
 from workshop.errors import WorkshopError
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.statements import Row, Source
+from workshop.terminal import some_of
 
 TOGETHER = "all processes"
 
@@ -78,7 +79,7 @@ def tables(
         wanted = (each for each in of_group if name is None or each.function.is_called(name))
         found[group] = _hottest_first(_outermost(each, of_group) for each in wanted)
     if name and not any(found.values()):
-        known = ", ".join(sorted({each.name for each in profile.functions if each.lines})) or "none"
+        known = some_of(sorted({each.name for each in profile.functions if each.lines})) or "none"
         raise WorkshopError(f"no function {name} ran in {profile.path}; those that did: {known}")
     return found
 

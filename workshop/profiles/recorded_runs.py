@@ -8,6 +8,7 @@ from workshop.errors import WorkshopError
 from workshop.profiles import stacks
 from workshop.profiles.code_origin import script_of
 from workshop.profiles.stacks import RECORD_AGAIN, Recording
+from workshop.terminal import some_of
 
 _NAMED_BY_RECORDER = re.compile(r"profile(?:_node\d+)?(?:_rank\d+)?(-\d+)?\.raw(?:\.gz)?")
 """The names that `workshop record py-spy` gives to files: those of one run end in the same number."""
@@ -45,7 +46,7 @@ def _newest_run(folder: Path, library: str | None) -> Recording:
     of_script = [run for run in by_age if library and library in run[0]]
     chosen = (of_script or by_age)[-1]
     if len(runs) > 1:
-        others = ", ".join(f"{runs[run][0].name} of {run[0]}" for run in by_age if run != chosen)
+        others = some_of(f"{runs[run][0].name} of {run[0]}" for run in reversed(by_age) if run != chosen)
         notes.append(
             f"{folder} has recordings of several runs; this is {runs[chosen][0].name} of {chosen[0]}, the newest"
             f"{' of that script' if of_script else ''}. To read another, name its file: {others}"

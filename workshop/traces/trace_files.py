@@ -11,6 +11,7 @@ from pathlib import Path
 
 from workshop.processes.load_beside import busy_note
 from workshop.processes.machine import usable_cores
+from workshop.terminal import some_of
 from workshop.traces import nsys_report
 from workshop.traces.decoding import NO_TRACE, WRITES_ONE, TraceError
 from workshop.traces.trace import Trace, read
@@ -58,7 +59,7 @@ def load(paths: Iterable[Path], each: Callable[[int], object] = lambda _: None) 
         else:
             skipped.append(f"passed over: {found}")
     if not traces:
-        raise TraceError(f"there is no trace in {', '.join(map(str, paths))}")
+        raise TraceError(f"there is no trace in {some_of(paths)}")
     return Traces(traces, skipped)
 
 

@@ -8,6 +8,7 @@ from workshop.memory.assignments import filled_at
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import HostObject, TensorKind
+from workshop.terminal import some_of
 
 WIDE = "float64"
 BYTE = "uint8"
@@ -79,7 +80,7 @@ def _wide(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFinding:
 
 
 def _so_are(arrays: list[HostObject]) -> str:
-    others = ", ".join(each.holder for each in arrays[1:4])
+    others = some_of(each.holder for each in arrays[1:])
     return f" The same goes for {others}." if others else ""
 
 

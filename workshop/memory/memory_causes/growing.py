@@ -12,6 +12,7 @@ from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import OldGraph, TensorKind
 from workshop.probe.observations import WireFrame
+from workshop.terminal import some_of
 
 MIN_STEPS = 5
 MIN_OPERATIONS_A_STEP = 0.5
@@ -19,8 +20,6 @@ MIN_OPERATIONS_A_STEP = 0.5
 
 MIN_GROWTH = 1.5
 """A graph that grows has this many times the operations that it had when half as many steps were over, at least."""
-
-MAX_OTHERS = 3
 
 CYCLES = (
     "backward(create_graph=True) keeps a graph of the gradients, and the parameters hold their gradients: a cycle that "
@@ -46,7 +45,7 @@ def _together(findings: list[MemoryFinding]) -> MemoryFinding:
     """What one line keeps, named by the first of the findings, or by the largest of those that are alike."""
     first = max((each for each in findings if each.cause == findings[0].cause), key=lambda each: each.bytes_a_step)
     others = sorted({each.holder for each in findings if each.holder != first.holder})
-    so_are = f" The same goes for {', '.join(others[:MAX_OTHERS])}." if others else ""
+    so_are = f" The same goes for {some_of(others)}." if others else ""
     return replace(
         first,
         gain_bytes=sum(each.gain_bytes for each in findings),

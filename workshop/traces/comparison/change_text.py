@@ -4,14 +4,12 @@ import math
 from collections.abc import Callable
 
 from workshop.probe.phases import Phase
+from workshop.terminal import MAX_NAMED, some_of
 from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.comparison.step_times import NO_OPERATOR
 
 MIN_SHARE = 0.01
 """The least share of a step that is worth a word."""
-
-MAX_NAMED = 4
-"""The most changes that a sentence names; the others are summed up."""
 
 MAX_NAME = 60
 """The number of characters of a name; those of kernels go on for pages."""
@@ -155,8 +153,7 @@ def _come_and_gone(difference: RunDifference, what: str, table: str) -> list[str
             for each in _worth_a_word(difference, table)
             if each.presence == presence and not each.name.startswith(NO_OPERATOR)
         ]
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-        found += [f"{presence.capitalize()} {what}: {', '.join(names[:MAX_NAMED])}{more}."] if names else []
+        found += [f"{presence.capitalize()} {what}: {some_of(names)}."] if names else []
     return found
 
 

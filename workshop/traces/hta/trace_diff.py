@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workshop.terminal import some_of
 from workshop.traces.decoding import TraceError
 from workshop.traces.hta.frames import data_frame, plotly_express, short_name
 from workshop.traces.hta.rounded import HtaEvents, by_rank, hta_events
@@ -185,7 +186,7 @@ def _chosen(numbers: Numbers, there: list[int], what: str) -> list[int]:
         raise TraceError(f"there is no {what}")
     chosen = there[:1] if numbers is None else [numbers] if isinstance(numbers, int) else list(numbers)
     if missing := [number for number in chosen if number not in there]:
-        raise TraceError(f"there is no {what} with the number {missing[0]}; there are {', '.join(map(str, there))}")
+        raise TraceError(f"there is no {what} with the number {missing[0]}; there are {some_of(there)}")
     return chosen
 
 
