@@ -18,11 +18,20 @@ from typing import Any
 from workshop.terminal import columns_of, wrapped
 
 EXIT_USAGE = 2
+EXIT_CRASHED = 5  # somebody's script has crashed before there was a result
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 class WorkshopError(Exception):
     """An error that says in one line what happened and what to do about it."""
+
+    exit_code = EXIT_USAGE
+
+
+class CrashError(WorkshopError):
+    """A script that crashed before anything of it was recorded."""
+
+    exit_code = EXIT_CRASHED
 
 
 class ConfigError(WorkshopError, ValueError):
@@ -53,7 +62,7 @@ _NO_FOLDER = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, err
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turn a user's mistake into one line and exit code 2, and Ctrl-C into exit code 130.
+    """Turn a user's mistake into one line and exit code 2, a script's crash into 5, and Ctrl-C into 130.
 
     Raises:
         SystemExit: instead of `WorkshopError`, of an `OSError` for want of room or access, of torch's
@@ -78,6 +87,7 @@ def plain_errors() -> Iterator[None]:
         traceback.clear_frames(error.__traceback__)
         print(wrapped(message, columns_of(sys.stderr)), file=sys.stderr)
         exit_code = EXIT_INTERRUPTED if isinstance(error, KeyboardInterrupt) else EXIT_USAGE
+        exit_code = error.exit_code if isinstance(error, WorkshopError) else exit_code
         _skip_empty_profile(exit_code)
         raise SystemExit(exit_code) from None
 

@@ -12,6 +12,7 @@ import pytest
 from conftest import Run
 from script_runs import press_ctrl_c, started
 
+from workshop.errors import EXIT_CRASHED
 from workshop.profiles import line_change, line_profile, line_tables
 from workshop.profiles.line_profile import Function, LineProfile
 
@@ -273,6 +274,7 @@ def test_the_seconds_count_from_the_first_step_and_all_trainers_end(
     (folder / "spawns.py").write_text(SPAWNS)
     done = workshop("record", "lines", "--seconds", "4", "--", "spawns.py")
     assert done.returncode == 0, done.stderr
+    assert "the 4 s of --seconds, which begin with its first step, are over" in done.stderr
     recorded = line_profile.read(folder / "spawns.py.lprof").recorded
     assert recorded
     assert sorted(recorded.processes) == ["SpawnProcess-1", "SpawnProcess-2", "main process"]
@@ -349,21 +351,21 @@ def test_a_script_that_fails_says_what_it_says_otherwise(code: str, folder: Path
     line = [sys.executable, "-m", "workshop", "record", "lines", "--", "fails.py"]
     counted = subprocess.run(line, cwd=folder, capture_output=True, text=True)
     assert counted.stderr.startswith(plain.stderr)
-    assert counted.returncode == (2 if "broken" in code else plain.returncode)
+    assert counted.returncode == (EXIT_CRASHED if "broken" in code else plain.returncode)
 
 
 @pytest.mark.parametrize(
-    ("command", "says"),
+    ("command", "says", "code"),
     [
-        (("--", "nothing.py"), "nothing.py is not a file"),
-        (("--only", "absent", "--", "beside.py"), "ran no line of absent of your own code"),
-        (("--", "python", "-c", "1"), "ran no line of your own code"),
-        (("--", "fails.py"), "fails.py ended with exit code 1 before a line of its own code ran"),
+        (("--", "nothing.py"), "nothing.py is not a file", 2),
+        (("--only", "absent", "--", "beside.py"), "ran no line of absent of your own code", 2),
+        (("--", "python", "-c", "1"), "ran no line of your own code", 2),
+        (("--", "fails.py"), "fails.py ended with exit code 1 before a line of its own code ran", EXIT_CRASHED),
     ],
 )
-def test_what_cannot_be_recorded(command: tuple[str, ...], says: str, record: Record, folder: Path) -> None:
+def test_what_cannot_be_recorded(command: tuple[str, ...], says: str, code: int, record: Record, folder: Path) -> None:
     (folder / "fails.py").write_text("def broken(:\n")
-    assert says in record(*command, code=2).replace("\n", " ")
+    assert says in record(*command, code=code).replace("\n", " ")
 
 
 def test_a_script_is_run_as_python_runs_it(folder: Path) -> None:

@@ -58,7 +58,7 @@ def record_lines(
 
     Your own code is what is neither installed nor part of Python. The profile, train.py.lprof, contains the source as
     it ran; `python -m line_profiler` reads it, too. Ctrl-C keeps what was counted until then. Exit code: the command's;
-    2, nothing was recorded; 5, the script cannot be parsed.
+    where nothing was recorded: 5, it crashed before; 2, otherwise.
     """
     from workshop.recording import line_recorder
 
@@ -70,6 +70,7 @@ def record_lines(
     functions = f"{found.functions} function{'s' * (found.functions != 1)}"
     say(f"The lines of {functions} in {processes}, {found.seconds:.0f} s, are in {found.path}")
     _say_if_busy(found.machine)
+    _say_if_over(found.is_over, seconds)
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
     say("Look at them:")
@@ -95,7 +96,8 @@ def record_py_spy(
     Example: workshop record py-spy -- python train.py configs/example_config.py
 
     All processes it starts are recorded, torchrun's too. Under SLURM and torchrun the files are named by node
-    and rank; no file is ever overwritten. Exit code: the command's; 2, nothing could be recorded.
+    and rank; no file is ever overwritten. Exit code: the command's; where nothing was
+    recorded: 5, it crashed before; 2, otherwise.
     """
     from workshop.recording import py_spy
 
@@ -110,6 +112,7 @@ def record_py_spy(
     processes = f"{found.processes} process{'es' * (found.processes != 1)}"
     say(f"{found.samples} samples of {processes} in {found.seconds:.0f} s are in {found.path}")
     _say_if_busy(found.machine)
+    _say_if_over(found.is_over, seconds)
     if found.exit_code and not found.stopped:
         say(f"The command ended with exit code {found.exit_code}.")
     elif not idle and found.most_of_a_process < MOSTLY_WAITING * found.seconds * rate:
@@ -148,8 +151,8 @@ def record_torch(
     Example: workshop record torch -- train.py configs/example_config.py
 
     A step is an optimizer step. Each cycle of each rank gets its own trace; profiler_list.dat sums them up by
-    operator. A folder that has traces is left alone: the next gets a number. Exit code: the command's; 2, nothing
-    was recorded.
+    operator. A folder that has traces is left alone: the next gets a number. Exit code: the command's;
+    where nothing was recorded: 5, it crashed before; 2, otherwise.
     """
     from workshop.probe.settings import OPERATORS, ProfilerOptions
     from workshop.recording import torch_recorder
@@ -167,6 +170,8 @@ def record_torch(
     if found.traces:
         say(f"{len(found.traces)} trace{'s' * (len(found.traces) != 1)} in {found.folder}")
         _say_if_busy(found.machine)
+        if found.is_over:
+            say("All of it is recorded, and the training was ended, as --stop asks.")
         say(f"The operators are listed in {found.folder / OPERATORS}. Look at the traces:")
         say(commands(f"workshop trace {found.folder}", f"workshop trace {found.folder} --html trace.html"))
     else:
@@ -240,6 +245,11 @@ def _end(stopped: BaseException | None, exit_code: int) -> NoReturn:
     if stopped:
         raise stopped
     raise typer.Exit(exit_code)
+
+
+def _say_if_over(is_over: bool, seconds: float | None) -> None:
+    if is_over:
+        say(f"The run was ended on purpose: the {seconds:g} s of --seconds, which begin with its first step, are over.")
 
 
 def _say_if_busy(machine: "OtherLoad") -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from line_profiler import LineStats
 
-from workshop.errors import WorkshopError
+from workshop.errors import CrashError, WorkshopError
 from workshop.line_counts import counts
 from workshop.line_counts.counts import MAIN, ProcessCounts
 from workshop.probe import wire
@@ -35,6 +35,8 @@ class RecordedLines:
     """The exit code of the command, as a shell has it."""
     stopped: BaseException | None
     """The exception of Ctrl-C or of a signal that ended the command early."""
+    is_over: bool
+    """Whether it was ended because its time was over."""
     warnings: list[str]
     machine: OtherLoad
     """What other programs used of the cores meanwhile."""
@@ -62,6 +64,7 @@ def record(
 
     Raises:
         WorkshopError: there is no such command, or no line of user code ran.
+        CrashError: it crashed before one did.
         OSError: the folder of the output cannot be written.
     """
     place = output or "./", f"{_what_runs(command)}.lprof"
@@ -77,13 +80,13 @@ def record(
     if not found:
         if run.stopped:
             raise run.stopped
-        raise WorkshopError(_why_nothing(command, only, run.exit_code))
+        kind = CrashError if run.exit_code else WorkshopError
+        raise kind(_why_nothing(command, only, run.exit_code))
     path = output_path(*place)  # only now: another recording may have taken the name meanwhile
     together, warnings = write_profile(path, found, command, only, run.load.end())
     processes, ran_s = len({*_names(found)}), max(each.seconds for each in found)
-    return RecordedLines(
-        path, processes, len(together.timings), ran_s, run.exit_code, run.stopped, warnings, run.load.end()
-    )
+    ended = run.exit_code, run.stopped, run.is_over
+    return RecordedLines(path, processes, len(together.timings), ran_s, *ended, warnings, run.load.end())
 
 
 def write_profile(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from workshop.errors import WorkshopError, first_line
+from workshop.errors import CrashError, WorkshopError, first_line
 from workshop.processes import load_beside
 from workshop.processes.machine import find_executable
 from workshop.processes.other_load import OtherLoad
@@ -62,6 +62,8 @@ class RecordedRun:
     """The exit code of the command, as a shell has it."""
     stopped: BaseException | None
     """The exception of Ctrl-C or of a signal that ended the command early."""
+    is_over: bool
+    """Whether it was ended because its time was over."""
     warnings: list[str]
     machine: OtherLoad
     """What other programs used of the cores meanwhile."""
@@ -86,6 +88,7 @@ def record(
 
     Raises:
         WorkshopError: there is no such command, no Python in it, or py-spy may not look.
+        CrashError: it ended with an error before py-spy saw it.
         OSError: the folder cannot be written.
     """
     require_command(command[0], "name a command as in: record py-spy -- python train.py")
@@ -103,7 +106,7 @@ def record(
                 run.wait(limit.is_over)
             ran_s = time.monotonic() - begin
             if not partial.stat().st_size:
-                raise WorkshopError(_why_nothing(run, command))
+                raise _why_nothing(run, command)
             said, exit_code = run.words(), run.exit_code
         described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
         partial.write_text("".join(f"{stack}\n" for stack in described), encoding="utf-8")
@@ -125,6 +128,7 @@ def record(
         most_of_a_process=max(processes.values(), default=0),
         exit_code=exit_code,
         stopped=run.stopped,
+        is_over=run.is_over,
         warnings=[TOO_SLOW] if "behind in sampling" in said else [],
         machine=run.load.end(),
     )
@@ -233,16 +237,17 @@ class _PySpyRun(Run):
         return [each for each in found if (MARK in command_of(each)) == is_shell]
 
 
-def _why_nothing(run: _PySpyRun, command: Sequence[str]) -> str:
-    """Return a sentence that says why py-spy has written nothing."""
+def _why_nothing(run: _PySpyRun, command: Sequence[str]) -> WorkshopError:
+    """Return the error that says why py-spy has written nothing."""
     said = run.words()
     complaint = next((line for line in said.splitlines() if line.startswith("Error: ")), said.strip())
     complaint = complaint.removeprefix("Error: ")
     if "requires root" in complaint:
-        return NO_PTRACE_MACOS
+        return WorkshopError(NO_PTRACE_MACOS)
     if why_no_access():  # of the processes below a command, py-spy does not say that it may not look
-        return NO_PTRACE
+        return WorkshopError(NO_PTRACE)
     if "No python processes" in complaint or not complaint or "Samples: 0" in said:
         ended = f", which ended with exit code {run.exit_code}" if run.has_code() else ""
-        return f"py-spy saw no Python begin within a second in {shlex.join(command)}{ended}"
-    return f"py-spy: {complaint}"
+        kind = CrashError if run.exit_code else WorkshopError
+        return kind(f"py-spy saw no Python begin within a second in {shlex.join(command)}{ended}")
+    return WorkshopError(f"py-spy: {complaint}")

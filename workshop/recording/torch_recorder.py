@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from workshop.errors import WorkshopError
+from workshop.errors import CrashError, WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
 from workshop.processes import load_beside
@@ -39,6 +39,8 @@ class RecordedTraces:
     """The exit code of the command, as a shell has it."""
     stopped: BaseException | None
     """The exception of Ctrl-C or of a signal that ended the run early."""
+    is_over: bool
+    """Whether the training was ended because all was recorded that was asked for."""
     machine: OtherLoad
     """What other programs used of the cores meanwhile."""
 
@@ -48,6 +50,7 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
 
     Raises:
         WorkshopError: there is no such command, the folder cannot be made, or too little was trained to be recorded.
+        CrashError: it crashed before.
     """
     command = as_command(command)
     folder = free_folder(Path(options.prof_dir))
@@ -70,9 +73,12 @@ def record(command: list[str], options: ProfilerOptions, say: Say = lambda _: No
         with suppress(OSError):  # something else is in it
             folder.rmdir()
         if not run.stopped:
-            raise WorkshopError(_why_nothing(command, options, processes, run.exit_code, seen))
+            kind = CrashError if run.exit_code else WorkshopError
+            raise kind(_why_nothing(command, options, processes, run.exit_code, seen))
     load_beside.keep(run.load.end(), *traces)
-    return RecordedTraces(folder, traces, run.exit_code, run.stopped, run.load.end())
+    is_complete = bool(processes) and 0 < options.repeat <= min(each.cycles for each in processes)
+    is_over = run.is_over or (options.stop and is_complete)
+    return RecordedTraces(folder, traces, run.exit_code, run.stopped, is_over, run.load.end())
 
 
 class _Written:
