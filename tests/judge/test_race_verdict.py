@@ -122,7 +122,8 @@ def test_a_machine_on_which_the_solution_is_not_fast_enough_shows_no_failure() -
 
 
 def judged_slowdown(result: RaceResult) -> Verdict:
-    speed = replace(SPEED, target=0.95)
+    low, high = result.interval
+    speed = replace(SPEED, target=0.95, low=low, high=high)
     contest = replace(of_two_scripts(Path("old.py"), Path("new.py"), (), 0.95, 60.0), allowed=0.05)
     return verdict_on(contest, result, speed, (Ledger(), Ledger()), "", "")
 
@@ -131,20 +132,22 @@ def test_two_races_of_a_slowdown_that_disagree_are_named_and_not_the_time() -> N
     result = RaceResult(0.95, pairs_of(0.90, 0.901, 0.902), again=pairs_of(0.99, 0.991, 0.992))
     verdict = judged_slowdown(result)
     assert verdict.outcome is Outcome.UNDECIDED
-    assert verdict.reasons[0].startswith("with 0.90x in one run of both and 0.99x in another, it may be ")
+    assert verdict.reasons[0].startswith("with 0.90x in one run of both and 0.99x in another, its speed may be ")
 
 
 def test_a_slowdown_is_told_so_that_it_means_something() -> None:
     wide = judged_slowdown(RaceResult(0.95, pairs_of(0.1, 9.0, 2.0)))
-    assert "it may be anything: the pairs differ too much; too noisy" in wide.reasons[0]
+    assert "its speed may be anything: the pairs differ too much; too noisy" in wide.reasons[0]
     much = judged_slowdown(RaceResult(0.95, pairs_of(0.05, 0.05, 0.05)))
-    assert much.reasons[0].startswith("1,900 % slower than old.py, same work (1,900 % slower to 1,900 % slower)")
+    assert much.reasons[0].startswith("1,900 % slower than old.py, same work (speed: 0.05x to 0.05x)")
     slower = judged_slowdown(RaceResult(0.95, pairs_of(*3 * (1e-6, 1e-4))))
     assert slower.words == "slower than allowed"
-    assert re.search(r"same work \([\d,.]+ % slower, at least\)", slower.reasons[0])
+    assert "same work (speed: below 0.95x)" in slower.reasons[0]
     faster = judged_slowdown(RaceResult(0.95, pairs_of(*3 * (1e6, 1e4))))
     assert faster.words == "faster"
-    assert re.search(r"same work \([\d.]+x faster, at least\)", faster.reasons[0])
+    assert re.search(r"same work \(speed: at least [\d.]+x\)", faster.reasons[0])
+    both = judged_slowdown(RaceResult(0.95, pairs_of(0.9, 1.1, 1.2)))
+    assert re.search(r"its speed may be [\d.]+x to [\d.]+x; too noisy", both.reasons[0]), "one unit for both ends"
 
 
 @pytest.mark.parametrize(

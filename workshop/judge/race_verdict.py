@@ -7,7 +7,7 @@ from workshop.judge.contest import Contest
 from workshop.judge.ledger import Ledger
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, Pair, RaceResult, mean_ratio
 from workshop.judge.step_proof import not_reproducible
-from workshop.judge.verdict import MEANINGLESS, Outcome, Speed, UnseenWork, Verdict
+from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
 
@@ -81,16 +81,15 @@ def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed, advice
 
     `advice` is what to do if nothing was decided.
     """
-    subject, (low, high) = contest.subject, result.interval
-    between = _between(low, high) if result.faster is None else _decided(low, high, result.faster)
-    found = f"{_pace(result.ratio)} than {contest.original_name}, same work ({between})"
+    subject = contest.subject
+    found = f"{_pace(result.ratio)} than {contest.original_name}, same work (speed: {speed.may_be})"
     found = f"{found}; allowed: {_percent(contest.allowed or 0.0)} slower"
     if result.faster is None:
         after = _after_which_pairs(result, speed)
-        may_be = f"{after}, it may be {_between(low, high)}; too noisy, or too close"
+        may_be = f"{after}, its speed may be {speed.may_be}; too noisy, or too close"
         return Verdict(subject, Outcome.UNDECIDED, (may_be, found), speed, advice)
     if result.faster:
-        return Verdict(subject, Outcome.DONE, (found,), speed, words=FASTER if low > 1 else AS_FAST)
+        return Verdict(subject, Outcome.DONE, (found,), speed, words=FASTER if result.interval[0] > 1 else AS_FAST)
     return Verdict(subject, Outcome.NOT_YET, (found,), speed, words=SLOWER)
 
 
@@ -106,21 +105,6 @@ def _after_which_pairs(result: RaceResult, speed: Speed) -> str:
 def _pace(ratio: float) -> str:
     """Return in words how much longer an epoch takes, or how much shorter, at a speedup."""
     return f"{_percent(1 / ratio - 1)} slower" if ratio <= 1 else f"{ratio:.2f}x faster"
-
-
-def _between(low: float, high: float) -> str:
-    """Return an interval of the speedup in words, the slower end last."""
-    if high > MEANINGLESS * low:
-        return "anything: the pairs differ too much"
-    return f"{_pace(high)} to {_pace(low)}"
-
-
-def _decided(low: float, high: float, is_fine: bool) -> str:
-    """Return the interval of a race that is decided: of a meaningless one, the end that has decided it."""
-    if high <= MEANINGLESS * low:
-        return _between(low, high)
-    end = low if is_fine else high
-    return f"{_pace(end)}, {'at least' if (end > 1) == is_fine else 'at most'}"
 
 
 def _percent(share: float) -> str:

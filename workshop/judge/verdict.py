@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from workshop.errors import EXIT_CRASHED
 from workshop.processes.other_load import OtherLoad
 from workshop.processes.script import ScriptError, UnseenError
 from workshop.processes.script_output import shorten
@@ -31,7 +32,8 @@ class Outcome(enum.Enum):
     @property
     def exit_code(self) -> int:
         """The exit code of a command that ends with this outcome; 2 is reserved for wrong usage."""
-        return {"done": 0, "not there yet": 1, "not the same work": 3, "undecided": 4, "broken": 5}[self.value]
+        codes = {"done": 0, "not there yet": 1, "not the same work": 3, "undecided": 4, "broken": EXIT_CRASHED}
+        return codes[self.value]
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,8 @@ def broken(subject: str, error: ScriptError, original: str = "", called: str = "
     outcome, says = Outcome.BROKEN, f"{error.script} {'crashed' if error.exit_code else 'was stopped'}"
     if error.exit_code == 0:
         outcome, says = Outcome.OTHER_WORK, "the script does not train"
-    verdict = Verdict(subject, outcome, (f"{says}: {error}",), output=shorten(error.output))
+    reasons = (f"{says}: {error}", *filter(None, [error.about_alone]))
+    verdict = Verdict(subject, outcome, reasons, output=shorten(error.output))
     if error.script != original or original == subject:  # two scripts of one name cannot be told apart
         return verdict
     how = {None: "was stopped", 0: "does not train"}.get(error.exit_code, "crashed")
