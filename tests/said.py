@@ -19,6 +19,7 @@ ANOTHER_POLICY = "AutoAugment does not do what torchvision's AutoAugment does"
 POLICIES_CHOSEN = "the draws of AutoAugment are chosen"
 DID_NOT_WAIT = "did not wait for the slow storage"
 OTHER_NUMBER_OF_STEPS = "the optimizer steps"
+TO_NO_RESULT = "Tried, to no result: "
 OTHER_BATCHES = "batches have 8 items, the original's 4"
 
 OF_CHEATS = {

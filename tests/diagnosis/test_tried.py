@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
-from workshop.diagnosis.tried import is_faster, tried_changes
+from workshop.diagnosis.tried import SAME_RESULTS, is_faster, tried_changes
+from workshop.diagnosis.tried_stages import _untold
+from workshop.pages.measurement_page import page
 from workshop.probe.observations import SettingMade, Trial
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import OtherLoad
@@ -89,13 +93,35 @@ def test_beside_other_programs_a_pass_is_compared_with_the_steps_that_they_distu
 
 
 def test_what_becomes_of_the_numbers() -> None:
-    results = [tried_changes(tried(replace(FUSED, difference=each)))[0].results for each in (0.0, 1e-7, 1.0, None)]
-    assert results == ["same results", "other rounding (1e-07)", "other results (1e+00)", ""]
-    assert tried_changes(tried(replace(FUSED, draws=True)))[0].results == "with other random draws"
+    results = [tried_changes(tried(replace(FUSED, difference=each)))[0].results for each in (0.0, 8e-18, 1.0, None)]
+    begins = (SAME_RESULTS, "The results differ only in how they are rounded", "The results differ by up to 100%", "")
+    for says, begin in zip(results, begins, strict=True):
+        assert says.startswith(begin)
+        assert bool(says) == bool(begin)
+    assert "draws random numbers" in tried_changes(tried(replace(FUSED, draws=True)))[0].results
     (sparse,) = tried_changes(tried(replace(FUSED, name="dense-embedding")))
-    assert sparse.results.startswith("not the same math")
+    assert sparse.results.startswith("With SparseAdam, the results differ")
     (plain,) = tried_changes(tried(replace(FUSED, name="dense-embedding", about="9 x 9; SGD")))
-    assert plain.results == "same results"
+    assert plain.results == SAME_RESULTS
+
+
+def test_of_many_modules_a_few_are_named() -> None:
+    names = ", ".join(f"model.layers.{number}" for number in range(24))
+    found = diagnose(tried(replace(FUSED, name="unused-gradients", about=names)))
+    assert (
+        "gradients of model.layers.0, model.layers.1, model.layers.2, model.layers.3 and 20 more that are cleared"
+        in (found.findings[0].words)
+    )
+
+
+def test_of_trials_that_were_begun_and_came_to_nothing_that_is_said() -> None:
+    none = Trial(*(0.0, 1, 1), name="channels-last", as_it_is_s=0.0, changed_s=0.0, applies=False)
+    run: Any = SimpleNamespace(ended=True, error=None, interrupted=False)
+    says = _untold(run, ["fused-optimizer", "channels-last", "torch-compile"], Observations(raced=[FUSED, none]))
+    assert says == [
+        "Tried, to no result: torch-compile (the script ended before).",
+        "Nothing to try for channels-last in this script.",
+    ]
 
 
 def test_what_brings_little_is_in_one_line_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,3 +166,10 @@ def test_inference_mode_saves_a_part_of_the_validation() -> None:
     (change,) = tried_changes(measurement)
     assert (change.saved_ms, change.gain) == (pytest.approx(10.0), pytest.approx(100 / 90))
     assert [(each.cause, each.phase) for each in diagnose(measurement).findings] == [("inference-mode", "validation")]
+
+
+def test_the_page_has_each_trial_with_its_result() -> None:
+    values = diagnose(tried(FUSED, replace(FUSED, name="channels-last", about="Net", error="no memory"))).as_dict()
+    shown = page("mine.py", values, {})
+    assert "<td>fused-optimizer</td><td>Adam</td><td>1.43x</td><td></td>" in shown
+    assert "<td>channels-last</td><td>Net</td><td></td><td>no memory</td>" in shown

@@ -54,7 +54,12 @@ ONLY_IDLE = ("other-threads",)
 ALL_OF_PHASES = ("dense-embedding", "small-modules", "padded-batches")
 """Changes of what takes nearly all of their phases."""
 
-OTHER_MATH = {"dense-embedding": "not the same math with SparseAdam: rows that no batch touches stay as they are"}
+SAME_RESULTS = "The results are the same."
+
+OTHER_MATH = {
+    "dense-embedding": "With SparseAdam, the results differ: rows that no batch touches stay as they are, where Adam "
+    "moves them on: see whether the loss still falls as it did."
+}
 """The changes of which a difference is more than rounding, and what it is."""
 
 SAME_MATH = ("set-to-none", "inference-mode", "repeated-call")
@@ -126,19 +131,27 @@ class TriedChange:
 
     @property
     def results(self) -> str:
-        """What becomes of the numbers; empty if it is not known."""
+        """What becomes of the numbers, in a sentence; empty if it is not known."""
         if self.name in OTHER_MATH:
-            return OTHER_MATH[self.name] if "Adam" in self.about else "same results"
+            return OTHER_MATH[self.name] if "Adam" in self.about else SAME_RESULTS
         if self.name in ("unused-gradients", "graph-twice", "unused-graph"):
-            return "same results"
+            return SAME_RESULTS
         if self.draws:
-            return "with other random draws"
+            return (
+                "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout "
+                "does: see whether the loss still falls as it did."
+            )
         if self.difference is None:
             return ""
         if self.difference == SAME or (self.name in SAME_MATH and self.difference < ROUNDING):
-            return "same results"
-        what = "other rounding" if self.difference < ROUNDING else "other results"
-        return f"{what} ({self.difference:.0e})"
+            return SAME_RESULTS
+        if self.difference < ROUNDING:
+            by = f"{self.difference:.0e} of the largest value"
+            return (
+                f"The results differ only in how they are rounded, by {by} at most: nothing is to be done about that."
+            )
+        by = f"{self.difference:.0%} of the largest value"
+        return f"The results differ by up to {by}, more than rounding does: see whether the loss still falls as it did."
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -147,6 +160,7 @@ class TriedChange:
             "saved_ms": self.saved_ms,
             "gain": self.gain,
             "most_gain": self.most_gain,
+            "has_effect": self.has_effect,
             "results": self.results,
         }
 

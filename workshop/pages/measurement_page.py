@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, excerpt, fill, section, table
+from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, section, table
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import about
 
@@ -42,8 +42,10 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     ranks = _ranks(found["ranks"]) if found["ranks"] else ""
     body = [
         f'<p class="quiet">{escape(summary)}</p>',
+        crashed(found["crash"]),
         section("Bottlenecks", f'<ol id="findings">{findings or "<li>Nothing that was looked for.</li>"}</ol>'),
         section("Where a step's time goes", "".join([ranks, *_phases(found["synchronized"] or steps)])),
+        section("What was tried", table(TRIED, tried)) if (tried := [*_tried(found)]) else "",
         section("Every measured step", _steps(steps["durations_s"])),
         section("The lines", "".join([f'<p class="quiet">{EXPLANATION}</p>', *_sources(found, sources)])),
         *(f"<p>{escape(note)}</p>" for note in found["notes"]),
@@ -66,6 +68,24 @@ def _finding(finding: Values, sources: Mapping[str, list[str]], rough: str) -> s
         f'<li><span class="gain">{rough}{finding["speedup"]}</span><b>{escape(finding["cause"])}</b>'
         f"{escape(where)}{code}<div>{escape(cost)}</div></li>"
     )
+
+
+TRIED = ("", "of", "speedup of a step", "")
+
+
+def _tried(found: Values) -> Iterable[str]:
+    """A row for each way to load or to compute that was tried, also where it brought nothing."""
+    step_s = found["steps"]["wall_s"] / found["steps"]["count"]
+    for workers, steps in found["with_workers"].items():
+        gain = step_s / (steps["wall_s"] / steps["count"])
+        yield _row(f"num_workers={workers}", "", f"{gain:.2f}x", "")
+    for each in found["trials"]:
+        gain = "" if each["error"] else f"{each['gain']:.2f}x"
+        yield _row(each["name"], each["about"], gain, each["error"] or ("" if each["has_effect"] else "without effect"))
+
+
+def _row(*cells: str) -> str:
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _ranks(ranks: list[Values]) -> str:

@@ -75,7 +75,7 @@ def _small_modules(change: TriedChange, path: Path) -> Finding:
         "tiny-operators",
         "Modules of the same shapes are called one after the other, each with small operators: call all of them at "
         "once, with torch.func.stack_module_state and vmap, or with one batched product a layer. Tried: "
-        f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}, {change.results}.",
+        f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}. {change.results}".strip(),
         gain=change.most_gain,
         low=change.gain,
         path=path,

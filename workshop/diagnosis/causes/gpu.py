@@ -2,7 +2,7 @@
 
 from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
-from workshop.diagnosis.tried import TriedChange, tried_changes
+from workshop.diagnosis.tried import SAME_RESULTS, TriedChange, tried_changes
 from workshop.diagnosis.user_lines import hottest
 from workshop.probe.phases import Phase
 
@@ -73,4 +73,6 @@ def _pageable_copy(measurement: Measurement, synchronized: MeasuredSteps) -> lis
 def _tried(change: TriedChange) -> str:
     """Say what a trial has shown."""
     before_ms, after_ms = change.as_it_is_s * 1e3, change.changed_s * 1e3
-    return f" Tried: a copy of {change.about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}, same results."
+    return (
+        f" Tried: a copy of {change.about} took {before_ms:.2f} ms, from pinned memory {after_ms:.2f}. {SAME_RESULTS}"
+    )

@@ -5,6 +5,7 @@ from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import PHASES, TriedChange, trial_of, tried_changes, zeroing
 from workshop.diagnosis.user_lines import Path
 from workshop.probe.settings import TRIALS_OF_OPTIMIZER
+from workshop.terminal import some_of
 
 _WORDS = {
     "unused-gradients": "A backward pass computes gradients of {about} that are cleared before anything reads them: "
@@ -16,7 +17,8 @@ _WORDS = {
     "repeated-call": "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: "
     "call it once, and use what it has returned again.{setting}",
     "padded-batches": "{about} are padding in every sample of a batch: where batches are put together, pad each one to "
-    "its own longest sample. Padding that neither the model nor the loss masks takes part in the numbers.",
+    "its own longest sample. Where neither the model nor the loss masks padding, as in a mean over all positions, the "
+    "results change: compare the loss of a batch with and without.",
     "ignored-targets": "{about} are ignored by the loss: pick the positions that count before this layer, for its "
     "inputs and the targets alike.",
     "dense-embedding": "A step touches few rows of an embedding ({about}), and each step fills, and goes over, the "
@@ -60,8 +62,8 @@ def _finding(measurement: Measurement, change: TriedChange) -> Finding:
     became = f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}"
     often = f"{change.times:.2g} times a step" if round(change.times, 1) not in (0.0, 1.0) else ""
     number = change.setting.partition(" ")[0]
-    words = [_WORDS[change.name].format(about=change.about, setting=change.setting, number=number)]
-    words.append(f"Tried: {', '.join(filter(None, (became, often, change.results)))}.")
+    words = [_WORDS[change.name].format(about=_about(change), setting=change.setting, number=number)]
+    words.append(f"Tried: {', '.join(filter(None, (became, often)))}. {change.results}".strip())
     if change.begin_s >= 1.0:
         words.append(f"The first step takes {change.begin_s:.0f} s longer.")
     share = 1.0 - 1.0 / change.most_gain
@@ -77,6 +79,12 @@ def _finding(measurement: Measurement, change: TriedChange) -> Finding:
         margin=OF_TRIAL,
         measured=True,
     )
+
+
+def _about(change: TriedChange) -> str:
+    """What was changed, as a sentence has it: the first few of many names, and the optimizer that a list ends with."""
+    names, ends, rest = change.about.partition("; ")
+    return f"{some_of(names.split(', '))}{ends}{rest}"
 
 
 def _where(measurement: Measurement, change: TriedChange) -> Path:
