@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 from fake_script import STEPS, by_the_clock_of_the_script
+from said import TO_NO_RESULT
 
+from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.stages import measure
@@ -22,11 +24,16 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     monkeypatch.chdir(tmp_path)
     by_the_clock_of_the_script(monkeypatch)
 
-    def run(text: str, seconds: float = 0.2, **options: object) -> Measurement:
-        (tmp_path / "mine.py").write_text(STEPS + text)
+    def run(text: str, seconds: float = 0.2, begins: str = "", **options: object) -> Measurement:
+        (tmp_path / "mine.py").write_text(begins + STEPS + text)
         return measure("mine.py", [], seconds, lambda _: None, **options)  # type: ignore[arg-type]
 
     return run
+
+
+def noted(found: Measurement) -> list[str]:
+    """What is noted, but for the trials, of which these scripts know nothing."""
+    return [each for each in found.notes if not each.startswith(TO_NO_RESULT)]
 
 
 def test_the_same_steps_with_batches_from_memory(measured: Measure) -> None:
@@ -36,7 +43,7 @@ def test_the_same_steps_with_batches_from_memory(measured: Measure) -> None:
     assert found.headroom
     assert found.headroom.phases_s[Phase.DATA_WAIT] == 0
     assert found.headroom.samples_per_s > found.steps.samples_per_s
-    assert (found.synchronized, found.notes) == (None, ())
+    assert (found.synchronized, noted(found)) == (None, [])
     assert diagnose(found).as_dict()["steps"]["samples_per_s"] == found.steps.samples_per_s
 
 
@@ -85,17 +92,45 @@ def test_a_script_that_ends_is_started_again_for_the_headroom(measured: Measure)
     [
         ("while True: step(elsewhere=1, kept=1)", ["Batches are loaded in another thread: "]),
         ("while True: step(training=0)", ["No headroom: the training takes no batches from a DataLoader."]),
-        (
-            "for _ in range(9): step()\n1 / 0",
-            ["The script crashed: it ended with code 1 after 9", "No headroom: "],
-        ),
+        ("for _ in range(9): step()\n1 / 0", ["No headroom: "]),
     ],
 )
 def test_what_the_figures_do_not_say(loop: str, notes: list[str], measured: Measure) -> None:
-    found = measured(loop)
-    assert len(found.notes) == len(notes)
-    for note, begins in zip(found.notes, notes, strict=True):
+    found = noted(measured(loop))
+    assert len(found) == len(notes)
+    for note, begins in zip(found, notes, strict=True):
         assert note.startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("alone", "code", "says"),
+    [
+        ("sys.exit(3)", 3, "it crashes, too, with code 3"),
+        ("sys.exit()", 0, "without a crash: the measurement may be to blame"),
+        ("time.sleep(60)", None, "without a crash: the measurement may be to blame"),
+    ],
+)
+def test_a_script_that_crashes_is_run_once_more_alone(
+    alone: str, code: int | None, says: str, measured: Measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begins = f"import os, sys, time\nif 'WORKSHOP_PROBE' not in os.environ: {alone}\n"
+    found = measured("for _ in range(9): step()\n1 / 0", begins=begins)
+    assert found.crash is not None
+    assert found.crash.alone is not None
+    assert (found.steps.count > 0, found.crash.exit_code, found.crash.alone.exit_code) == (True, 1, code)
+    assert says in found.crash.words
+    print_diagnosis("mine.py", diagnose(found))
+    printed = capsys.readouterr().out
+    assert printed.index("The script crashed while it was measured") < printed.index("together"), "on top"
+    assert diagnose(found).as_dict()["crash"]["output"].endswith("ZeroDivisionError: division by zero")
+
+
+def test_a_trial_that_comes_to_no_result_is_told(measured: Measure) -> None:
+    """No batch of the workers comes, and of no other way to compute is anything noted."""
+    found = measured("made_loader('while')\nwhile True: step(data_wait=0.02, kept=1)")
+    assert not found.with_workers
+    assert any(note.startswith("Tried num_workers=") for note in found.notes), found.notes
+    assert any(note.startswith(TO_NO_RESULT) for note in found.notes), found.notes
 
 
 @pytest.mark.parametrize(

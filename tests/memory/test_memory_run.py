@@ -58,4 +58,4 @@ def test_the_steps_are_those_of_the_rank_that_has_run_out_of_memory(tmp_path: Pa
     assert found.record.failed is not None
     assert found.record.failed.pid == 8
     assert found.reports == [of_other]
-    assert found.crashed
+    assert found.crash is run.error

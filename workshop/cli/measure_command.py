@@ -23,6 +23,7 @@ from workshop.cli.options import (
 )
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken, of_diagnosis, wanted, write_reports
+from workshop.errors import EXIT_CRASHED
 from workshop.parts import taught_in
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def measure(
     writes what it always writes. At the end it trains on the same few batches over and over, so let it save
     checkpoints elsewhere, or use --no-headroom. To see ranks side by side, the script may be torchrun, with its
     arguments. Options of this command come before the script. Exit codes: 2, there is nothing to measure; 4, what the
-    script does cannot be seen; 5, it crashed.
+    script does cannot be seen; 5, it crashed, and what was measured until then is shown.
     """
     from workshop.cli.measurement_text import print_changes, print_diagnosis
     from workshop.diagnosis.change import changes, read_saved
@@ -89,13 +90,14 @@ def measure(
     if save:
         write_file(save, json.dumps(values))
     changed = changes(before, values) if before else []
-    if write_reports(reports, lambda: of_diagnosis(name, found), path_of_script):
-        return
+    on_stdout = write_reports(reports, lambda: of_diagnosis(name, found), path_of_script)
     if as_json:
         print_json(**values, changes=[asdict(each) for each in changed])
-    else:
+    elif not on_stdout:
         print_diagnosis(name, found)
         print_changes(changed)
+    if found.measurement.crash:
+        raise typer.Exit(EXIT_CRASHED)
 
 
 def _with_part(finding: "Finding") -> "Finding":

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workshop.cli.output import console, filled
-from workshop.cli.result_text import bar
+from workshop.cli.result_text import bar, filled_crash
 from workshop.diagnosis.change import MeasuredChange
 from workshop.diagnosis.diagnosis import Diagnosis
 from workshop.diagnosis.findings import MIN_GAIN, OF_WORKERS, OPTIONS, Finding
@@ -37,6 +37,8 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     steps, rough = found.steps, about(found.machine is not None and found.machine.busy)
     count = f"{steps.count} step{'s' * (steps.count > 1)}"
     out.print(Text(f"\n{name}: {count} of {steps.ms_a_step:.1f} ms, {steps.samples_per_s:.1f} samples/s\n"))
+    if found.crash:
+        out.print(Text(f"{filled_crash(found.crash)}\n", "bold red"))
     if found.ranks:
         out.print(_ranks(found.ranks, diagnosis.waits_ms))
         waits = ", for which the others wait" if any(each.cause == "slow-rank" for each in causes) else ""

@@ -92,5 +92,5 @@ def memory(
     elif not on_stdout:
         print_memory(name, found)
         print_memory_changes(changed)
-    if found.failure or found.measured.crashed:
+    if found.failure or found.measured.crash:
         raise typer.Exit(Outcome.BROKEN.exit_code)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workshop.cli.output import console, filled
-from workshop.cli.result_text import bar
+from workshop.cli.result_text import bar, filled_crash
 from workshop.memory.batch_size import LargestBatch
 from workshop.memory.device_peak import DevicePeak
 from workshop.memory.growth import GrowingLine
@@ -57,6 +57,8 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
     out.print(Text(f"\n{name}: {_headline(diagnosis)}{steps}"))
     if diagnosis.failure:
         out.print(Text(f"\n{filled(diagnosis.failure)}", "bold red"))
+    if found.crash and not found.killed:
+        out.print(Text(f"\n{filled_crash(found.crash)}", "bold red"))
     for rank, of_devices in diagnosis.rank_peaks.items():
         sizes = ", ".join(f"{size_text(size)} on {device}" for device, size in of_devices.items())
         out.print(f"rank {rank}: {sizes} at the peak")

@@ -89,8 +89,10 @@ def of_diagnosis(name: str, found: "Diagnosis") -> Report:
     )
     pace = f"{steps.count} steps of {steps.ms_a_step:.1f} ms"
     count = f"{len(lines)} finding{'s' * (len(lines) != 1)}"
-    level = Level.WARNING if lines else Level.NOTE
-    return Report(name, count, level, "measured", (pace, *found.measurement.notes), lines)
+    crash = found.measurement.crash
+    level = Level.ERROR if crash else Level.WARNING if lines else Level.NOTE
+    crashed = [crash.words] if crash else []
+    return Report(name, count, level, "measured", (*crashed, pace, *found.measurement.notes), lines)
 
 
 def _with_gain(finding: "Finding", rough: str) -> str:
@@ -105,7 +107,8 @@ def of_memory(name: str, found: "MemoryDiagnosis") -> Report:
         ReportedLine(in_repository(each.file), each.line, each.cause, _with_bytes(each)) for each in found.findings
     )
     count = f"{len(lines)} finding{'s' * (len(lines) != 1)}" if found.measured.is_followed else "a snapshot of torch"
-    failed = (found.failure,) if found.failure else ()
+    crash = found.measured.crash
+    failed = (found.failure,) if found.failure else (crash.words,) if crash else ()
     level = Level.ERROR if failed else Level.WARNING if lines else Level.NOTE
     return Report(name, count, level, "measured", (*failed, *found.measured.notes), lines)
 

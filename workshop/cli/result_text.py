@@ -3,10 +3,12 @@
 from rich.table import Table
 from rich.text import Text
 
-from workshop.cli.output import commands, console
+from workshop.cli.output import commands, console, filled
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import about
+from workshop.processes.script import ScriptError
+from workshop.processes.script_output import shorten
 
 _BAR_WIDTH = 20
 _STYLES = {
@@ -35,6 +37,11 @@ def print_verdict(verdict: Verdict) -> None:
         out.print(Text(f"\nNext:\n\n{commands(*verdict.next.splitlines())}"))
     elif verdict.next:
         out.print(Text(f"\nNext: {verdict.next}"))
+
+
+def filled_crash(error: ScriptError) -> str:
+    """Return that a script has crashed while it was measured, and its own words, of which no line is filled."""
+    return f"{filled(error.words)}\n{shorten(error.output)}".strip()
 
 
 def sentences(verdict: Verdict) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from workshop.cli.options import (
 )
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
 from workshop.cli.reported import end_of_broken
-from workshop.errors import EXIT_INTERRUPTED
+from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from workshop.tuning.tuning_result import Tuning
@@ -109,6 +109,8 @@ def tune(
     undecided = Outcome.UNDECIDED.exit_code
     if refused:
         raise typer.Exit(EXIT_INTERRUPTED if found.interrupted else undecided)
+    if found.crash and found.advice in (Advice.NOT_TUNED, Advice.UNDECIDED):
+        raise typer.Exit(EXIT_CRASHED)
     raise typer.Exit({Advice.NOT_TUNED: 2, Advice.UNDECIDED: undecided}.get(found.advice, 0))
 
 

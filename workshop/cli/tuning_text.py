@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workshop.cli.output import commands, console, filled, print_diff
-from workshop.cli.result_text import bar
+from workshop.cli.result_text import bar, filled_crash
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.processes.other_load import about
 from workshop.tuning.room import size
@@ -40,6 +40,8 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
     if found.steps:
         rates = f"{found.steps.ms_a_step:.1f} ms, {rough}{found.steps.samples_per_s * found.ranks:.1f} samples/s"
         out.print(Text(f"\n{name}: {found.steps.count} steps of {rough}{rates} as it is\n"))
+    if found.crash:
+        out.print(Text(f"{filled_crash(found.crash)}\n", "bold red"))
     if found.tried:
         out.print(_table(found, rough))
         for each in (each for each in found.tried if each.why_not):
@@ -55,6 +57,8 @@ def print_tuning(name: str, found: Tuning, kept: Path | None, again: str, why_no
     if found.advice is Advice.UNDECIDED:
         how = " Try it again on a quieter machine, or with a longer --budget, such as 10m." * found.is_noise
         out.print(Text(filled(f"- Nothing was edited.{how}")))
+    if found.slowest:
+        out.print(Text(filled(f"- {found.slowest.words}")))
     if found.limits or found.waits_share >= LITTLE:
         out.print(Text(filled(_limits(found, rough))))
     if found.verdict:
@@ -125,7 +129,7 @@ def _limits(found: Tuning, rough: str) -> str:
 def _proof(verdict: Verdict) -> str:
     says = "; ".join(verdict.reasons)
     if verdict.outcome is Outcome.DONE and verdict.speed:
-        return f"- Proven: {says}; between {verdict.speed.may_be}, epochs from end to end."
+        return f"- Proven: {says}. Over whole epochs, the speedup may be {verdict.speed.may_be}."
     if verdict.is_same_work:
         return f"- Proven to do the same work; how much faster, the judge cannot tell: {says}"
     return f"- The judge says {verdict.outcome.value}: {says}"

@@ -47,6 +47,7 @@ class Diagnosis:
             "trials": [each.as_dict() for each in tried_changes(found)],
             "findings": [each.as_dict() for each in self.findings],
             "lines": [asdict(each) for each in self.lines],
+            "crash": found.crash and found.crash.as_dict(),
             "notes": found.notes,
             "machine": found.machine and found.machine.as_dict(),
             "rank": self.rank,
@@ -71,7 +72,8 @@ def diagnose(measurement: Measurement) -> Diagnosis:
     rank, waited_for = slow_rank(measurement.ranks, waits)
     of_shown = measurement.ranks[rank]
     noted = (*measurement.notes, *getting_shorter(of_shown))
-    shown = replace(of_shown, ranks=measurement.ranks, notes=noted, machine=measurement.machine)
+    machine, crash = measurement.machine, measurement.crash
+    shown = replace(of_shown, ranks=measurement.ranks, notes=noted, machine=machine, crash=crash)
     of_rank = [replace(each, process=_of_rank(rank, each.process)) for each in findings(shown)]
     return Diagnosis(shown, in_order([*waited_for, *of_rank]), line_table(shown), rank=rank, waits_ms=waits)
 

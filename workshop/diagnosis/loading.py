@@ -1,13 +1,17 @@
 """How the batches of a training run were loaded: by which processes, how long it took, and what slowed what down."""
 
+import linecache
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
-from workshop.diagnosis.user_lines import Path
+from workshop.diagnosis.user_lines import Path as UserPath
+from workshop.diagnosis.user_lines import hottest
 from workshop.probe.internals import FETCH_PATH, LOADER_PATH, STARTS_OR_ENDS_WORKERS
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
@@ -34,6 +38,31 @@ LARGE_BATCH = 4 * MEGABYTE
 
 
 @dataclass(frozen=True)
+class LoadingLine:
+    """A line of user code that takes part of the loading."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+    share: float
+    """The share of the loading's time that is spent in it, with all that it calls."""
+
+    @property
+    def words(self) -> str:
+        """Which line takes most of the loading, and what workers do about that."""
+        place = f"line {self.line} of {Path(self.file).name}, in {self.function}"
+        return (
+            f"As it is, {self.share:.0%} of the time to load an item goes into {place}: {self.text}. "
+            "Workers run this line for several items at a time, and make it no cheaper."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**asdict(self), "words": self.words}
+
+
+@dataclass(frozen=True)
 class Loading:
     """How the batches of a training run were loaded."""
 
@@ -56,7 +85,7 @@ class Loading:
         return training[-1] if training else None
 
     @cached_property
-    def made(self) -> Path:
+    def made(self) -> UserPath:
         """The frames of user code in which the DataLoader was made."""
         return self.observations.user_frames(self.observations.made.get(self.loader.loader, ()) if self.loader else ())
 
@@ -108,13 +137,23 @@ class Loading:
         """The share of their time in which workers load."""
         return weight(self.busy) / (weight(self.samples) or 1.0)
 
-    def user_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[Path, float]]:
+    def user_paths(self, wanted: Callable[[Sample], bool]) -> list[tuple[UserPath, float]]:
         """Return the user-code frames below torch's fetch call, with weights, of the wanted samples."""
         return [
             (self.observations.user_frames(_below_fetch(each.stack)), each.weight_s)
             for each in self.busy
             if wanted(each)
         ]
+
+    @property
+    def slowest_line(self) -> "LoadingLine | None":
+        """The line of user code that takes most of the loading; None if loading takes too little, or none is seen."""
+        line = hottest(self.user_paths(lambda _: True)) if self.matters else None
+        if line is None:
+            return None
+        text = linecache.getline(line.frame.path, line.frame.line or 0).strip()
+        share = line.weight / (weight(self.busy) or 1.0)
+        return LoadingLine(line.frame.path, line.frame.line or 0, line.frame.name, text, share)
 
     @property
     def computing_ms(self) -> float:

@@ -10,6 +10,7 @@ from workshop.probe.messages import BatchCounts, Circumstances, StepReport
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import OtherLoad
+from workshop.processes.script import ScriptError
 
 BLOCKS = 20
 
@@ -91,6 +92,8 @@ class Measurement:
     """The steps with other numbers of persistent workers, each with a single thread."""
     ranks: dict[int, "Measurement"] = field(default_factory=dict)
     """Every rank of a run under torchrun, including this one; empty for a single process."""
+    crash: ScriptError | None = None
+    """How the script crashed while it was measured; None if it did not."""
     machine: OtherLoad | None = None
     """What other programs used of the cores meanwhile; None for a measurement that was not taken here."""
 

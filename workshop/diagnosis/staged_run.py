@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from workshop.probe.messages import Circumstances, SetStage, StepReport
 from workshop.probe.settings import MAX_KEPT
 from workshop.processes.other_load import busy_seconds
 from workshop.processes.process_tree import cpu_seconds, descendants
-from workshop.processes.script import Script, ScriptError
+from workshop.processes.script import Script, ScriptError, UnseenError
 
 TORCHRUN = "torch.distributed.run"
 """The module that the command torchrun runs."""
@@ -36,12 +37,23 @@ class MeasuredScript(Script):
     Attributes:
         trainers: the processes of each rank, in all runs. Processes without a rank are numbered as they appear; the
             number of an ended one goes to the next.
+        doing: what is done with it now, as it was told last.
     """
 
     def __init__(self, *command: Any, **options: Any) -> None:
         super().__init__(*command, **options)
+        self.doing = ""
         self.trainers: dict[int, list[int]] = {}
         self._of_earlier_runs: set[int] = set()
+
+    def tell(self, doing: str) -> None:
+        """Say what is done with the script from now on."""
+        self.doing = doing
+        self.say(doing)
+
+    def silence(self) -> str:
+        """Return what is going on while no step ends."""
+        return f"{self.doing}; its step has not ended yet" if self.doing else super().silence()
 
     def reports(self) -> Iterator[StepReport]:
         """Yield the script's reports until it ends; each has a rank.
@@ -88,6 +100,7 @@ class StagedRun:
         started_s: how long the DataLoader that was tried last took to its first batch; 0 if none came.
         busy_cores: how many cores were busy on average while it was measured; 0 if that is not known.
         interrupted: whether the script has ended for this process because Ctrl-C was pressed.
+        crash: why a run of the script was the first to end too early; None if none was.
     """
 
     def __init__(self, script: MeasuredScript) -> None:
@@ -95,6 +108,7 @@ class StagedRun:
         self.seen = 0
         self.batches: Counter[str] = Counter()
         self.interrupted = False
+        self.crash: ScriptError | None = None
         self.lead: int | None = None
         self.others: dict[int, list[StepReport]] = defaultdict(list)
         self.unit = ""
@@ -108,6 +122,7 @@ class StagedRun:
         self.reports = self.script.reports()
         self.last: StepReport | None = None
         self.heard_s = self.now()
+        self._begun_s = time.monotonic()
         self.in_epoch = self.epoch_steps = 0
         self.ended = False
         self.error: ScriptError | None = None
@@ -129,6 +144,7 @@ class StagedRun:
                 self.others[report.rank].append(report)
         except ScriptError as error:  # what is known of its steps is not lost
             report, self.error = None, error
+            self._look_at(error)
         except KeyboardInterrupt:
             report, self.interrupted = None, True
         self.ended = report is None
@@ -146,6 +162,20 @@ class StagedRun:
                 self.waits_s[loader] += seconds
             self.started_s = report.started_s or self.started_s
         return report
+
+    def _look_at(self, error: ScriptError) -> None:
+        """Keep the first crash, and see whether the script also crashes alone, within the time that it took here."""
+        if self.crash or isinstance(error, UnseenError):
+            return
+        self.crash = error
+        if error.exit_code in (None, 0, -signal.SIGKILL):  # it hung, or there was no room for it
+            return
+        seconds = time.monotonic() - self._begun_s
+        self.script.tell(f"it has crashed; running it alone, for {seconds:.0f} s at most, to see if it crashes, too")
+        try:
+            error.alone = self.script.run_alone(seconds)
+        except KeyboardInterrupt:
+            self.interrupted = True
 
     def _leads(self, report: StepReport) -> bool:
         if self.lead is None:

@@ -16,7 +16,6 @@ from workshop.probe.settings import WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
-from workshop.processes.script_output import shorten
 from workshop.profiles.file_kind import require_script
 
 WARM_UP_STEPS = 2
@@ -79,13 +78,8 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
     run = StagedRun(script)
     run.take(WARM_UP_STEPS)
     _look_closer(run)
-    script.say(f"measuring its steps for {seconds:g} s")
-    as_it_is = run.measure("as it is", seconds)
-    if not as_it_is and run.interrupted:
-        raise KeyboardInterrupt
-    if not as_it_is:
-        raise run.error or WorkshopError(f"{name} ended {too_early(run)}")
-    notes = [_crash(run.error)] if run.error else []
+    as_it_is = measure_as_it_is(run, name, f"measuring its steps for {seconds:g} s", seconds)
+    notes = _unseen(run)
     if run.unit != StepUnit.OPTIMIZER:
         notes.append(f"No optimizer of torch ends a step of this script: a step is a {run.unit}.")
     if run.batches["elsewhere"]:
@@ -98,13 +92,33 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
         circumstances=run.circumstances,
     )
     if run.others:
-        return _of_ranks(found, run)
+        return replace(_of_ranks(found, run), crash=run.crash)
     reached, why_not = measure_headroom(run, as_it_is, seconds / 2, headroom)
     found = _with_headroom(run, found, reached, why_not, seconds)
-    ended_early = run.ended
     found = try_changes(run, found, math.inf if thorough else until_s - time.monotonic())
-    crash = [_crash(run.error)] if run.error and not ended_early else []
-    return replace(found, notes=(*found.notes, *crash))
+    return replace(found, notes=tuple(dict.fromkeys((*found.notes, *_unseen(run)))), crash=run.crash)
+
+
+def measure_as_it_is(run: StagedRun, name: str, says: str, seconds: float) -> Stage:
+    """Measure the script as it is, with this said first if it still runs.
+
+    Raises:
+        WorkshopError: no step was measured.
+        ScriptError: it broke before.
+    """
+    if not run.ended:
+        run.script.tell(says)
+    if as_it_is := None if run.ended else run.measure("as it is", seconds):
+        return as_it_is
+    if run.interrupted:
+        raise KeyboardInterrupt
+    raise run.error or WorkshopError(f"{name} ended {too_early(run)}")
+
+
+def _unseen(run: StagedRun) -> list[str]:
+    """Say it if the script went on, and was not seen any more."""
+    is_unseen = isinstance(run.error, UnseenError)
+    return [f"Nothing more was seen of the script: {run.error}"] if is_unseen else []
 
 
 def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
@@ -150,15 +164,22 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
     own = loading.loader.settings if loading.loader else LoaderSettings()
     usual = replace(own, worker_threads=1, prefetch_factor=LoaderSettings.prefetch_factor)
     for workers in other_workers(loading):
-        run.script.say(f"trying it with num_workers={workers}")
+        run.script.tell(f"trying it with num_workers={workers}")
         stage = SetStage(f"workers {workers}", replace(usual, workers=workers))
         steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
         if run.ended:
+            if not run.interrupted:
+                failures.append(f"Tried num_workers={workers}, to no result: {_ended(run)}.")
             break
         if steps:
             tried[workers] = steps.together
         elif run.last and run.last.failure:
             failures.append(f"With num_workers={workers}, nothing could be loaded: {run.last.failure}")
+        else:
+            failures.append(
+                f"Tried num_workers={workers}, to no result: the training did not come to what its workers load within "
+                f"{MAX_WARM_UP * seconds:.3g} s; a larger --seconds gives it more time."
+            )
     return tried, [*failures, *[UNTRIED] * run.interrupted]
 
 
@@ -190,10 +211,10 @@ def measure_headroom(
         return None, ""
     few_steps = run.seen // 2
     if run.ended:
-        run.script.say("it has ended; starting it again, for the headroom")
+        run.script.tell("it has ended; starting it again, for the headroom")
         run.start()
         run.take(WARM_UP_STEPS)
-    run.script.say("keeping a few batches, and measuring its steps with them from memory")
+    run.script.tell("keeping a few batches, and measuring its steps with them from memory")
     run.keep(few_steps, seconds)
     run.batches["from_memory"] = 0
     run.go_to("replay")
@@ -202,7 +223,7 @@ def measure_headroom(
     if run.interrupted:
         return None, INTERRUPTED
     if run.error:
-        return None, f"No headroom: with the same few batches from memory: {_crash(run.error)}"
+        return None, f"No headroom: with the same few batches from memory, {_how(run.error)}."
     if not replayed or not run.batches["from_memory"]:
         return None, "No headroom: the script asked for no further batch while they came from memory."
     return replayed.like(as_it_is).together, ""
@@ -235,8 +256,10 @@ def too_early(run: StagedRun) -> str:
     return f"before a training step was seen: {run.script.seen()}"
 
 
-def _crash(error: ScriptError) -> str:
-    """Return what happened to a script, with its own words."""
-    if isinstance(error, UnseenError):
-        return f"Nothing more was seen of the script: {error}"
-    return "\n".join(filter(None, [f"The script crashed: {error}.", shorten(error.output)]))
+def _ended(run: StagedRun) -> str:
+    """Why a trial came to nothing when the script ended."""
+    return _how(run.error) if run.error else "the script ended before"
+
+
+def _how(error: ScriptError) -> str:
+    return f"nothing more was seen of the script: {error}" if isinstance(error, UnseenError) else "the script crashed"

@@ -49,20 +49,37 @@ def try_changes(run: StagedRun, found: Measurement, left_s: float) -> Measuremen
         return found
     names, untried = _worth_it(found, max(left_s - GRADIENT_S, MIN_BUDGET_S))
     if found.table.share(Phase.BACKWARD, Phase.OPTIMIZER) > LITTLE:
-        run.script.say("watching who uses gradients")
+        run.script.tell("watching who uses gradients")
         run.go_to("gradients")
         run.take(GRADIENT_STEPS, GRADIENT_S)
+    begun = []
     for each in names:
         if run.ended:
             break
-        run.script.say(f"trying {each}")
+        begun.append(each)
+        run.script.tell(f"trying {each}")
         if each == TRIAL_OF_VALIDATION:
             _wait_for_validation(run, f"trial {each}", 2.0 * _seconds_to_validation(found))
         else:
             run.measure(f"trial {each}", 0.0, 1)
     assert run.lead is not None
     observations = read_observations(run.script.folder, run.script.trainers[run.lead])
-    return replace(found, observations=observations, notes=(*found.notes, *untried, *_kept_graphs(observations)))
+    notes = (*found.notes, *untried, *_untold(run, begun, observations), *_kept_graphs(observations))
+    return replace(found, observations=observations, notes=notes)
+
+
+def _untold(run: StagedRun, begun: list[str], observations: Observations) -> list[str]:
+    """Say of which trials that were begun nothing came, and why, as far as that is known."""
+    tried = observations.trials
+    why = "nothing of what it needs came up in these steps"
+    if run.ended:
+        why = "the script crashed" if run.error else "the script ended before"
+    if run.interrupted:
+        why = "Ctrl-C was pressed"
+    without = [each for each in begun if each not in tried]
+    found = [f"Tried, to no result: {', '.join(without)} ({why})."] if without else []
+    moot = [each for each in begun if each in tried and not tried[each].applies]
+    return [*found, *[f"Nothing to try for {', '.join(moot)} in this script."] * bool(moot)]
 
 
 def _wait_for_validation(run: StagedRun, stage: str, seconds: float) -> None:

@@ -118,6 +118,7 @@ class MemoryDiagnosis:
             "timeline": self.timeline(),
             "findings": [each.as_dict() for each in self.findings],
             "failure": self.failure,
+            "crash": self.measured.crash and self.measured.crash.as_dict(),
             "overhead": self.overhead,
             "notes": self.measured.notes,
             "followed": self.measured.is_followed,

@@ -15,7 +15,6 @@ from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.probe.messages import StepReport
 from workshop.processes.other_load import LoadMeter, OtherLoad
 from workshop.processes.script import Say, ScriptError, run_folder
-from workshop.processes.script_output import shorten
 
 EARLY = 0.25
 """After this share of the time, holders are looked for once: the script may end before the rest is over."""
@@ -58,8 +57,8 @@ class MeasuredMemory:
     """What other programs used of the cores meanwhile."""
     killed: str = ""
     """How the script was ended by the system, such as "was killed by SIGKILL after 30 steps"; empty if not."""
-    crashed: bool = False
-    """Whether it has ended with an error, whatever the reason."""
+    crash: ScriptError | None = None
+    """How it has ended with an error, whatever the reason; None if it has not."""
     is_followed: bool = True
     """Whether a script was followed; else this was read from a file."""
 
@@ -100,11 +99,11 @@ def _in_stages(run: StagedRun, seconds: float) -> list[StepReport]:
     run.take(WARM_UP_STEPS)
     for part_s, is_last in ((EARLY * seconds, False), ((1 - EARLY) * seconds, True)):
         if not run.ended:
-            run.script.say(f"watching its memory for {part_s:.0f} s")
+            run.script.tell(f"watching its memory for {part_s:.0f} s")
             stage = run.measure(AS_IT_IS, part_s)
             reports += stage.reports if stage else []
         if not run.ended:
-            run.script.say("looking for who holds what")
+            run.script.tell("looking for who holds what")
             if is_last:
                 _go_into_epoch(run)
             run.go_to("holders")
@@ -125,7 +124,7 @@ def _go_into_epoch(run: StagedRun) -> None:
 def _try(run: StagedRun) -> None:
     """Try what would need less."""
     if not run.ended:
-        run.script.say("trying what would need less")
+        run.script.tell("trying what would need less")
         for each in ("touch", "checkpointing"):
             if not run.ended:
                 run.go_to(each)
@@ -151,7 +150,7 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         if run.interrupted:
             raise KeyboardInterrupt
         raise error or WorkshopError(f"{script} ended {too_early(run)}")
-    notes = [f"The script crashed: {error}.\n{shorten(error.output)}".strip()] if error and not killed else []
+    notes: list[str] = []
     if run.interrupted:
         notes.append("Stopped by Ctrl-C: this is what was seen until then.")
     if record.lost:
@@ -168,7 +167,7 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
         rank_pids=dict(trainers),
         notes=tuple(notes),
         killed=killed,
-        crashed=error is not None,
+        crash=error,
     )
 
 

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, excerpt, fill, keys, section, table
+from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, keys, section, table
 from workshop.probe.memory.memory_notes import SegmentName
 
 MIB = 1 << 20
@@ -50,7 +50,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     findings = "".join(_finding(each, sources) for each in found["findings"]) or "<li>Nothing that was looked for.</li>"
     shown = "".join(_sources(found, sources))
     body = [
-        f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else "",
+        f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else crashed(found["crash"]),
         section("What could be freed", f'<ol id="findings">{findings}</ol>') if found["followed"] else "",
         *(_peak(each) for each in found["peaks"]),
         section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",

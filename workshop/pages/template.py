@@ -63,6 +63,11 @@ def section(heading: str, content: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>{content}</section>"
 
 
+def crashed(crash: Mapping[str, Any] | None) -> str:
+    """Return that a script has crashed while it was measured, with its own words; nothing if it has not."""
+    return f"<p><b>{escape(crash['words'])}</b></p><pre>{escape(crash['output'])}</pre>" if crash else ""
+
+
 def keys(colours: Mapping[str, str]) -> str:
     """Return what the colours of bars stand for."""
     each = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in colours.items())

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from workshop.pages.template import fill, section, table
+from workshop.pages.template import crashed, fill, section, table
 from workshop.processes.other_load import about
 
 Values = Mapping[str, Any]
@@ -22,12 +22,16 @@ def page(name: str, found: Values) -> str:
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
     known = [each for each in found["tried"] if each["blocks_ms"]]
     body = [
+        crashed(found["crash"]),
         f'<p class="quiet">{escape(found["reason"])}</p>',
         section(f"{rough}samples a second, by the number of workers".capitalize(), _curve(known, found))
         if known
         else "",
         section("What was tried", table(HEADER, map(_row, found["tried"]))) if found["tried"] else "",
         section("The edit", f"<pre>{escape(chr(10).join(found['edit']['diff']))}</pre>") if found["edit"] else "",
+        section("The line that takes most of the loading", f"<p>{escape(found['slowest']['words'])}</p>")
+        if found["slowest"]
+        else "",
         section("What limits it then", "".join(_limits(found))) if found["limits"] else "",
         section("The judge", "".join(f"<p>{escape(each)}</p>" for each in found["verdict"]["reasons"]))
         if found["verdict"]

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
 from workshop.processes.activity_text import activities, activity, counted_activities, describe_activities
 from workshop.processes.connections import Connections
 from workshop.processes.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
-from workshop.processes.script_output import OutputTail
+from workshop.processes.script_output import OutputTail, shorten
 
 Say = Callable[[str], None]
 """A function that shows a person the progress, a line at a time."""
@@ -52,16 +53,49 @@ finally:
 """
 
 
+@dataclass(frozen=True)
+class RunAlone:
+    """How a script fared that was run once more, with nothing put into it."""
+
+    seconds: float
+    """How long it ran."""
+    exit_code: int | None
+    """Its exit code; None if it still ran, and was ended."""
+
+
 class ScriptError(Exception):
     """A script ended, hung or ran away before it had done what was asked of it.
 
     `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed; `script` is
-    its name.
+    its name; `alone` is how it fares alone, if that was tried.
     """
 
     def __init__(self, message: str, exit_code: int | None, output: str, script: str) -> None:
         super().__init__(message)
         self.exit_code, self.output, self.script = exit_code, output, script
+        self.alone: RunAlone | None = None
+
+    @property
+    def about_alone(self) -> str:
+        """Whether the script also crashes alone, in a sentence; empty if that is not known."""
+        if self.alone is None:
+            return ""
+        if self.alone.exit_code:
+            return f"Run once more without being measured, it crashes, too, with code {self.alone.exit_code}."
+        seconds = f"{self.alone.seconds:.0f} s"
+        how = f"came to its end after {seconds}" if self.alone.exit_code == 0 else f"ran for {seconds}"
+        return f"Run once more without being measured, it {how} without a crash: the measurement may be to blame."
+
+    @property
+    def words(self) -> str:
+        """What happened to a script while it was measured, and whether it also happens alone."""
+        what = "crashed" if self.exit_code else "was stopped"
+        return f"The script {what} while it was measured: {self}. {self.about_alone}".strip()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        alone = self.alone and asdict(self.alone)
+        return {"exit_code": self.exit_code, "alone": alone, "words": self.words, "output": shorten(self.output)}
 
 
 class UnseenError(ScriptError):
@@ -152,10 +186,27 @@ class Script:
             seen.unlink(missing_ok=True)
         self.connections = Connections(self.folder, several=judged is None)
         config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged, self.memory, self.every_step)
+        self._launch({PROBE_VARIABLE: wire.encode(config)} | probe_environment())
+        self.runs += 1
+
+    def run_alone(self, seconds: float) -> RunAlone:
+        """Run the script once more with nothing put into it, for so many seconds at most; then it is stopped."""
+        self.stop()
+        began = time.monotonic()
+        self._launch({})
+        assert self.process
+        exit_code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            exit_code = self.process.wait(seconds)
+        found = RunAlone(time.monotonic() - began, exit_code)
+        self.stop()
+        return found
+
+    def _launch(self, variables: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
             [sys.executable, *self.command],
             cwd=self.work_folder,
-            env=self._environment(config),
+            env=self._environment(variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -169,7 +220,6 @@ class Script:
         )
         assert self.process.stdout
         self.output = OutputTail(self.process.stdout)
-        self.runs += 1
 
     def stop(self) -> None:
         """Kill the script with everything it started."""
@@ -247,7 +297,11 @@ class Script:
         active = [each for each in activities(self.folder) if each.fault or activity(each)]
         if active and all(each.fault for each in active):
             raise self.unseen(self.seen())
-        self.say(f"no end of {self.unit} yet; so far {counted_activities(self.folder)}")
+        self.say(self.silence())
+
+    def silence(self) -> str:
+        """Return what is going on while nothing else is heard."""
+        return f"no end of {self.unit} yet; so far {counted_activities(self.folder)}"
 
     def seen(self) -> str:
         """Return what the script's processes have done with torch so far, in a sentence."""
@@ -276,8 +330,8 @@ class Script:
         except subprocess.TimeoutExpired:
             raise self.broken("it closed its connection to the workshop, and went on") from None
 
-    def _environment(self, config: ProbeConfig) -> dict[str, str]:
-        environment = os.environ | self.environment | {PROBE_VARIABLE: wire.encode(config)} | probe_environment()
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        environment = {**os.environ, **self.environment, **variables}
         environment.pop("LINE_PROFILE", None)
         environment[FILE_VARIABLE] = str(self._log_file)
         # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.

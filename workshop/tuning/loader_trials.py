@@ -60,7 +60,7 @@ class LoaderTrials:
     def _try(self, settings: LoaderSettings) -> None:
         """Try settings, in another run of the script if the present one ends meanwhile."""
         known = self.search.of(settings)
-        self.run.script.say(f"trying {in_words(settings, self.search.present)}; {self._so_far()}")
+        self.run.script.tell(f"trying {in_words(settings, self.search.present)}; {self._so_far()}")
         fewest = max(self._cycles(settings) * settings.workers, FEWEST)
         for attempt in range(ATTEMPTS):
             self.begun += 1

@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from workshop.diagnosis.diagnosis import diagnose
-from workshop.diagnosis.loading import cores
+from workshop.diagnosis.loading import Loading, cores
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import LAST_WRITTEN_S, WARM_UP_STEPS, measure_headroom, staged_script, too_early
+from workshop.diagnosis.stages import LAST_WRITTEN_S, WARM_UP_STEPS, measure_as_it_is, measure_headroom, staged_script
 from workshop.errors import WorkshopError
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.phases import Phase
 from workshop.processes.other_load import LoadMeter, about
 from workshop.processes.script import Say, run_folder
+from workshop.terminal import some_of
 from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
 from workshop.tuning.loader_edit import NoEditError, arguments_for, edit, threads_for
 from workshop.tuning.loader_origin import LoaderOrigin, origin_of, waited_for
@@ -73,12 +74,7 @@ def tune(
         run = StagedRun(measured)
         run.take(WARM_UP_STEPS)
         until_s = time.monotonic() + seconds
-        say(f"measuring {name} as it is")
-        as_it_is = run.measure("as it is", 3 * trial_s)
-        if not as_it_is and run.interrupted:
-            raise KeyboardInterrupt
-        if not as_it_is:
-            raise run.error or WorkshopError(f"{name} ended {too_early(run)}")
+        as_it_is = measure_as_it_is(run, name, f"measuring {name} as it is", 3 * trial_s)
         return TunedRun(run, name, as_it_is, trial_s, until_s, memory_bytes, load).tuning()
 
 
@@ -122,11 +118,15 @@ class TunedRun:
         origin, *others = loaders
         present = origin.seen.settings
         self.known = replace(
-            self.known, present=present, where=origin.where, epoch_steps=self._epoch_steps(origin.seen.batches)
+            self.known,
+            present=present,
+            where=origin.where,
+            epoch_steps=self._epoch_steps(origin.seen.batches),
+            slowest=Loading(Measurement(self.steps, observations=found)).slowest_line,
         )
         if others:
             most = f"that of {origin.where}, which is waited for most, is tuned"
-            self.notes.append(f"Several DataLoaders: {most}; not {', '.join(each.where for each in others)}.")
+            self.notes.append(f"Several DataLoaders: {most}; not {some_of(each.where for each in others)}.")
         repeats = origin.seen.iterable and not (found.asks_for_worker or origin.seen.shares_out)
         if repeats and present.workers > 1:
             return self._result(Advice.NOT_TUNED, repeats_already(origin.where, present.workers))
@@ -228,7 +228,14 @@ class TunedRun:
         """What is known, with an advice."""
         notes, ranks = tuple(self.notes), 1 + len(self.run.others)
         return replace(
-            self.known, advice=advice, reason=reason, notes=notes, ranks=ranks, machine=self.load.end(), **more
+            self.known,
+            advice=advice,
+            reason=reason,
+            notes=notes,
+            ranks=ranks,
+            machine=self.load.end(),
+            crash=self.run.crash,
+            **more,
         )
 
     def _with_limits(self, found: Tuning, origin: LoaderOrigin, steps: MeasuredSteps) -> Tuning:

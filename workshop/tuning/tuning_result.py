@@ -5,10 +5,12 @@ from enum import StrEnum
 from typing import Any
 
 from workshop.diagnosis.findings import Finding
+from workshop.diagnosis.loading import LoadingLine
 from workshop.diagnosis.measurement import MeasuredSteps
 from workshop.judge.verdict import Verdict
 from workshop.probe.messages import LoaderSettings
 from workshop.processes.other_load import OtherLoad
+from workshop.processes.script import ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.tried_setting import TriedSetting
 
@@ -44,6 +46,8 @@ class Tuning:
     """That of the settings to take, in the run that tried them, the start of workers for each epoch included."""
     tried: tuple[TriedSetting, ...] = ()
     epoch_steps: int | None = None
+    slowest: LoadingLine | None = None
+    """The line that takes most of the loading in the unchanged script; None if loading takes little of it."""
     where: str = ""
     """The line that makes the DataLoader, or the library's argument."""
     edit: LoaderEdit | None = None
@@ -53,6 +57,8 @@ class Tuning:
     waits_share: float = 0.0
     """The share of a step that then still waits for data."""
     notes: tuple[str, ...] = ()
+    crash: ScriptError | None = None
+    """How the script first crashed while settings were tried; None if it did not."""
     machine: OtherLoad | None = None
     verdict: Verdict | None = None
     """The judge's, on the edited script against the script."""
@@ -81,12 +87,14 @@ class Tuning:
             "headroom": self.headroom and self.headroom.as_dict(),
             "tried": [each.as_dict() for each in self.tried],
             "epoch_steps": self.epoch_steps,
+            "slowest": self.slowest and self.slowest.as_dict(),
             "where": self.where,
             "edit": edit,
             "why_no_edit": self.why_no_edit,
             "limits": [each.as_dict() for each in self.limits],
             "waits_share": self.waits_share,
             "notes": self.notes,
+            "crash": self.crash and self.crash.as_dict(),
             "machine": self.machine and self.machine.as_dict(),
             "verdict": self.verdict and self.verdict.as_dict(),
             "why_no_proof": self.why_no_proof,
