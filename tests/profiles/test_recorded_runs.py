@@ -35,7 +35,7 @@ def test_of_several_runs_the_newest_is_read_or_that_of_a_script_by_name(tmp_path
     assert found.samples == 4
     assert found.notes == [
         f"{tmp_path} has recordings of several runs; this is profile-3.raw of lattice.py, the newest. "
-        "To read another, name its file: profile.raw of train.py, profile-2.raw of train.py"
+        "To read another, name its file: profile-2.raw of train.py, profile.raw of train.py"
     ]
     by_name = recorded_runs.read(tmp_path, library="train")
     assert by_name.samples == 2
