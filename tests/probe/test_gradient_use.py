@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def watched(loop: Loop, folder: Path) -> tuple[list[Trial], list[nn.Module]]:
     def backward(loss: torch.Tensor, *models: nn.Module, keep: bool = False) -> None:
         for each in models:
             use.before_forward(each, (), {})
+        each = None  # what is tried is called by its name in the loop
         use.on_backward(loss)
         loss.backward(retain_graph=keep)
         use.after_backward()
@@ -66,6 +68,53 @@ def adversaries(backward: Backward, step_ends: Callable[[], None], detached: boo
     return [inventor, critic]
 
 
+def actor_and_critic(backward: Backward, step_ends: Callable[[], None], fix: str = "") -> list[nn.Module]:
+    """As in DDPG, TD3 and SAC, and in a GAN's generator step: the actor learns through the critic.
+
+    Args:
+        fix: what is done against the critic's gradients in the actor's pass: "frozen" or "detached".
+    """
+    actor, critic = layers(8, 32, 16), layers(16, 256, 256, 1)
+    of_actor, of_critic = (torch.optim.SGD(each.parameters(), lr=0.01) for each in (actor, critic))
+    for _ in range(STEPS):
+        seen = torch.randn(64, 8)
+        of_critic.zero_grad()
+        backward(critic(actor(seen).detach()).square().mean(), critic)
+        of_critic.step()
+        of_actor.zero_grad()
+        critic.requires_grad_(fix != "frozen")
+        scores = critic(actor(seen))
+        critic.requires_grad_(True)
+        backward((scores.detach().requires_grad_() if fix == "detached" else scores).mean(), actor, critic)
+        of_actor.step()
+        step_ends()
+    return [actor, critic]
+
+
+def prompt(backward: Backward, step_ends: Callable[[], None]) -> list[nn.Module]:
+    """What learns is an embedding before a body, none of whose layers was frozen."""
+    body, words = layers(64, 256, 256, 1), nn.Embedding(9, 64)
+    optimizer = torch.optim.SGD(words.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        backward(body(words(torch.arange(9))).mean(), body, words)
+        optimizer.step()
+        step_ends()
+    return [body, words]
+
+
+def attack(backward: Backward, step_ends: Callable[[], None]) -> list[nn.Module]:
+    """The gradient that is read is that of an input."""
+    model = layers(64, 256, 1)
+    for _ in range(STEPS):
+        inputs = torch.randn(16, 64).requires_grad_()
+        backward(model(inputs).mean(), model)
+        assert inputs.grad is not None
+        model.zero_grad()
+        step_ends()
+    return [model]
+
+
 def frozen_by_the_optimizer(backward: Backward, step_ends: Callable[[], None]) -> list[nn.Module]:
     body, head = layers(8, 256, 256), layers(256, 1)
     optimizer = torch.optim.Adam(head.parameters())
@@ -77,10 +126,20 @@ def frozen_by_the_optimizer(backward: Backward, step_ends: Callable[[], None]) -
     return [body, head]
 
 
-@pytest.mark.parametrize(("loop", "name"), [(adversaries, "inventor"), (frozen_by_the_optimizer, "body")])
-def test_what_nobody_reads(loop: Loop, name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("loop", "name", "leads_on"),
+    [
+        (adversaries, "inventor", False),
+        (frozen_by_the_optimizer, "body", False),
+        (actor_and_critic, "critic", True),
+        (prompt, "body", True),
+        (attack, "model", True),
+    ],
+)
+def test_what_nobody_reads(loop: Loop, name: str, leads_on: bool, tmp_path: Path) -> None:
     (trial,), models = watched(loop, tmp_path)
     assert (trial.name, trial.error, trial.about) == ("unused-gradients", "", name)
+    assert trial.leads_on == leads_on
     assert trial.changed_s > 0
     assert trial.difference in (None, 0.0)
     assert [function for function, *_ in trial.stack][-2:] == [loop.__name__, "backward"]
@@ -88,6 +147,17 @@ def test_what_nobody_reads(loop: Loop, name: str, tmp_path: Path) -> None:
     for one, other in zip(models, unwatched(loop), strict=True):
         for watched_one, plain in zip(one.parameters(), other.parameters(), strict=True):
             assert torch.equal(watched_one, plain), "the training went on as without being watched"
+
+
+def test_the_advice_leaves_the_training_as_it_is_where_gradients_lead_on() -> None:
+    """To detach what such a module returns cuts the training off."""
+    plain, frozen, cut = (unwatched(partial(actor_and_critic, fix=fix)) for fix in ("", "frozen", "detached"))
+    assert all(map(torch.equal, parameters_of(plain), parameters_of(frozen)))
+    assert not all(map(torch.equal, parameters_of(plain), parameters_of(cut)))
+
+
+def parameters_of(models: list[nn.Module]) -> list[nn.Parameter]:
+    return [parameter for each in models for parameter in each.parameters()]
 
 
 def sharpness_aware(backward: Backward, step_ends: Callable[[], None]) -> list[nn.Module]:

@@ -11,12 +11,6 @@ from workshop.diagnosis.loading import NEARLY_ALL, Loading
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.probe.phases import COMPUTING
 
-BUSIER = 1.5
-"""The machine was busier if the same computing took this many times as long."""
-
-MUCH_BUSIER = 3.0
-"""From this many times on, it counts where computing is a small part of a step, too: from memory, it is all of it."""
-
 MIN_SHARE = 0.1
 """Computing times that differ by a smaller share of a step hardly change a gain."""
 
@@ -38,12 +32,14 @@ def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
 
 
 def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> str:
-    """Say why a stage cannot be compared with the steps of the unchanged script; empty if it can."""
-    factor = _factor(loading.steps, stage)
-    differs_ms = abs(loading.steps.ms_in(*COMPUTING) - stage.ms_in(*COMPUTING))
-    times = max(factor, 1 / factor)
-    hardly = differs_ms < MIN_SHARE * (stage if times > MUCH_BUSIER else loading.steps).ms_a_step
-    if times < BUSIER or hardly:
+    """Say why a stage cannot be compared with the steps of the unchanged script; empty if it can.
+
+    It can if the computing differs by less than the gain is, with that difference and without.
+    """
+    as_it_is, factor = loading.steps, _factor(loading.steps, stage)
+    longer_ms = stage.ms_in(*COMPUTING) * (factor - 1.0)
+    gain_ms = as_it_is.ms_a_step - stage.ms_a_step
+    if abs(longer_ms) < max(min(gain_ms, gain_ms - longer_ms), MIN_SHARE * as_it_is.ms_a_step):
         return ""
     if factor < 1:
         return (

@@ -16,8 +16,13 @@ def roots_of(tensors: Any) -> list[torch.Tensor]:
 
 def nodes_of(tensors: list[torch.Tensor]) -> list[Any]:
     """Return all operations that a backward pass from these tensors runs."""
+    return nodes_below([tensor.grad_fn for tensor in tensors])
+
+
+def nodes_below(ahead: list[Any]) -> list[Any]:
+    """Return these operations of a graph, and all that a backward pass runs after them."""
     found: dict[Any, None] = {}
-    ahead = [tensor.grad_fn for tensor in tensors]
+    ahead = [*ahead]
     while ahead and len(found) < MAX_OPERATIONS:
         node = ahead.pop()
         if node not in found:

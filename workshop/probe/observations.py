@@ -164,3 +164,5 @@ class Trial(Event):
     """The user's frames that it is about, if it is about a line."""
     setting: str = ""
     """What was changed to, if that was searched for, such as "4 threads"."""
+    leads_on: bool = False
+    """Whether gradients go through what they are unused of, and on to others that are used."""

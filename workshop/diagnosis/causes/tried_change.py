@@ -9,7 +9,8 @@ from workshop.terminal import some_of
 
 _WORDS = {
     "unused-gradients": "A backward pass computes gradients of {about} that are cleared before anything reads them: "
-    "detach what comes from there, make it under torch.no_grad(), or let its parameters not require gradients here.",
+    "detach what comes from there before it goes into this pass. If no other pass needs it, make it under "
+    "torch.no_grad().",
     "graph-twice": "This backward pass goes once more through what that of line {about} went through: add both losses, "
     "and call backward once, unless the gradients are read in between.",
     "unused-graph": "This call of {about} builds a graph that no backward pass goes through: call it under "
@@ -40,6 +41,13 @@ _WORDS = {
     "faster for what no backward pass ever sees.",
 }
 
+_LEADS_ON = (
+    "A backward pass computes gradients of {about} that are cleared before anything reads them. Gradients that are used "
+    "come through there, so detach nothing: let its parameters require no gradients in this pass, with "
+    "requires_grad_(False) before the call and requires_grad_(True) after it."
+)
+"""What is said of unused gradients where those of other parameters, or of an input, come the same way."""
+
 EXCLUSIVE = (TRIALS_OF_OPTIMIZER, ("unused-graph", "repeated-call"))
 """Changes of which only the one that brings most is named: settings that exclude each other, and two ways to see one
 call that is made for a metric."""
@@ -62,14 +70,15 @@ def _finding(measurement: Measurement, change: TriedChange) -> Finding:
     became = f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}"
     often = f"{change.times:.2g} times a step" if round(change.times, 1) not in (0.0, 1.0) else ""
     number = change.setting.partition(" ")[0]
-    words = [_WORDS[change.name].format(about=_about(change), setting=change.setting, number=number)]
-    words.append(f"Tried: {', '.join(filter(None, (became, often)))}. {change.results}".strip())
+    words = _LEADS_ON if trial_of(measurement, change).leads_on else _WORDS[change.name]
+    said = [words.format(about=_about(change), setting=change.setting, number=number)]
+    said.append(f"Tried: {', '.join(filter(None, (became, often)))}. {change.results}".strip())
     if change.begin_s >= 1.0:
-        words.append(f"The first step takes {change.begin_s:.0f} s longer.")
+        said.append(f"The first step takes {change.begin_s:.0f} s longer.")
     share = 1.0 - 1.0 / change.most_gain
     return finding(
         change.name,
-        " ".join(words),
+        " ".join(said),
         gain=change.most_gain,
         low=change.gain,
         phase=PHASES[change.name][0] if len(PHASES[change.name]) == 1 else "",

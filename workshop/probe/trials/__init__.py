@@ -118,6 +118,7 @@ def note_race(
     about: str,
     stack: tuple[WireFrame, ...] = (),
     times: float = 1.0,
+    leads_on: bool = False,
 ) -> None:
     """Let the two passes that `passes` makes take turns, and note the result, or why there is none."""
     try:
@@ -130,7 +131,8 @@ def note_race(
             finally:
                 if isinstance(made, Generator):
                     made.close()  # what was changed is put back
-        events.write(Trial, name=name, **vars(result), about=about, stack=stack, times=times, setting=setting)
+        noted = {"about": about, "stack": stack, "times": times, "setting": setting, "leads_on": leads_on}
+        events.write(Trial, name=name, **vars(result), **noted)
     except Exception as error:  # models that cannot be copied fail in many ways
         why, applies = why_not(error), not isinstance(error, NothingToTryError)
         events.write(Trial, name=name, as_it_is_s=0.0, changed_s=0.0, error=why, applies=applies, about=about)

@@ -8,13 +8,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from weakref import ref
 
 import torch
 from torch import nn
 
-from workshop.probe.backward_graph import nodes_of, roots_of
+from workshop.probe.backward_graph import nodes_below, nodes_of, roots_of
 from workshop.probe.event_file import EventFile
-from workshop.probe.internals import frame_above, plain_gradient
+from workshop.probe.internals import frame_above, plain_gradient, tree_leaves
+from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import WireFrame
 from workshop.probe.optimizers import all_optimizers, parameters_of
 from workshop.probe.stack_sampler import user_stack_here
@@ -32,6 +34,9 @@ SURE_WITHOUT_OPTIMIZER = 3
 
 CLEARS = "zero_grad"
 """The functions of torch that look at a gradient only to clear it."""
+
+_MODULES = "workshop_modules"
+"""In the notes of an operation of the graph: the modules that it has made the output of."""
 
 Site: TypeAlias = tuple[WireFrame, ...]
 """The user's frames of a call, of `backward` or of a module."""
@@ -72,6 +77,7 @@ class GradientUse(Watcher):
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
         self.models: dict[nn.Module, Site] = {}
+        self._handles: dict[nn.Module, Any] = {}
         self._is_ours, self._depth, self._steps = False, 0, 0
         self._sites: dict[Site, _Site] = defaultdict(_Site)
         self._pending: dict[nn.Parameter, list[Site]] = defaultdict(list)
@@ -83,10 +89,15 @@ class GradientUse(Watcher):
     def end(self) -> None:
         """Watch no more."""
         del nn.Parameter.grad
+        for handle in self._handles.values():
+            handle.remove()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Note where the script calls a module."""
+        """Note where the script calls a module, and which operations make its output and those of its parts."""
         self.models[module] = user_stack_here()
+        for each in module.modules():
+            if each not in self._handles and not isinstance(each, torch.jit.ScriptModule):  # that takes no hooks
+                self._handles[each] = each.register_forward_hook(ModuleHook(_note_output))
 
     def on_backward(self, tensors: Any) -> None:
         """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
@@ -181,7 +192,8 @@ class GradientUse(Watcher):
         names = ", ".join(names_of_parts(self.models, unused, frame_above(1))) or f"{len(unused)} parameters"
         times = site.passes / max(self._steps, 1)
         stack = next((call for module, call in self.models.items() if _trains_only(module, unused)), self._site)
-        note_race("unused-gradients", passes, self.events, about=names, stack=stack, times=times)
+        leads_on = _leads_on(self._now.nodes, unused, set(wanted))
+        note_race("unused-gradients", passes, self.events, names, stack, times, leads_on)
 
     def _try_at_once(self) -> None:
         """Compare two passes through the same operations with a single one from both losses."""
@@ -211,6 +223,29 @@ class GradientUse(Watcher):
 def _trains_only(module: nn.Module, parameters: set[nn.Parameter]) -> bool:
     trained = [each for each in module.parameters() if each.requires_grad]
     return bool(trained) and parameters.issuperset(trained)
+
+
+def _note_output(module: nn.Module, _: Any, output: Any) -> None:
+    """Note at each operation that makes an output of a module which module that is."""
+    for each in tree_leaves(output):
+        if isinstance(each, torch.Tensor) and each.grad_fn is not None:
+            each.grad_fn.metadata.setdefault(_MODULES, []).append(ref(module))
+
+
+def _leads_on(nodes: Iterable[Any], unused: set[nn.Parameter], wanted: set[torch.Tensor]) -> bool:
+    """Return whether a gradient that is wanted comes through a module that trains unused parameters alone.
+
+    What such a module returns must not be detached then. It may come through what is in no such module, too.
+    """
+    outputs = {each: [one for one in _made_by(each) if _trains_only(one, unused)] for each in nodes}
+    in_modules = {parameter for made in outputs.values() for each in made for parameter in each.parameters()}
+    below = nodes_below([each for each, made in outputs.items() if made])
+    return not unused <= in_modules or any(getattr(each, "variable", None) in wanted for each in below)
+
+
+def _made_by(node: Any) -> Iterator[nn.Module]:
+    """Yield the modules whose output an operation has made."""
+    return (module for each in node.metadata.get(_MODULES, ()) if (module := each()) is not None)
 
 
 def _state(leaf: torch.Tensor) -> tuple[int, int]:
