@@ -62,7 +62,7 @@ def test_no_gain_is_above_what_the_wait_and_the_headroom_allow() -> None:
     """A trial seemed to be three times faster, though the training waits for a twentieth of its time only."""
     found = diagnose(measured(steps(5, 95), steps(0, 94), {4: steps(1, 32.6)}))
     assert all(gain <= 100 / 94 for gain in gains(found).values())
-    moderate = diagnose(measured(steps(10, 90), steps(0, 92), {4: steps(0, 70)}))
+    moderate = diagnose(measured(steps(10, 90), steps(0, 92), {4: steps(0, 84)}))
     (few,) = (each for each in moderate.findings if each.cause == "few-workers")
     assert few.gain == pytest.approx(100 / 92)
     assert few.ms_a_step == pytest.approx(8.0)
@@ -98,7 +98,7 @@ def test_no_workers_are_said_to_take_time_where_there_are_none(capsys: pytest.Ca
         ),
         (
             steps(0, 58),
-            {4: steps(0, 25)},
+            {4: steps(0, 15)},
             "each wait; what that gains is unsure",
         ),
     ],
@@ -122,6 +122,23 @@ def test_what_makes_computing_longer_by_itself() -> None:
     assert diagnose(measured(steps(98, 2), steps(0, 1))).measurement.notes == ()
     cuda = replace(measured(steps(40, 60), steps(0, 140)), circumstances=Circumstances("cuda"))
     assert diagnose(cuda).measurement.notes == ()
+
+
+SPAWNING_S = (0.02, 0.9, *(0.02,) * 4, 0.9, *(0.02,) * 3)
+
+
+def test_a_difference_that_cannot_explain_the_gain_is_no_reason_to_drop_it() -> None:
+    """Spawned workers that are started anew: beside 185 ms, the 6 by which computing was faster are nothing.
+
+    Nor is it chance that nearly all of the time went into the two steps in which they were started.
+    """
+    as_it_is = replace(steps(185.1, 7, scatters=(0.1, 0.1, 4.7, 0.1, 0.1, 0.1, 4.7, 0.1)), durations_s=SPAWNING_S)
+    measurement = measured(as_it_is, steps(0, 1.3), {2: steps(6.2, 1.3), 0: steps(0.6, 1.3)}, workers=2)
+    settings, (first,) = LoaderSettings(2), measurement.observations.iterated
+    began = [replace(first, t=time_s, batches=5, settings=settings) for time_s in (0.1, 1.1)]
+    (found,) = diagnose(replace(measurement, observations=replace(measurement.observations, iterated=began))).findings
+    assert (found.cause, found.line) == ("worker-restarts", 3)
+    assert found.gain == pytest.approx(192.1 / 7.5, rel=0.1)
 
 
 def test_the_other_lines_of_the_function_are_named(capsys: pytest.CaptureFixture[str]) -> None:

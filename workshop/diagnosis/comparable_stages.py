@@ -17,9 +17,9 @@ MIN_SHARE = 0.1
 
 def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
     """Return a measurement without the stages whose gain is uncertain, and a sentence on why for each."""
-    if measurement.circumstances.device == "cuda":  # it computes asynchronously
-        return measurement, []
     notes, loading = [], Loading(measurement)
+    if measurement.circumstances.device == "cuda" or not loading.matters:  # it computes asynchronously; no gain follows
+        return measurement, []
     headroom, tried = measurement.headroom, dict(measurement.with_workers)
     if headroom and (why := _why_unsure(loading, headroom, "batches from memory", "the headroom is")):
         notes, headroom = [why], None

@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
@@ -94,13 +96,24 @@ class Loading:
         """The DataLoader's number of workers."""
         return self.loader.settings.workers if self.loader else 0
 
-    @cached_property
+    @property
     def restarts(self) -> int:
         """How often workers were restarted in these steps."""
-        began = [each for each in self.observations.iterated if each.training and each.settings.workers]
-        began = [each for each in began if self.steps.began_s < each.t <= self.steps.ended_s]
+        return len(self._restarted_s)
+
+    @cached_property
+    def _restarted_s(self) -> list[float]:
+        """When workers were restarted in these steps, on the monotonic clock."""
+        began = [each.t for each in self.observations.iterated if each.training and each.settings.workers]
         kept = self.loader and self.loader.settings.persistent and len(self.observations.made) <= 2
-        return 0 if kept else len(began)
+        return [] if kept else [each for each in began if self.steps.began_s < each <= self.steps.ended_s]
+
+    @property
+    def between_restarts_ms(self) -> list[float]:
+        """The duration of each step in which no workers were started; none if they never were."""
+        within = set(np.searchsorted(self.steps.ends_s, self._restarted_s).tolist())
+        durations_s = self.steps.durations_s if within else ()
+        return [1e3 * each for number, each in enumerate(durations_s) if number not in within]
 
     @property
     def share(self) -> float:

@@ -4,8 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path
+from workshop.noise import Floats
 from workshop.probe.messages import BatchCounts, Circumstances, StepReport
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
@@ -57,6 +60,12 @@ class MeasuredSteps:
     def ms_a_step(self) -> float:
         """The mean time of a step in milliseconds."""
         return self.wall_s / self.count * 1e3
+
+    @property
+    def ends_s(self) -> Floats:
+        """When each step ended, on the monotonic clock."""
+        durations_s = np.array(self.durations_s)
+        return np.asarray(self.ended_s - (durations_s.sum() - np.cumsum(durations_s)))
 
     def ms_in(self, *phases: Phase) -> float:
         """Return the mean time of a step in some phases, in milliseconds."""

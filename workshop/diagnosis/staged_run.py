@@ -189,6 +189,12 @@ class StagedRun:
             pass
         return self.seen >= enough
 
+    def take_epoch(self, seconds: float) -> None:
+        """Let the present epoch come to its end, but for no more than `seconds`."""
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up and (report := self.report()) and not report.epochs_begun:
+            pass
+
     def measure(self, to: str | SetStage, seconds: float, fewest: int = MIN_STEPS) -> Stage | None:
         """Measure steps of a stage for at least `seconds`; None if the script ends before the first."""
         stage = self._tell(to)

@@ -164,17 +164,23 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
     own = loading.loader.settings if loading.loader else LoaderSettings()
     usual = replace(own, worker_threads=1, prefetch_factor=LoaderSettings.prefetch_factor)
     for workers in other_workers(loading):
-        run.script.tell(f"trying it with num_workers={workers}")
         stage = SetStage(f"workers {workers}", replace(usual, workers=workers))
+        if run.ended and not run.error:
+            _start_again(run, "for other numbers of workers")
+            run.go_to(stage)
+            run.take_epoch(MAX_WARM_UP * seconds)  # at its end, the script's own workers are ended
+        run.script.tell(f"trying it with num_workers={workers}")
         steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
-        if run.ended:
-            if not run.interrupted:
+        if run.error or run.interrupted:
+            if run.error:
                 failures.append(f"Tried num_workers={workers}, to no result: {_ended(run)}.")
             break
         if steps:
             tried[workers] = steps.together
         elif run.last and run.last.failure:
             failures.append(f"With num_workers={workers}, nothing could be loaded: {run.last.failure}")
+        elif run.ended:
+            failures.append(f"Tried num_workers={workers}, to no result: {_ended(run)}.")
         else:
             failures.append(
                 f"Tried num_workers={workers}, to no result: the training did not come to what its workers load within "
@@ -211,9 +217,7 @@ def measure_headroom(
         return None, ""
     few_steps = run.seen // 2
     if run.ended:
-        run.script.tell("it has ended; starting it again, for the headroom")
-        run.start()
-        run.take(WARM_UP_STEPS)
+        _start_again(run, "for the headroom")
     run.script.tell("keeping a few batches, and measuring its steps with them from memory")
     run.keep(few_steps, seconds)
     run.batches["from_memory"] = 0
@@ -227,6 +231,13 @@ def measure_headroom(
     if not replayed or not run.batches["from_memory"]:
         return None, "No headroom: the script asked for no further batch while they came from memory."
     return replayed.like(as_it_is).together, ""
+
+
+def _start_again(run: StagedRun, what: str) -> None:
+    """Run a script once more that has come to its end before all was measured."""
+    run.script.tell(f"it has ended; starting it again, {what}")
+    run.start()
+    run.take(WARM_UP_STEPS)
 
 
 def _look_closer(run: StagedRun) -> None:

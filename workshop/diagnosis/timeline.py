@@ -54,8 +54,7 @@ class Timeline:
     def samples(self) -> list[StepSample]:
         """The samples of the training's thread, with their steps."""
         observations, steps = self.measurement.observations, self.steps
-        durations_s = np.array(steps.durations_s)
-        ends = steps.ended_s - (durations_s.sum() - np.cumsum(durations_s))
+        ends = steps.ends_s
         found = []
         for each in observations.of(Role.TRAINING, steps.began_s, steps.ended_s):
             step = min(int(np.searchsorted(ends, each.time_s)), len(ends) - 1)

@@ -93,7 +93,7 @@ def _other_settings(loading: Loading) -> list[Finding]:
     if not tried:
         return []
     workers = _best(loading)
-    if not _is_real(loading.steps, tried[workers], len(tried)):
+    if not _is_real(loading, tried[workers], len(tried)):
         return []
     best_ms, max_gain = tried[workers].ms_a_step, loading.max_gain(tried[workers])
     cause, words = _why(loading, workers)
@@ -118,10 +118,19 @@ def _other_settings(loading: Loading) -> list[Finding]:
     ]
 
 
-def _is_real(before: MeasuredSteps, after: MeasuredSteps, tried: int) -> bool:
-    """Return whether this difference, out of `tried`, is more than chance; a single block of steps cannot tell."""
-    both = [[sum(block.values()) for block in each.blocks_ms] for each in (before, after)]
-    return min(map(len, both)) > 1 and bool(noise.change(*both).is_real(tried))
+def _is_real(loading: Loading, after: MeasuredSteps, tried: int) -> bool:
+    """Return whether this difference, out of `tried`, is more than chance; a single block of steps cannot tell.
+
+    That a step takes long in which workers are started is no chance: the noise is that of the other steps.
+    """
+    both = [[sum(block.values()) for block in each.blocks_ms] for each in (loading.steps, after)]
+    if min(map(len, both)) < 2:
+        return False
+    change, between = noise.change(*both), loading.between_restarts_ms
+    if len(between) > 1:
+        usual = noise.change(between, both[1])
+        change = change._replace(error=usual.error, freedom=usual.freedom)
+    return bool(change.is_real(tried))
 
 
 def _distorts(settings: Finding, loading: Loading) -> bool:
@@ -162,8 +171,11 @@ def _why(loading: Loading, workers: int) -> tuple[str, str]:
 
 
 def _where_restarted(loading: Loading) -> tuple[Frame, ...]:
-    """Return the line in which training waits for workers to start."""
+    """Return the line that makes the DataLoader; where its iterators are left before their end, the line that does."""
     steps, frames = loading.steps, loading.observations.user_frames
+    batches = loading.loader.batches if loading.loader else None
+    if not batches or loading.restarts * batches <= steps.batches + batches:
+        return loading.made
     samples = loading.observations.of(Role.TRAINING, steps.began_s, steps.ended_s)
     line = hottest(
         (frames(each.stack), each.weight_s)
