@@ -46,7 +46,8 @@ START_UP_S = 5.0
 TRACEML_S = 90.0
 """What `traceml run` may take at most to start its processes, and to write its summary."""
 
-OF_LOADING = {"slow-item", "slow-collate", "few-workers", "worker-restarts", "worker-contention", "large-batches"}
+OF_LOADING = {"slow-item", "single-items", "slow-collate", "few-workers"}
+OF_LOADING |= {"worker-restarts", "worker-contention", "large-batches"}
 OF_OWN_CODE = {"own-work", "periodic-work", "growing-steps", "tiny-operators", "unused-graph"}
 OF_COMPUTING = {
     *("tiny-operators", "growing-steps", "float64", "one-thread", "anomaly-mode", "dense-embedding", "fused-optimizer"),

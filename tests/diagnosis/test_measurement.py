@@ -80,6 +80,24 @@ for number in range(1_000_000):
     assert {each.phase for each in found.lines} == {phase, Phase.FORWARD}
 
 
+@pytest.mark.parametrize(("whole_s", "causes"), [(0.001, ["single-items"]), (0.019, [])])
+def test_batches_of_single_samples_are_found_by_taking_whole_ones(
+    whole_s: float, causes: list[str], measured: Measure, tmp_path: Path
+) -> None:
+    loop = f"""
+made_loader(settings=LoaderSettings(2, persistent=True), singles=512)
+if False:
+    loader = DataLoader(numbers, 512, num_workers=2)
+while True: step(data_wait=0.02, kept=1, loads=lambda settings: {whole_s} if settings.whole_batches else 0.02)
+"""
+    found = diagnose(measured(loop))
+    assert [each.cause for each in found.findings] == causes
+    for each in found.findings:
+        assert (tmp_path / "mine.py").read_text().splitlines()[each.line - 1].lstrip().startswith("loader = DataLoader")
+        assert (each.gain_low, each.gain) == (pytest.approx(25 / 6), pytest.approx(25 / 5))
+    assert found.headroom
+
+
 def test_a_script_that_ends_is_started_again_for_the_headroom(measured: Measure) -> None:
     found = measured("for _ in range(25): step(data_wait=0.02, kept=1)")
     assert found.steps.count < 25

@@ -50,7 +50,9 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print("\nBackward: with the lines of the forward pass whose gradients take the time.")
     for note in found.notes:
         out.print(Text(f"\n{note}"))
-    if tried := [f"{each.ms_a_step:.1f} ms with num_workers={number}" for number, each in found.with_workers.items()]:
+    tried = [f"{each.ms_a_step:.1f} ms with num_workers={number}" for number, each in found.with_workers.items()]
+    tried += [f"{each.ms_a_step:.1f} ms with whole batches" for each in [found.whole_batches] if each]
+    if tried:
         out.print(Text(f"\nTried: a step took {', '.join(tried)}."))
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")

@@ -23,12 +23,15 @@ def comparable(measurement: Measurement) -> tuple[Measurement, list[str]]:
     headroom, tried = measurement.headroom, dict(measurement.with_workers)
     if headroom and (why := _why_unsure(loading, headroom, "batches from memory", "the headroom is")):
         notes, headroom = [why], None
+    whole = measurement.whole_batches
+    if whole and (why := _why_unsure(loading, whole, "whole batches", "what they gain is")):
+        notes, whole = [*notes, why], None
     for workers, steps in measurement.with_workers.items():
         longer = loading.steps.ms_in(*COMPUTING) > steps.ms_in(*COMPUTING)  # otherwise these workers may slow it down
         if longer and (why := _why_unsure(loading, steps, f"num_workers={workers}", "what that gains is")):
             notes.append(why)
             del tried[workers]
-    return replace(measurement, headroom=headroom, with_workers=tried), notes
+    return replace(measurement, headroom=headroom, with_workers=tried, whole_batches=whole), notes
 
 
 def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> str:

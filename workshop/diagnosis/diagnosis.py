@@ -44,6 +44,7 @@ class Diagnosis:
             "synchronized": found.synchronized and found.synchronized.as_dict(),
             "headroom": found.headroom and found.headroom.as_dict(),
             "with_workers": {workers: each.as_dict() for workers, each in found.with_workers.items()},
+            "whole_batches": found.whole_batches and found.whole_batches.as_dict(),
             "trials": [each.as_dict() for each in tried_changes(found)],
             "findings": [each.as_dict() for each in self.findings],
             "lines": [asdict(each) for each in self.lines],

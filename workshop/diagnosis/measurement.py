@@ -99,6 +99,8 @@ class Measurement:
     """What was noted in the script's processes."""
     with_workers: dict[int, MeasuredSteps] = field(default_factory=dict)
     """The steps with other numbers of persistent workers, each with a single thread."""
+    whole_batches: MeasuredSteps | None = None
+    """The steps with batches that are taken out of tensors in memory at once; None if not tried."""
     ranks: dict[int, "Measurement"] = field(default_factory=dict)
     """Every rank of a run under torchrun, including this one; empty for a single process."""
     crash: ScriptError | None = None

@@ -247,7 +247,8 @@ class StagedRun:
         begun = self.take(2 * to.loading.ahead, warm_up_s)
         self.batches["with_workers"] = 0
         before_s, busy_s = time.monotonic(), busy_seconds()
-        steps = self.measure(to, seconds, fewest) if begun or patient else None
+        gave_up = self.last is not None and bool(self.last.failure)
+        steps = self.measure(to, seconds, fewest) if (begun or patient) and not gave_up else None
         used_s = (busy_seconds() or 0.0) - (busy_s or 0.0)
         self.busy_cores = used_s / max(time.monotonic() - before_s, 1e-3)
         failed = self.last is not None and self.last.failure

@@ -155,7 +155,8 @@ def _with_headroom(
     if not reached:
         return found
     tried, failures = _with_workers(run, found, seconds / 4)
-    return replace(found, with_workers=tried, notes=(*found.notes, *failures))
+    whole, why_not = _whole_batches(run, found, seconds / 4)
+    return replace(found, with_workers=tried, whole_batches=whole, notes=(*found.notes, *failures, *why_not))
 
 
 def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[str]]:
@@ -187,6 +188,24 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
                 f"{MAX_WARM_UP * seconds:.3g} s; a larger --seconds gives it more time."
             )
     return tried, [*failures, *[UNTRIED] * run.interrupted]
+
+
+def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[MeasuredSteps | None, list[str]]:
+    """Measure the same loop with batches that are taken at once, if they are put together from single samples.
+
+    A dataset of the script is asked for them in a process of its own alone: nobody knows what it does then.
+    """
+    loading = Loading(found)
+    if run.error or run.interrupted or not loading.matters or not (loading.loader and loading.loader.singles):
+        return None, []
+    workers = 0 if loading.loader.of_torch else 1
+    stage = SetStage("whole batches", replace(loading.loader.settings, workers=workers, whole_batches=True))
+    if run.ended:
+        _start_again(run, "for whole batches")
+    run.script.say("trying it with whole batches")
+    steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
+    failure = run.last.failure if run.last else ""
+    return steps.together if steps else None, [f"Whole batches could not be tried: {failure}"] * bool(failure)
 
 
 def staged_script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:

@@ -21,6 +21,7 @@ from workshop.probe.messages import LoaderSettings
 from workshop.probe.noted_settings import is_there, loader_number, loader_site, site_of
 from workshop.probe.open_handles import handle_held_before, own_handles
 from workshop.probe.training_state import random_states, set_random_states
+from workshop.probe.whole_batches import take_at_once
 
 TIMEOUT_S = 60.0
 """Workers that give no batch for so long are taken for hung, unless the script says how long they may take."""
@@ -221,6 +222,8 @@ def _changed(loader: DataLoader[Any], settings: LoaderSettings) -> DataLoader[An
         timeout=(loader.timeout or TIMEOUT_S) if workers else 0,
         generator=torch.Generator().manual_seed(random.SystemRandom().randrange(2**60)),
     )
+    if settings.whole_batches:
+        take_at_once(changed)
     if not workers:
         return changed
     if not isinstance(loader.dataset, IterableDataset):

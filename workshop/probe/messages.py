@@ -101,6 +101,8 @@ class LoaderSettings:
     """The number of threads of an operation in a worker; 0 for as many as the script has there."""
     threads: int = 0
     """The same in the training process."""
+    whole_batches: bool = False
+    """Whether each batch is taken out of tensors in memory at once, not put together from single samples."""
 
     @property
     def ahead(self) -> int:

@@ -84,6 +84,10 @@ class LoaderIterated(Event):
     shares_out: bool = False
     """Whether workers may share it out without asking who they are: `worker_init_fn` may do it, and torch does it for a
     data pipe."""
+    singles: int = 0
+    """The number of single samples that each batch is put together from, if it could be taken at once; else 0."""
+    of_torch: bool = False
+    """Whether nothing of the script runs as the dataset is asked."""
     dataset_state: str = ""
     """A digest of the dataset's plain attributes: one that changes from epoch to epoch would not reach workers that are
     kept."""

@@ -29,7 +29,7 @@ def data_wait_findings(measurement: Measurement) -> list[Finding]:
     loading = Loading(measurement)
     if not loading.matters:
         return []
-    lines = _lines(loading)
+    lines = [*_lines(loading), *_single_items(loading)]
     settings = [each for each in _other_settings(loading) if each.gain >= MIN_GAIN]
     if settings and settings[0].gain > NEARLY and _distorts(settings[0], loading):
         return settings
@@ -85,6 +85,34 @@ def _ms_without(loading: Loading, part: float) -> float:
     if loading.hinders:
         return least_ms + (step_ms - least_ms) * (1.0 - part)
     return max(least_ms, step_ms * (1.0 - part))
+
+
+def _single_items(loading: Loading) -> list[Finding]:
+    """Batches that are put together from single samples, if it was faster to take each at once."""
+    whole, step_ms = loading.measurement.whole_batches, loading.steps.ms_a_step
+    if not (whole and loading.loader and _is_real(loading, whole, 1)):
+        return []
+    if (least := gain_of(step_ms, whole.ms_a_step)) < MIN_GAIN:
+        return []
+    size, max_gain = loading.loader.singles, loading.max_gain(whole)
+    saved = 1.0 - 1.0 / max_gain
+    return [
+        finding(
+            "single-items",
+            f"Each batch is put together from {size} single samples, which are in memory: take it out of the tensors "
+            "at once, as tensor[indices] does. DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler("
+            f"dataset), {size}, drop_last=False)) gives the same batches as shuffle=True does, without workers, too. "
+            f"With whole batches, a step took {whole.ms_a_step:.1f} ms instead of {step_ms:.1f}.",
+            gain=max_gain,
+            low=least,
+            max_gain=max_gain,
+            phase=Phase.DATA_WAIT,
+            path=loading.made,
+            ms_a_step=saved * step_ms,
+            share=saved,
+            measured=True,
+        )
+    ]
 
 
 def _other_settings(loading: Loading) -> list[Finding]:

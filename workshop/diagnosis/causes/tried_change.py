@@ -42,8 +42,8 @@ _WORDS = {
 }
 
 _LEADS_ON = (
-    "A backward pass computes gradients of {about} that are cleared before anything reads them. Gradients that are used "
-    "come through there, so detach nothing: let its parameters require no gradients in this pass, with "
+    "A backward pass computes gradients of {about} that are cleared before anything reads them. Gradients that are "
+    "used come through there, so detach nothing: let its parameters require no gradients in this pass, with "
     "requires_grad_(False) before the call and requires_grad_(True) after it."
 )
 """What is said of unused gradients where those of other parameters, or of an input, come the same way."""
