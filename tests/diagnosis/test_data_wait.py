@@ -115,6 +115,12 @@ def test_a_busier_machine_is_said_and_gains_on_it_are_not(
     assert ("Headroom: " in capsys.readouterr().out) == bool(tried)
 
 
+def test_nothing_is_to_gain_where_nothing_waits() -> None:
+    """Lines of workers, where the wait has 1 % of a step, and computing seems to be faster without them."""
+    hinder = measured(steps(1, 99), steps(0, 65), workers=2, cores_used=1.0)
+    assert diagnose(hinder).findings == []
+
+
 def test_what_makes_computing_longer_by_itself() -> None:
     """Larger batches; and a step that hardly computes."""
     both = steps(40, 60, batch_bytes=1000), steps(0, 140, batch_bytes=2400)

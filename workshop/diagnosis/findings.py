@@ -1,6 +1,6 @@
 """The bottlenecks of a script: the cause, the line, and the potential speedup."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.profiles.stacks import Frame
@@ -172,6 +172,15 @@ def finding(
         decided_in=decided_in,
         beside=beside or {},
     )
+
+
+def within_phase(found: Finding, share: float) -> Finding:
+    """Return a finding whose gain is no more than ending its phase would bring, which has this share of a step."""
+    max_gain = 1.0 + max(found.margin, COST_MARGIN) * (gain_of(1.0, 1.0 - share) - 1.0)
+    if not found.phase or found.gain <= max_gain:
+        return found
+    basis = f"{found.basis}; limited to {max_gain:.2f}x, as {found.phase} has {share:.0%} of a step"
+    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain, basis=basis)
 
 
 def gain_of(before_ms: float, after_ms: float) -> float:

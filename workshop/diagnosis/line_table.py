@@ -39,12 +39,14 @@ def line_table(measurement: Measurement) -> list[LineTime]:
     """
     loading, table = Loading(measurement), []
     for phase in Phase:
-        process, weights = "training", time_by_line(measurement.user_paths(measurement.table, phase))
+        paths = measurement.user_paths(measurement.table, phase)
+        process, weights, together = "training", time_by_line(paths), sum(weight for _, weight in paths)
         if phase == Phase.DATA_WAIT and loading.workers:
             process, weights = "worker", time_by_line(loading.user_paths(lambda _: True))
+            together = sum(weights.values())
         elif phase == Phase.BACKWARD and measurement.observations.backward_passes:
             weights = _of_forward(measurement)
-        together = sum(weights.values())
+            together = sum(weights.values())
         for frame, weight in weights.most_common():
             part = weight / together
             text = linecache.getline(frame.path, frame.line or 0).strip()

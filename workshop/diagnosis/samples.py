@@ -30,6 +30,9 @@ from workshop.profiles.stacks import Frame, Recording, Stack
 
 PROBE = str(Path(probe.__file__).parent)
 
+ENTER = "enter", str(Path(PROBE) / "phase_clock.py")
+"""The function and the file of what may wait for the GPU as a phase begins: for what other lines have asked of it."""
+
 MAX_WEIGHT_S = 1.0
 """If a process was not sampled for longer than this, all of it was held up."""
 
@@ -47,7 +50,7 @@ class Sample:
     phase: str
     """The phase of the step; empty for a thread that does not train."""
     stack: tuple[Frame, ...]
-    """The frames, outermost first, without those of the workshop's own hooks."""
+    """The frames, outermost first, without those of the workshop's own hooks; none while these wait for the GPU."""
 
 
 @dataclass
@@ -150,7 +153,8 @@ def _enter(found: Observations, events: Iterable[Event]) -> None:
                     wired = [frames[number] for number in numbers]
                     if any((name, path) == TELL for name, path, _ in wired):
                         not_the_script.add(len(stacks))
-                    stacks.append(_below_fork(frames_of(wired)))
+                    waits = any((name, path) == ENTER for name, path, _ in wired)  # it is no line's time
+                    stacks.append(() if waits else _below_fork(frames_of(wired)))
                 for time_s, role, phase, stack in event.samples:
                     taken[time_s].append((Role(role), phase, stack))
             case BackwardPass():

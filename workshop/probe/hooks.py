@@ -62,7 +62,8 @@ class TrainingHooks:
         self._wrap(torch.autograd, "backward", self._backward)
         self._wrap(torch.autograd, "grad", self._backward)
         beside_step = partial(self.clock.call, Phase.OPTIMIZER)  # what is done with gradients before and after it
-        self._wrap(Optimizer, "zero_grad", beside_step)
+        for owner in (Optimizer, nn.Module):
+            self._wrap(owner, "zero_grad", beside_step)
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self._wrap(nn.utils, name, beside_step)
         self._wrap(lr_scheduler.ReduceLROnPlateau, "step", self._adapt)
