@@ -36,7 +36,7 @@ def test_what_the_workshop_itself_does_is_nobodys_line(tmp_path: Path) -> None:
 
 def test_a_wait_for_the_gpu_as_a_phase_begins_is_no_time_of_the_line_that_begins_it(tmp_path: Path) -> None:
     """`optimizer.zero_grad()` begins one: before, the clock waits for what other lines have asked of the GPU."""
-    assert ENTER == (PhaseClock.enter.__code__.co_name, PhaseClock.enter.__code__.co_filename)
+    assert (PhaseClock.enter.__code__.co_name, PhaseClock.enter.__code__.co_filename) == ENTER
     script = str(tmp_path / "mine.py")
     asks, clears, enters = ("main", script, 1), ("main", script, 2), (*ENTER, 9)
     waits = ("synchronize", "/env/site-packages/torch/cuda/__init__.py", 8)
