@@ -8,7 +8,7 @@ from made_measurements import made_steps
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
 from workshop.diagnosis.findings import COST_MARGIN
-from workshop.diagnosis.loading import cores
+from workshop.diagnosis.loading import Loading, cores, other_workers
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances, LoaderSettings
@@ -113,6 +113,32 @@ def test_a_busier_machine_is_said_and_gains_on_it_are_not(
     assert gains(found)["slow-item"] <= 1 + COST_MARGIN * (100 / 60 - 1)
     print_diagnosis("mine.py", found)
     assert ("Headroom: " in capsys.readouterr().out) == bool(tried)
+
+
+def test_a_dataset_that_each_worker_would_go_through_is_not_tried_with_several() -> None:
+    """An iterable one that does not ask for its worker: with two of them, each item would come twice."""
+    measurement = measured(steps(60, 40), steps(0, 40))
+    (loaded,) = measurement.observations.iterated
+    for changed, workers in (({}, [1]), ({"shares_out": True}, other_workers(Loading(measurement)))):
+        iterated = [replace(loaded, iterable=True, **changed)]
+        observations = replace(measurement.observations, iterated=iterated)
+        assert other_workers(Loading(replace(measurement, observations=observations))) == workers
+
+
+def test_what_the_advice_changes_is_said() -> None:
+    """A dataset with a counter of epochs, and a DataLoader that is made anew."""
+    measurement = measured(steps(90, 10), steps(0, 10), {2: steps(1, 10)}, workers=2)
+    (loaded,) = measurement.observations.iterated
+    settings, made = LoaderSettings(2), measurement.observations.made
+    for numbers, states, said in (((1, 1), "ab", "between epochs"), ((1, 2), "aa", "in the sampler")):
+        iterated = [
+            replace(loaded, t=time_s, loader=number, dataset_state=state, settings=settings)
+            for time_s, number, state in zip((0.1, 0.5), numbers, states, strict=True)
+        ]
+        observations = replace(measurement.observations, iterated=iterated, made={1: made[1], 2: made[1]})
+        (found,) = diagnose(replace(measurement, observations=observations)).findings
+        assert found.cause == "worker-restarts"
+        assert [each for each in ("between epochs", "in the sampler") if each in found.words] == [said]
 
 
 def test_nothing_is_to_gain_where_nothing_waits() -> None:

@@ -137,6 +137,15 @@ def test_what_brings_little_is_in_one_line_at_the_end(capsys: pytest.CaptureFixt
     assert shown.endswith("Tried without effect: bfloat16 (1.01x). Could not be tried: torch-compile (ValueError: no).")
 
 
+def test_nothing_is_to_be_detached_where_gradients_lead_on() -> None:
+    unused = replace(FUSED, name="unused-gradients", about="critic")
+    for leads_on, advised in ((False, "detach what comes from there"), (True, "detach nothing")):
+        (found,) = diagnose(tried(replace(unused, leads_on=leads_on))).findings
+        assert found.cause == "unused-gradients"
+        assert advised in found.words
+        assert ("no_grad" in found.words) != leads_on
+
+
 def test_other_threads_on_a_busy_machine_say_nothing() -> None:
     other = replace(FUSED, name="other-threads", about="Net", setting="4 threads")
     (found,) = diagnose(tried(other)).findings

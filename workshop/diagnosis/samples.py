@@ -79,6 +79,10 @@ class Observations:
         """Return the last trial of each name."""
         return {each.name: each for each in self.raced}
 
+    def repeats(self, loader: LoaderIterated) -> bool:
+        """Return whether each of several workers would go through the whole dataset."""
+        return loader.iterable and not (self.asks_for_worker or loader.shares_out)
+
     def of(self, role: Role, begin_s: float, end_s: float) -> list[Sample]:
         """Return the samples of threads with this role between two times."""
         return [each for each in self.samples if each.role == role and begin_s < each.time_s <= end_s]

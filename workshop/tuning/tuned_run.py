@@ -127,7 +127,7 @@ class TunedRun:
         if others:
             most = f"that of {origin.where}, which is waited for most, is tuned"
             self.notes.append(f"Several DataLoaders: {most}; not {some_of(each.where for each in others)}.")
-        repeats = origin.seen.iterable and not (found.asks_for_worker or origin.seen.shares_out)
+        repeats = found.repeats(origin.seen)
         if repeats and present.workers > 1:
             return self._result(Advice.NOT_TUNED, repeats_already(origin.where, present.workers))
         if repeats:

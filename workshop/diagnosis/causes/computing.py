@@ -116,7 +116,7 @@ _WORDS = {
     "one-thread": "The operators run on one thread, though there are more cores: leave the number of threads to torch, "
     "or set it to what was tried.",
     "anomaly-mode": "Anomaly mode checks every operation: switch it on only to look for a NaN.",
-    "float64": "The model computes in double precision: use float32, from the data on.",
+    "float64": "The model computes in double precision: if 7 digits are enough, use float32, from the data on.",
 }
 
 _ASKED_BY: dict[str, set[tuple[str, str]]] = {

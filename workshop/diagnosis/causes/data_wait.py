@@ -39,7 +39,7 @@ def data_wait_findings(measurement: Measurement) -> list[Finding]:
 
 
 _LINE_WORDS = {
-    "slow-item": "Make this line cheaper, or do its work once and keep the result.",
+    "slow-item": "Make this line cheaper, or, where it draws no random numbers, do its work once and keep the result.",
     "slow-collate": "This line joins the items of a batch: do it for all of them at once, or as each is loaded.",
 }
 
@@ -133,7 +133,7 @@ def _other_settings(loading: Loading) -> list[Finding]:
     return [
         finding(
             cause,
-            f"{words}.",
+            f"{words}. {_what_changes(loading, cause)}",
             gain=gain,
             margin=OF_LOADING,
             max_gain=max_gain,
@@ -196,6 +196,16 @@ def _why(loading: Loading, workers: int) -> tuple[str, str]:
     who = "The worker competes" if now == 1 else f"The {now} workers compete"
     threads = ", one thread each" * (workers > 0)
     return "worker-contention", f"{who} with the training for the cores. With num_workers={workers}{threads}"
+
+
+def _what_changes(loading: Loading, cause: str) -> str:
+    """Say what another number of workers, or workers that are kept, change in what is trained on."""
+    says = ["Items that draw random numbers then draw others."]
+    if cause == "worker-restarts" and loading.is_remade:
+        says.append("Change what the DataLoaders differ in, such as their samples, in the sampler of that one.")
+    if cause in ("worker-restarts", "few-workers") and loading.changes:
+        says.append("The script changes the dataset between epochs, which workers that are kept do not see.")
+    return " ".join(says)
 
 
 def _where_restarted(loading: Loading) -> tuple[Frame, ...]:

@@ -35,7 +35,8 @@ def _device_sync(measurement: Measurement, synchronized: MeasuredSteps) -> list[
         finding(
             "device-sync",
             "This line waits until the GPU has done all it was asked to, and the GPU then waits for the next step: "
-            "keep results on the GPU, and read them, as .item(), .cpu() and print do, only every so many steps.",
+            "keep results on the GPU, and read them, as .item(), .cpu() and print do, only every so many steps, unless "
+            "the next step depends on them.",
             gain=gain_of(step_s, max(step_s - line.weight, line.weight)),
             path=line.path,
             ms_a_step=line.weight * 1e3,

@@ -54,7 +54,8 @@ def growing_steps(timeline: Timeline) -> list[Finding]:
         finding(
             "growing-steps",
             f"A step has grown from {quarters[0] * 1e3:.0f} to {quarters[3] * 1e3:.0f} ms: if this line "
-            "goes over all that was kept so far, keep a sum in place of a list, or drop what is old.",
+            "goes over all that was kept so far, keep a sum in place of a list, or, unless the model learns from it, "
+            "drop what is old.",
             gain=float(mean / at_first),
             margin=STILL_GROWS,
             phase=max(by_phase, key=by_phase.__getitem__),

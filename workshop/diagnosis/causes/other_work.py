@@ -20,6 +20,7 @@ OF_PHASE = 1.1
 MAX_LINES = 3
 
 UNLESS = ", unless the model learns from it"
+DECIDES_NOTHING = ", unless a learning rate or the end of the training depends on it"
 
 SELDOM = 0.67
 """A line that is in no larger share of the steps is in every k-th of them, if it takes long enough to be seen."""
@@ -89,12 +90,12 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
     elif acts:
         words = (
             f"This makes what the model learns from, {each_ms:.0f} ms {when}, and the training waits for it: "
-            "make it cheaper, or act in several environments at a time."
+            "make it cheaper. To act in several environments at a time changes what it learns from."
         )
     elif validates:
         loops = (frame for frame in reversed(line.path[:-1]) if (frame.name, frame.path) in timeline.trunk)
         calls = next((f", in the validation that {frame.name} calls in line {frame.line}" for frame in loops), "")
-        words = f"This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it."
+        words = f"This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it{DECIDES_NOTHING}."
     elif seldom:
         words = f"This takes {each_ms:.0f} ms {when}: make it cheaper, or do it less often{UNLESS}."
     else:
@@ -161,8 +162,8 @@ def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
     return [
         finding(
             "own-work",
-            "No gradient goes through this line, and the next step waits for it: do it less often, or, "
-            "where it does not depend on the weights, once beforehand.",
+            "No gradient goes through this line, and the next step waits for it: where it depends neither on the "
+            "weights nor on the batch, do it once beforehand; where the model does not use it, do it less often.",
             gain=gain_of(1.0, 1.0 - timeline.share(line.of_call)),
             basis=OF_CALL,
             phase=Phase.FORWARD,

@@ -13,8 +13,8 @@ _WORDS = {
     "torch.no_grad().",
     "graph-twice": "This backward pass goes once more through what that of line {about} went through: add both losses, "
     "and call backward once, unless the gradients are read in between.",
-    "unused-graph": "This call of {about} builds a graph that no backward pass goes through: call it under "
-    "torch.no_grad().",
+    "unused-graph": "This call of {about} builds a graph that no backward pass went through while it was watched: if "
+    "none ever does, call it under torch.no_grad().",
     "repeated-call": "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: "
     "call it once, and use what it has returned again.{setting}",
     "padded-batches": "{about} are padding in every sample of a batch: where batches are put together, pad each one to "
