@@ -272,6 +272,48 @@ def test_a_foreign_script(name: str, measured: Callable[..., Found]) -> None:
     assert waits_s[0] < waits_s[1]
 
 
+IN_MEMORY = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+def main():
+    torch.set_num_threads(1)
+    data = TensorDataset(torch.randn({items}, 32), torch.randint(0, 4, ({items},)))
+    loader = DataLoader(data, batch_size={size}, shuffle=True, num_workers=2, {settings})
+    model = nn.Linear(32, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for epoch in range({epochs}):
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cause", "settings"),
+    [
+        ("worker-restarts", {"items": 400, "size": 50, "epochs": 500, "settings": "multiprocessing_context='spawn'"}),
+        ("single-items", {"items": 60_000, "size": 2000, "epochs": 10_000, "settings": "persistent_workers=True"}),
+    ],
+)
+def test_what_only_a_trial_of_the_loading_shows(
+    cause: str, settings: dict[str, Any], measured: Callable[..., Found], tmp_path: Path
+) -> None:
+    """The first script is over in the stage with batches from memory, and is started again."""
+    (tmp_path / "mine.py").write_text(IN_MEMORY.format(**settings))
+    found = measured(6, settings["size"], "mine.py")
+    first = found["findings"][0]
+    assert (first["cause"], first["line"]) == (cause, 9)
+    assert found["headroom"]
+    assert found["whole_batches"]
+
+
 IN_OTHER_PROCESSES = """
 import sys, torch
 import torch.multiprocessing as mp

@@ -155,8 +155,8 @@ def _with_headroom(
     if not reached:
         return found
     tried, failures = _with_workers(run, found, seconds / 4)
-    whole, why_not = _whole_batches(run, found, seconds / 4)
-    return replace(found, with_workers=tried, whole_batches=whole, notes=(*found.notes, *failures, *why_not))
+    whole, failed = _whole_batches(run, found, seconds / 4)
+    return replace(found, with_workers=tried, whole_batches=whole, notes=(*found.notes, *failures, *failed))
 
 
 def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[str]]:

@@ -28,7 +28,7 @@ def is_of_torch(dataset: Dataset[Any]) -> bool:
 def _is_in_memory(dataset: Dataset[Any]) -> bool:
     """Whether a dataset, or one that it wraps, holds an array of numbers with a row for each sample."""
     try:
-        length = len(dataset)  # type: ignore[arg-type]
+        length = len(dataset)
     except Exception:  # it may have none, or fail to say it
         return False
     return any(
@@ -57,7 +57,7 @@ class _WholeBatches:
         Raises:
             ValueError: it is another one than that of single samples.
         """
-        batch = self._dataset[indices]  # type: ignore[index]
+        batch = self._dataset[indices]
         if not self._is_checked:
             self._is_checked = True
             if not _are_same(batch, self._collate([self._dataset[each] for each in indices])):

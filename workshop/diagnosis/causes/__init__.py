@@ -22,4 +22,4 @@ def _share_of(measurement: Measurement, found: Finding) -> float:
     """The share of a step that the phase of a finding has; the wait for data has that for workers to start or end."""
     if found.phase == Phase.DATA_WAIT:
         return min(Loading(measurement).waits_share, 1.0)
-    return measurement.table.share(Phase(found.phase)) if found.phase else 0.0
+    return measurement.table.share(*(each for each in Phase if each == found.phase))

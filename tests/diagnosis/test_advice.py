@@ -1,0 +1,232 @@
+"""What `measure` advises, done literally in a script of its kind: the training is the same, or the advice says not."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from workshop.diagnosis.causes import computing, data_wait, tried_change
+from workshop.diagnosis.tried import OTHER_MATH
+
+SCRIPT = """
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset
+torch.manual_seed(0)
+"""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A script, what is changed in it literally as it is advised, and what becomes of the parameters."""
+
+    script: str
+    changes: dict[str, str]
+    same: bool = True
+    """Whether they are the same but for rounding."""
+    says: str = ""
+    """A piece of what is said of that."""
+
+
+LOOP = """
+model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+data = TensorDataset(torch.randn(24, 6), torch.randint(0, 3, (24,)))
+loader = DataLoader(data, batch_size=4, shuffle=True)
+for x, y in loader:
+    loss = functional.cross_entropy(model(x), y)
+    optimizer.zero_grad(set_to_none=False)
+    loss.backward()
+    optimizer.step()
+"""
+
+ACTOR = """
+model, critic = nn.Linear(6, 4), nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer, of_critic = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(critic.parameters(), lr=0.1)
+for _ in range(6):
+    x = torch.randn(5, 6)
+    acted = model(x)
+    of_critic.zero_grad()
+    critic(acted.detach()).square().mean().backward()
+    of_critic.step()
+    optimizer.zero_grad()
+    score = critic(acted)
+    score.mean().backward()
+    optimizer.step()
+"""
+
+GAN = """
+model, critic = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)), nn.Linear(4, 1)
+optimizer, of_critic = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.SGD(critic.parameters(), lr=0.1)
+for _ in range(6):
+    fake = model(torch.randn(5, 6))
+    of_critic.zero_grad()
+    critic(fake).square().mean().backward(retain_graph=True)
+    of_critic.step()
+    optimizer.zero_grad()
+    critic(fake).mean().backward()
+    optimizer.step()
+"""
+
+TWO_LOSSES = """
+model, heads = nn.Linear(6, 8), nn.ModuleList([nn.Linear(8, 1), nn.Linear(8, 1)])
+optimizer = torch.optim.SGD([*model.parameters(), *heads.parameters()], lr=0.1)
+for _ in range(6):
+    inner = model(torch.randn(5, 6))
+    optimizer.zero_grad()
+    one, other = heads[0](inner).mean(), heads[1](inner).square().mean()
+    one.backward(retain_graph=True)
+    other.backward()
+    optimizer.step()
+"""
+
+TEACHER = """
+model, teacher = nn.Linear(6, 3), nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    x = torch.randn(5, 6)
+    taught = teacher(x).detach()
+    loss = functional.mse_loss(model(x), taught)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+METRIC = """
+model, right = nn.Linear(6, 3), 0
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    x, y = torch.randn(5, 6), torch.randint(0, 3, (5,))
+    scores = model(x)
+    loss = functional.cross_entropy(scores, y)
+    right += (model(x).argmax(1) == y).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+WORDS = """
+model = nn.ModuleDict({"words": nn.Embedding(50, 4), "last": nn.Linear(4, 50)})
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+for _ in range(6):
+    x, y = torch.randint(0, 50, (3, 7)), torch.randint(0, 50, (3, 7))
+    y[:, 2:] = -100
+    inner = model["words"](x)
+    scores, targets = model["last"](inner).flatten(0, 1), y.flatten()
+    loss = functional.cross_entropy(scores, targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+ITEMS = """
+class Noisy(Dataset):
+    def __len__(self):
+        return 12
+    def __getitem__(self, index):
+        return self.read(index)
+    def read(self, index):
+        return torch.full((6,), float(index)), index % 3
+kept = {}
+model = nn.Linear(6, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for x, y in [*DataLoader(Noisy(), 4), *DataLoader(Noisy(), 4)]:
+    optimizer.zero_grad()
+    functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+KEEPS = {"return self.read(index)": "return kept.setdefault(index, self.read(index))"}
+
+DETACHED = {"critic(fake).square()": "critic(fake.detach()).square()", "backward(retain_graph=True)": "backward()"}
+FROZEN = {
+    "    score = critic(acted)\n": "    critic.requires_grad_(False)\n    score = critic(acted)\n"
+    "    critic.requires_grad_(True)\n"
+}
+PICKED = {
+    'scores, targets = model["last"](inner).flatten(0, 1), y.flatten()': "counts = y.flatten() != -100\n"
+    '    scores, targets = model["last"](inner.flatten(0, 1)[counts]), y.flatten()[counts]'
+}
+AT_ONCE = {
+    "DataLoader(data, batch_size=4, shuffle=True)": "DataLoader(data, batch_size=None, "
+    "sampler=BatchSampler(RandomSampler(data), 4, drop_last=False))"
+}
+SPARSE = {
+    "nn.Embedding(50, 4)": "nn.Embedding(50, 4, sparse=True)",
+    "optimizer = torch.optim.Adam(model.parameters(), lr=0.1)": "optimizer = torch.optim.Adam("
+    'model["last"].parameters(), lr=0.1)\nof_words = torch.optim.SparseAdam(model["words"].parameters(), lr=0.1)',
+    "    optimizer.zero_grad()": "    optimizer.zero_grad(), of_words.zero_grad()",
+    "    optimizer.step()": "    optimizer.step(), of_words.step()",
+}
+DOUBLE = LOOP.replace("data = ", "model.double()\ndata = ").replace("(x)", "(x.double())")
+
+TAKEN: dict[str, Advice] = {
+    "unused-gradients": Advice(GAN, DETACHED),
+    "unused-gradients, leads on": Advice(ACTOR, FROZEN),
+    "graph-twice": Advice(
+        TWO_LOSSES, {"    one.backward(retain_graph=True)\n": "", "other.backward()": "(one + other).backward()"}
+    ),
+    "unused-graph": Advice(TEACHER, {"    taught = ": "    with torch.no_grad():\n        taught = "}),
+    "repeated-call": Advice(METRIC, {"(model(x).argmax": "(scores.argmax"}),
+    "ignored-targets": Advice(WORDS, PICKED),
+    "dense-embedding": Advice(WORDS, SPARSE, same=False, says="not the same math"),
+    "set-to-none": Advice(LOOP, {"set_to_none=False": ""}),
+    "fused-optimizer": Advice(LOOP, {"momentum=0.9": "momentum=0.9, fused=True"}),
+    "foreach-optimizer": Advice(LOOP, {"momentum=0.9": "momentum=0.9, foreach=True"}),
+    "bfloat16": Advice(
+        LOOP,
+        {"    loss = ": '    with torch.autocast("cpu", torch.bfloat16):\n        loss = '},
+        same=False,
+        says="how well it learns",
+    ),
+    "float64": Advice(DOUBLE, {"model.double()": "", "(x.double())": "(x)"}, says="7 digits"),
+    "single-items": Advice(LOOP, AT_ONCE),
+    "slow-item": Advice(ITEMS, KEEPS),
+    "slow-item, random": Advice(
+        ITEMS.replace("float(index))", "float(index)) + torch.rand(6)"), KEEPS, same=False, says="no random numbers"
+    ),
+}
+"""What is advised for each cause that names an edit."""
+
+
+def trained(script: str) -> list[torch.Tensor]:
+    """The parameters that a script leaves."""
+    values: dict[str, Any] = {}
+    exec(compile(SCRIPT + script, "script", "exec"), values)
+    return [each.detach().double() for each in values["model"].parameters()]
+
+
+def changed(script: str, changes: dict[str, str]) -> str:
+    for old, new in changes.items():
+        assert script.count(old) >= 1, old
+        script = script.replace(old, new)
+    return script
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_advice_taken_literally(name: str) -> None:
+    advice = TAKEN[name]
+    cause = name.partition(",")[0]
+    before, after = trained(advice.script), trained(changed(advice.script, advice.changes))
+    is_same = partial(torch.allclose, rtol=1e-5, atol=1e-6)
+    assert all(map(is_same, before, after)) == advice.same
+    said = (tried_change._WORDS, computing._WORDS, data_wait._LINE_WORDS, OTHER_MATH)
+    assert any(advice.says in each.get(cause, "") for each in said) or not advice.says
+
+
+@pytest.mark.parametrize(
+    ("script", "changes"),
+    [
+        (ACTOR, {"score = critic(acted)": "score = critic(acted).detach().requires_grad_()"}),
+        (GAN, {"    fake = ": "    with torch.no_grad():\n        fake = "}),
+    ],
+)
+def test_what_is_not_advised_would_cut_the_training_off(script: str, changes: dict[str, str]) -> None:
+    """To detach what an actor learns through, or to make without gradients what another pass goes through."""
+    try:
+        after = trained(changed(script, changes))
+    except RuntimeError:
+        return
+    assert not all(map(torch.allclose, trained(script), after))
