@@ -5,7 +5,7 @@ from made_measurements import made_steps
 
 from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import Diagnosis
-from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.findings import Finding, finding, within_phase
 from workshop.diagnosis.measurement import Measurement
 from workshop.pages.measurement_page import page
 from workshop.probe.phases import Phase
@@ -33,6 +33,14 @@ def test_the_figures_beside_a_potential_speedup_lead_to_it() -> None:
     assert finding("few-workers", "", gain=1.0, ms_a_step=0.0, share=0.0, measured=True).gain == 1.0
     limited = "2.88x; 1.43x if half of it is saved; limited to 2.00x, the most that can be gained there"
     assert slow(max_gain=2.0).basis.endswith(limited)
+
+
+def test_no_gain_that_is_estimated_is_above_that_of_its_phase() -> None:
+    values = {"gain": 2.5, "ms_a_step": 43.0, "share": 0.43, "phase": Phase.OTHER}
+    for measured, share, gain in ((False, 0.2, 1 + 1.25 * 0.25), (False, 0.7, 2.875), (True, 0.2, 2.5)):
+        each = within_phase(finding("own-work", "", **values, measured=measured), share)
+        assert each.gain == pytest.approx(gain)
+        assert each.gain_low <= each.gain <= each.max_gain
 
 
 @pytest.mark.parametrize(("other_cores", "rough"), [(1.5, "about "), (0.0, "")])

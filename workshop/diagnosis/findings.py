@@ -175,9 +175,12 @@ def finding(
 
 
 def within_phase(found: Finding, share: float) -> Finding:
-    """Return a finding whose gain is no more than ending its phase would bring, which has this share of a step."""
+    """Return a finding whose gain is no more than ending its phase would bring, which has this share of a step.
+
+    A gain that was measured may be more, as of workers that hinder the computing, too.
+    """
     max_gain = 1.0 + max(found.margin, COST_MARGIN) * (gain_of(1.0, 1.0 - share) - 1.0)
-    if not found.phase or found.gain <= max_gain:
+    if found.measured or not found.phase or found.gain <= max_gain:
         return found
     basis = f"{found.basis}; limited to {max_gain:.2f}x, as {found.phase} has {share:.0%} of a step"
     return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain, basis=basis)

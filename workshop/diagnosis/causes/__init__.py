@@ -6,7 +6,6 @@ from workshop.diagnosis.causes.gpu import gpu_findings
 from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.causes.tried_change import tried_findings
 from workshop.diagnosis.findings import Finding, in_order, within_phase
-from workshop.diagnosis.loading import Loading
 from workshop.diagnosis.measurement import Measurement
 from workshop.probe.phases import Phase
 
@@ -15,11 +14,8 @@ def findings(measurement: Measurement) -> list[Finding]:
     """Return the bottlenecks, those with the largest potential speedup first."""
     of_all = (data_wait_findings, other_work_findings, computing_findings, gpu_findings, tried_findings)
     found = [each for of_one in of_all for each in of_one(measurement)]
-    return in_order([within_phase(each, _share_of(measurement, each)) for each in found])
+    return in_order([within_phase(each, measurement.table.share(*_phase_of(each))) for each in found])
 
 
-def _share_of(measurement: Measurement, found: Finding) -> float:
-    """The share of a step that the phase of a finding has; the wait for data has that for workers to start or end."""
-    if found.phase == Phase.DATA_WAIT:
-        return min(Loading(measurement).waits_share, 1.0)
-    return measurement.table.share(*(each for each in Phase if each == found.phase))
+def _phase_of(found: Finding) -> list[Phase]:
+    return [each for each in Phase if each == found.phase]
