@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workshop.memory.assignments import Assignment, assignment_of, called_at, given_at, is_limited, made_at, returned_at
+from workshop.memory.assignments import assignment_of, called_at, filled_at, given_at, is_limited, made_at, returned_at
 
 SOURCE = """
 class Tracker:
@@ -49,16 +49,16 @@ def train(model):
 def test_the_line(tmp_path: Path, holder: str, line: str, function: str) -> None:
     path = tmp_path / "script.py"
     path.write_text(SOURCE)
-    found = assignment_of(holder, str(path), "train")
+    found = assignment_of(holder, [("train", str(path), 0), ("Tracker", str(path), 0)])
     assert found is not None
-    assert (SOURCE.splitlines()[found.number - 1].strip(), found.function) == (line, function)
+    assert (SOURCE.splitlines()[found[2] - 1].strip(), found[0]) == (line, function)
 
 
 def test_there_is_none_where_the_source_has_none(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text("x = 1\n")
-    assert assignment_of("losses[...]", str(path), "train") is None
-    assert assignment_of("losses[...]", str(tmp_path / "none.py"), "train") is None
+    assert assignment_of("losses[...]", [("train", str(path), 0)]) is None
+    assert assignment_of("losses[...]", [("train", str(tmp_path / "none.py"), 0)]) is None
 
 
 LIMITS = """
@@ -103,8 +103,8 @@ def train():
 def test_a_container_whose_length_is_limited(tmp_path: Path, holder: str, limited: bool) -> None:
     path = tmp_path / "script.py"
     path.write_text(LIMITS)
-    assert is_limited(holder, str(path)) is limited
-    assert not is_limited(holder, str(tmp_path / "none.py"))
+    assert is_limited(holder, [("train", str(path), 0)]) is limited
+    assert not is_limited(holder, [("train", str(tmp_path / "none.py"), 0)])
 
 
 def test_none_fills_nothing(tmp_path: Path) -> None:
@@ -112,14 +112,14 @@ def test_none_fills_nothing(tmp_path: Path) -> None:
     script.write_text(
         "class Tiles:\n    def __init__(self):\n        self.all = None\n    def read(self):\n        self.all = 1\n"
     )
-    assert assignment_of("self.all", str(script), "__init__") == (5, "read")
+    assert assignment_of("self.all", [("__init__", str(script), 0)]) == ("read", str(script), 5)
 
 
 def test_what_is_cleared_is_limited(tmp_path: Path) -> None:
     script = tmp_path / "clears.py"
     script.write_text("class Monitor:\n    def stats(self):\n        self.outputs.clear()\n        other.clear()\n")
-    assert is_limited("monitor.outputs['relu'][...]", str(script))
-    assert not is_limited("monitor.inputs[...]", str(script))
+    assert is_limited("monitor.outputs['relu'][...]", [("train", str(script), 0)])
+    assert not is_limited("monitor.inputs[...]", [("train", str(script), 0)])
 
 
 def test_the_line_that_makes_what_is_kept(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def review(images, kept, heap):
     entry = None
 """)
     frame = ("review", str(script), 1)
-    assert made_at("heap[...]", frame) == ("review", str(script), 3)
-    assert made_at("kept[...]", frame) == ("review", str(script), 6)
-    assert made_at("nobody", frame) == frame
+    assert made_at("heap[...]", [frame], frame) == ("review", str(script), 3)
+    assert made_at("kept[...]", [frame], frame) == ("review", str(script), 6)
+    assert made_at("nobody", [frame], frame) == frame
 
 
 def test_the_only_call_of_a_function(tmp_path: Path) -> None:
@@ -203,8 +203,74 @@ class Trainer:
 def test_of_a_method_that_several_objects_share_the_call_is_named(tmp_path: Path) -> None:
     script = tmp_path / "meters.py"
     script.write_text(METERS)
-    filled = assignment_of("trainer.entropy.value", str(script), "step")
-    assert filled == (4, "update")
-    assert given_at("trainer.entropy.value", str(script), filled) == (9, "step")
-    assert given_at("trainer.history.notes", str(script), Assignment(4, "note")) == (4, "note"), "no other uses it"
-    assert given_at("total", str(script), filled) == filled
+    filled = assignment_of("trainer.entropy.value", [("step", str(script), 0), ("Meter", str(script), 0)])
+    assert filled == ("update", str(script), 4)
+    assert given_at("trainer.entropy.value", filled) == ("step", str(script), 9)
+    note = ("note", str(script), 4)
+    assert given_at("trainer.history.notes", note) == note, "no other uses it"
+    assert given_at("total", filled) == filled
+
+
+def frames_of(tmp_path: Path, script: str, data: str, *classes: str) -> list[tuple[str, str, int]]:
+    """The function of a variable in a script, then classes in another file."""
+    for name, source in (("train.py", script), ("data.py", data)):
+        (tmp_path / name).write_text(source)
+    return [("main", str(tmp_path / "train.py"), 0), *((each, str(tmp_path / "data.py"), 0) for each in classes)]
+
+
+TEXTS = """
+class Texts(Dataset):
+    def __init__(self):
+        self.rows = {}
+
+    def __getitem__(self, index):
+        self.rows[index] = read(index)
+
+class Other:
+    def __init__(self):
+        self.rows = []
+        self.rows.append(1)
+"""
+
+
+def test_the_line_may_be_in_the_file_of_a_class(tmp_path: Path) -> None:
+    frames = frames_of(tmp_path, "def main():\n    train_set = Texts()\n    optimizer.step()\n", TEXTS, "Texts")
+    assert assignment_of("train_set.rows[...]", frames) == ("__getitem__", str(tmp_path / "data.py"), 7)
+    assert filled_at("train_set.rows[...]", frames[:1]) == ("main", str(tmp_path / "train.py"), 0), "no line is known"
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        "rows = []\n    fill(rows)",
+        "rows = []\n    rows.append(1)\n    if debug:\n        rows.append(2)",
+        "rows = deque(maxlen=9)\n    other.rows.append(1)",
+    ],
+    ids=["elsewhere", "several lines", "another one"],
+)
+def test_no_line_is_better_than_a_wrong_one(tmp_path: Path, main: str) -> None:
+    others = "def count():\n    rows = []\n    rows.append(1)\n"
+    frames = frames_of(tmp_path, f"{others}def main():\n    {main}\n", "")
+    assert assignment_of("rows[...]", frames) is None
+
+
+@pytest.mark.parametrize(
+    ("holder", "main", "line"),
+    [
+        ("rows[...]", "rows = []\n    add = rows\n    add.append(1)", 4),
+        ("rows['a'][...]", "rows['b'].append(1)\n    rows['a'].append(1)", 3),
+        ("state", "state, out = net(x, state)", 2),
+        ("rows[...]", "rows = [1 for x in y]", 2),
+        ("rows[...]", "if full:\n        heapq.heapreplace(rows, 1)\n    else:\n        heapq.heappush(rows, 1)", 3),
+        ("queue[...]", "queue.put(1)", 2),
+    ],
+)
+def test_the_only_line_that_can_be_meant(tmp_path: Path, holder: str, main: str, line: int) -> None:
+    frames = frames_of(tmp_path, f"def main():\n    {main}\n", "")
+    assert assignment_of(holder, frames) == ("main", str(tmp_path / "train.py"), line)
+
+
+def test_what_grows_is_not_filled_where_it_was_made(tmp_path: Path) -> None:
+    frames = frames_of(tmp_path, "def main():\n    rows = read()\n", "")
+    assert assignment_of("rows[...]", frames, grows=True) is None
+    assert assignment_of("rows[...]", frames) == ("main", str(tmp_path / "train.py"), 2)

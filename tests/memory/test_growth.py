@@ -20,6 +20,7 @@ def segment(step: int, kept: int, recorded: int, epoch: int = 0, is_last: bool =
     row = replace(
         row, older_steps=kept, holder="losses[...]" if is_last else "", holder_stack=(("main", "train.py", 9),)
     )
+    row = replace(row, holder_steps=min(kept, 3) if is_last else 0)
     stacks = (STACK,) if step == 3 else ()
     rows = (row,) if kept else ()
     return MemorySegment(0.0, 1, 1, "training", step, (CPU,), rows, rows, stacks, recorded, epoch, is_last)
@@ -52,6 +53,17 @@ def test_what_one_list_holds_grows_together() -> None:
 def test_a_last_value_that_is_replaced_does_not() -> None:
     steps = [segment(3 * number, 1, number) for number in range(1, 11)]
     assert growing_lines(record(steps)) == []
+
+
+def test_a_variable_that_each_step_assigns_anew_is_no_holder_of_what_grows() -> None:
+    """The look came early in an epoch, when only the variable had one."""
+    steps = [segment(3 * number, number - 1, number) for number in range(1, 11)]
+    look = segment(40, 1, 11, is_last=True)
+    look = replace(look, at_end=tuple(replace(each, holder="fallen", holder_steps=0) for each in look.at_end))
+    assert [(each.line, each.holder) for each in growing_lines(record([*steps, look]))] == [(12, "")]
+    full = segment(40, 12, 11, is_last=True)
+    full = replace(full, at_end=tuple(replace(each, holder_limit=50) for each in full.at_end))
+    assert growing_lines(record([*steps, full])) == [], "a container of at most 50"
 
 
 def test_what_an_epoch_clears_is_told_apart() -> None:

@@ -36,7 +36,7 @@ def test_what_is_kept_until_the_epoch_is_over() -> None:
     for number, kept in enumerate([0, 1, 2, 3, 4, 0, 1, 2, 3, 4]):
         size = kept * MIB
         older = row("others", kept, older=(size, size, kept)) if kept else None
-        older = older and replace(older, holder="pairs[...]", holder_stack=STACK)
+        older = older and replace(older, holder="pairs[...]", holder_stack=STACK, holder_steps=kept)
         steps.append(segment(3 * number, *filter(None, [older]), recorded_steps=number + 1, epoch=number // 5))
     [finding] = found(segments=steps)
     assert (finding.cause, finding.holder, finding.gain_bytes) == ("epoch-kept", "pairs[...]", 4 * MIB)
@@ -139,7 +139,7 @@ def test_a_large_container_of_objects_that_stays() -> None:
 
 
 def test_what_tensors_are_kept_by_is_found_as_such() -> None:
-    graph = OldGraph(0.0, TRAINER, 1, "log.entries[...]", STACK, 500, 90)
+    graph = OldGraph(0.0, TRAINER, 1, "log.entries[...]", STACK, 500, 90, holder_steps=4)
     findings = growing(container(1000, 10), container(9000, 90), graphs=[graph])
     assert [each.cause for each in findings] == ["graph-kept"]
 
@@ -193,7 +193,7 @@ def test_windows_that_repeat_each_other() -> None:
 
 def graphs(*looks: tuple[int, int], holder: str = "total") -> list[OldGraph]:
     """The largest graph when so many steps were over, with so many old operations."""
-    return [OldGraph(0.0, TRAINER, 1, holder, STACK, operations, steps) for steps, operations in looks]
+    return [OldGraph(0.0, TRAINER, 1, holder, STACK, operations, steps, holder_steps=4) for steps, operations in looks]
 
 
 def test_a_graph_that_grows_and_one_that_stays() -> None:
@@ -223,9 +223,9 @@ def test_a_graph_of_a_validation_is_named_at_its_holder() -> None:
     [finding] = found(segments=steps)
     assert (finding.cause, finding.holder, finding.line) == ("validation-graph", "", 12)
     stack = (("evaluate", "train.py", 40),)
-    graph = OldGraph(0.0, TRAINER, 1, "total", stack, 30, 5, validation=True)
+    graph = OldGraph(0.0, TRAINER, 1, "total", stack, 30, 5, holder_steps=3, validation=True)
     [finding] = found(segments=steps, validation_graphs=[graph])
-    assert (finding.holder, finding.line, finding.function) == ("total", 40, "evaluate")
+    assert (finding.holder, finding.line, finding.function) == ("total", 12, "main"), "no line is seen to fill it"
     assert "total keeps the graphs of all its batches" in finding.words
 
 
@@ -255,16 +255,18 @@ def test_a_graph_that_no_backward_pass_goes_through() -> None:
 
 
 def test_outputs_of_all_batches_of_a_validation() -> None:
-    def collected(mib: int, holder: str = "outputs[...]") -> list[MemoryFinding]:
-        rows = replace(row("others", mib), first_step=9, holder=holder, holder_stack=(("evaluate", "train.py", 40),))
+    def collected(mib: int, holder: str = "outputs[...]", steps: int = 3) -> list[MemoryFinding]:
+        stack = (("evaluate", "train.py", 40),)
+        rows = replace(row("others", mib), first_step=9, holder=holder, holder_stack=stack, holder_steps=steps)
         return found(segments=[segment(2, peak=30), segment(9, rows, name="validation", peak=100)])
 
     [finding] = collected(60)
-    assert (finding.cause, finding.line, finding.gain_bytes) == ("validation-outputs", 40, 60 * MIB)
+    assert (finding.cause, finding.line, finding.gain_bytes) == ("validation-outputs", 12, 60 * MIB)
     [finding] = collected(80)
     assert finding.gain_bytes == 70 * MIB, "then the peak is that of training"
     assert collected(10) == [], "scores of each sample may be needed"
-    assert collected(60, "") == [], "nobody was seen to hold them"
+    assert collected(60, "", steps=0) == [], "nobody was seen to hold them"
+    assert collected(60, "logits", steps=1) == [], "a variable that each batch assigns anew"
 
 
 def test_what_one_line_keeps_is_one_finding(tmp_path: Path) -> None:
@@ -274,6 +276,7 @@ def test_what_one_line_keeps_is_one_finding(tmp_path: Path) -> None:
     steps = []
     for number in range(10):
         older = {"older": (number << 20, number << 20, number)}
+        older["holder_steps"] = 3
         held = [
             replace(row("others", number, holder=f"seen['{name}'][...]", holder_stack=stack, **older), stack=place)
             for place, (name, stack) in enumerate(zip("ab", stacks, strict=True))

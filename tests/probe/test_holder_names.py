@@ -4,6 +4,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 
@@ -56,6 +57,15 @@ def test_a_generator() -> None:
 def test_several_that_one_list_holds_are_all_named() -> None:
     pair = [torch.zeros(1), torch.ones(1)]
     assert [each and each.expression for each in name_holders([pair[0], pair[1]])] == ["pair[...]", "pair[...]"]
+
+
+def test_the_classes_of_what_has_it_and_the_limit_on_the_way() -> None:
+    tracker = Tracker(deque([torch.zeros(1)], maxlen=9))
+    holder = name_holders([tracker.history[0]])[0]  # type: ignore[index]
+    assert holder is not None
+    assert (holder.expression, holder.limit) == ("tracker.history[...]", 9)
+    assert [Path(file) for _, file, _ in holder.stack] == [Path(__file__), Path(__file__)]
+    assert holder.stack[1][0] == "Tracker"
 
 
 def test_looking_keeps_nothing_alive() -> None:

@@ -3,6 +3,7 @@
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,33 @@ def test_who_holds_views_and_how_much_they_are_views_of(meter: MemoryMeter, tmp_
     row = max((each for each in last.at_end if each.holder.startswith("kept")), key=lambda each: each.bytes)
     assert row.bytes >= 6 * 64 * 64 * 4
     assert row.viewed_bytes <= row.bytes / 8
+
+
+class Batches(Training):
+    """Each step assigns variables anew, and a list keeps what they had until the epoch is over."""
+
+    def epoch(self, meter: MemoryMeter, steps: int, look_at: int = -1) -> None:
+        kept = []
+        first = None
+        for number in range(steps):
+            meter.is_last_wanted = meter.is_last_wanted or number == look_at
+            inputs = torch.randn(64, 64)
+            first = inputs if first is None else first
+            self.optimizer.zero_grad()
+            loss = self.model(inputs).square().mean()
+            loss.backward()
+            self.optimizer.step()
+            kept.append((inputs, loss))
+
+
+@pytest.mark.parametrize(("look_at", "holder", "steps"), [(9, "kept[...][...]", 2), (0, "inputs", 0)])
+def test_a_variable_that_each_step_assigns_anew_holds_nothing_of_earlier_steps(
+    meter: MemoryMeter, tmp_path: Path, look_at: int, holder: str, steps: int
+) -> None:
+    meter.config = replace(meter.config, every_step=True)
+    training = Batches()
+    training.epoch(meter, 12)
+    training.epoch(meter, 12, look_at)
+    [look] = [each for each in noted(tmp_path) if each.is_last]
+    rows = [each for each in look.at_end if each.dtype == "float32" and each.bytes // each.count == 64 * 64 * 4]
+    assert [(each.holder, each.holder_steps) for each in rows if each.holder] == [(holder, steps)]

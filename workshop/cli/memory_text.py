@@ -190,7 +190,7 @@ def _held_in_python(held: list[dict[str, Any]]) -> Table:
     table.add_row(*(Text(each, "bold") for each in ("held in Python", "MiB", "what it is", "filled at")))
     table.columns[1].justify = "right"
     for each in held[:MAX_HELD_SHOWN]:
-        place = f"{Path(each['file']).name}:{each['line']}" if each["file"] else ""
+        place = f"{Path(each['file']).name}:{each['line']}" if each["line"] else ""
         what = each["what"] if " of " in each["what"] else f"{each['what']} of {each['length']}"
         table.add_row(_cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", _cut(what, 32), place)
     return table

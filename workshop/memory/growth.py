@@ -2,18 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from workshop.memory.assignments import is_limited
 from workshop.memory.host_watch import HostLook
-from workshop.memory.memory_lines import holder_of, innermost
+from workshop.memory.memory_lines import holder_of, innermost, looked_at
 from workshop.memory.memory_record import MemoryRecord
-from workshop.probe.memory.holder_names import BOUNDED
 from workshop.probe.memory.memory_notes import MemorySegment, TensorKind, TensorRow
 from workshop.probe.messages import StepReport
+from workshop.probe.observations import WireFrame
 
 MIN_STEPS = 3
 """What is left of fewer recorded steps is no growth."""
@@ -55,6 +56,12 @@ class GrowingLine:
     held_in: str
     until: str
     """"the end": they stay; "epoch": they are let go when an epoch is over."""
+    holder_stack: tuple[WireFrame, ...] = ()
+    """As in `TensorRow`."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "holder_stack"}
 
 
 @dataclass(frozen=True)
@@ -89,8 +96,9 @@ def growing_lines(record: MemoryRecord) -> list[GrowingLine]:
         in_the_end = next((each for each in last.at_end if each.group == row.group), row)
         of_group = [one.older_bytes for each in record.segments for one in each.at_end if one.group == row.group]
         function, file, line = innermost(record.stack_of(row))
-        holder, held_in = holder_of(record, in_the_end)
-        if BOUNDED in holder or is_limited(holder, in_the_end.holder_stack[0][1] if in_the_end.holder_stack else file):
+        held = looked_at(record, in_the_end, of_growth=True)
+        holder, held_in = holder_of(held)
+        if held and (held.holder_limit or is_limited(holder, held.holder_stack)):
             continue  # it is not yet full
         found.append(
             GrowingLine(
@@ -105,6 +113,7 @@ def growing_lines(record: MemoryRecord) -> list[GrowingLine]:
                 holder=holder,
                 held_in=held_in,
                 until="epoch" if is_cleared else "the end",
+                holder_stack=held.holder_stack if held else (),
             )
         )
     found = _together(_together(found, _place), _held)

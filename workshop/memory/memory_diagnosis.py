@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from workshop.memory.assignments import filled_at
+from workshop.memory.assignments import object_filled_at
 from workshop.memory.batch_size import LargestBatch, largest_batch
 from workshop.memory.device_peak import DevicePeak, device_peaks
 from workshop.memory.growth import GrowingLine, ProcessGrowth, growing_lines, process_growth
@@ -110,7 +110,7 @@ class MemoryDiagnosis:
         return {
             "steps": steps and steps.as_dict(),
             "peaks": [each.as_dict() for each in self.peaks],
-            "growing": [asdict(each) for each in self.growing],
+            "growing": [each.as_dict() for each in self.growing],
             "process_growth": self.process_growth and asdict(self.process_growth),
             "host": host and host.as_dict(),
             "held": self.held,
@@ -147,10 +147,10 @@ class MemoryDiagnosis:
 
 def _held(held: HostObject) -> dict[str, Any]:
     """Return what something holds as plain values, with the line that fills it."""
-    function, file, line = filled_at(held.holder, held.holder_stack[0])
+    function, file, line = object_filled_at(held)
     what = f"{held.container} of {held.dtype}, {' x '.join(map(str, held.shape))}" if held.dtype else held.container
     about = {"holder": held.holder, "what": what, "length": held.length, "bytes": held.bytes}
-    return {**about, "file": file, "line": line, "function": function}
+    return {**about, "file": file, "line": line or None, "function": function}
 
 
 def _highest(segments: list[MemorySegment]) -> list[TensorsOfDevice]:

@@ -11,6 +11,9 @@ from workshop.probe.observations import WireFrame
 
 UNKNOWN: WireFrame = ("", "", 0)
 
+MIN_HOLDER_STEPS = 2
+"""What has tensors of so many earlier steps is no variable that each step assigns anew."""
+
 
 @dataclass(frozen=True)
 class LineMemory:
@@ -81,7 +84,7 @@ def _line(
 ) -> LineMemory:
     function, file, line = frame
     largest = max(rows, key=lambda each: each.bytes)
-    holder, held_in = holder_of(record, largest)
+    holder, held_in = holder_of(looked_at(record, largest))
     return LineMemory(
         device=device,
         kind=kind,
@@ -98,17 +101,28 @@ def _line(
     )
 
 
-def holder_of(record: MemoryRecord, row: TensorRow) -> tuple[str, str]:
-    """Return who holds the tensors of a row, and where, as the look says that has found most of them."""
+def looked_at(record: MemoryRecord, row: TensorRow, of_growth: bool = False) -> TensorRow | None:
+    """Return a row as the look has it that has found most of its tensors with their holder; None without one.
+
+    A variable that each step assigns anew holds what one step makes. It is not named for more than there was at the
+    look, and never for what steps have left, which is asked for with `of_growth`.
+    """
     if row.kind in (TensorKind.PARAMETERS, TensorKind.GRADIENTS, TensorKind.OPTIMIZER, TensorKind.SCRATCH):
-        return "", ""
+        return None
     looked = (each for look in record.looks for each in (*look.at_end, *look.at_peak))
-    same = (each for each in (row, *looked) if each.holder and each.group == row.group)
-    most = max(same, key=lambda each: each.older_bytes, default=None)
-    if most is None:
+    same = [each for each in (row, *looked) if each.holder and each.group == row.group]
+    holding = [
+        each for each in same if each.holder_steps >= MIN_HOLDER_STEPS or (row.count <= each.count and not of_growth)
+    ]
+    return max(holding, key=lambda each: each.older_bytes, default=None)
+
+
+def holder_of(row: TensorRow | None) -> tuple[str, str]:
+    """Return who holds the tensors of a row, and in which function."""
+    if row is None:
         return "", ""
-    function, _, line = most.holder_stack[0] if most.holder_stack else UNKNOWN
-    return most.holder, function if line else "a module"
+    function, _, line = row.holder_stack[0] if row.holder_stack else UNKNOWN
+    return row.holder, function if line else "a module"
 
 
 def _since(first: int, segment: MemorySegment) -> str:

@@ -143,7 +143,7 @@ def _host(found: Values) -> str:
 
 
 def _held(held: Values) -> str:
-    place = f"{Path(held['file']).name}:{held['line']}, {held['function']}" if held["file"] else ""
+    place = f"{Path(held['file']).name}:{held['line']}, {held['function']}" if held["line"] else ""
     return _row([held["holder"], held["what"], str(held["length"]), f"{held['bytes'] / MIB:.1f}", place])
 
 

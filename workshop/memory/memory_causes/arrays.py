@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workshop.memory.assignments import filled_at
+from workshop.memory.assignments import object_filled_at
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import HostObject, TensorKind
@@ -91,7 +91,7 @@ def _named(array: HostObject) -> str:
 def _finding(
     measured: MeasuredMemory, array: HostObject, cause: str, size: int, words: str, basis: str
 ) -> MemoryFinding:
-    function, file, line = filled_at(array.holder, array.holder_stack[0])
+    function, file, line = object_filled_at(array)
     most = measured.host.most
     return MemoryFinding(
         cause=cause,

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from workshop.memory.assignments import assignment_of, filled_at, is_limited
+from workshop.memory.assignments import LRU_CACHE, is_limited, object_filled_at
 from workshop.memory.growth import STEPS, ProcessGrowth, growing_lines, process_growth
 from workshop.memory.memory_findings import MIN_SHARE, MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
@@ -39,7 +39,7 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     for of_one in looks.values():
         first, last = of_one[0], of_one[-1]
         is_told = last.has_limit or any(each.startswith(last.holder) for each in followed if each)
-        if is_told or is_limited(f"{last.holder}[...]", last.holder_stack[0][1]):
+        if is_told or is_limited(f"{last.holder}[...]", last.holder_stack):
             continue
         is_useless = measured.record.epochs > 1 and last.asked > 0 and last.answered < FEW_ANSWERS * last.asked
         if (growth or is_useless) and (finding := _grown(measured, growth, first, last)):
@@ -57,7 +57,7 @@ def _objects(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         stays = len({each.step for each in same}) > 1 and {each.length for each in same} == {held.length}
         if held.objects < MIN_OBJECTS or held.spare_bytes < LARGE * together or not stays:
             continue
-        function, file, line = filled_at(f"{held.holder}[...]", held.holder_stack[0])
+        function, file, line = object_filled_at(held)
         yield MemoryFinding(
             cause="python-objects",
             place="host",
@@ -86,13 +86,12 @@ def _grown(
     most = measured.host.most
     if most is None or rate * STEPS < MIN_SHARE * most.together or (growth and rate < EXPLAINS * growth.bytes_a_step):
         return None
-    function, file, line = last.holder_stack[0]
-    at = assignment_of(f"{last.holder}[...]", file, function) if last.container != "lru_cache" else None
+    function, file, line = object_filled_at(last, grows=True)
     grows = (
         f"{entries / steps:.1f} entries a step" if 10 * entries > steps else f"an entry in {steps / entries:.0f} steps"
     )
     what = f"{last.holder}, a {last.container}, grows by {grows}, and has {last.length}. "
-    if last.container == "lru_cache":
+    if last.container == LRU_CACHE:
         words = f"It was asked {last.asked} times and had the answer {last.answered} times. Give lru_cache a limit "
         words += "(maxsize=...), or take it away if the same is not asked for again."
     elif "_hooks" in last.holder:
@@ -107,8 +106,8 @@ def _grown(
         cause="objects-kept",
         place="host",
         file=file,
-        line=at.number if at else line,
-        function=at.function if at else function,
+        line=line or None,
+        function=function,
         holder=last.holder,
         gain_bytes=last.bytes,
         share=min(last.bytes / max(most.together, 1), 1.0),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from workshop.memory.assignments import assignment_of, given_at
 from workshop.memory.growth import GrowingLine, growing_lines, process_growth
 from workshop.memory.memory_findings import MemoryFinding
-from workshop.memory.memory_lines import devices_of, innermost
+from workshop.memory.memory_lines import MIN_HOLDER_STEPS, devices_of, innermost
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import OldGraph, TensorKind
@@ -82,19 +82,26 @@ def _is_of_graph(line: GrowingLine, graph: OldGraph | None) -> bool:
 
 def _growing_graph(measured: MeasuredMemory) -> OldGraph | None:
     """The largest graph that goes back to earlier steps, if it gains operations with each step, or does in an epoch."""
-    graphs = measured.record.graphs
+    graphs = _of_several_steps(measured.record.graphs)
     for steps in sorted({each.steps for each in graphs}, reverse=True):
-        largest = max((each for each in graphs if each.steps == steps), key=lambda each: each.old_operations)
-        is_old = _grows(largest.old_operations, steps) and not _stays(largest, graphs)
-        if is_old or _grows(largest.epoch_operations, largest.epoch_steps):
-            return largest
+        for each in sorted((one for one in graphs if one.steps == steps), key=lambda one: -one.old_operations):
+            same = [one for one in graphs if one.holder == each.holder]
+            is_old = _grows(each.old_operations, steps) and not _stays(each, same)
+            if is_old or _grows(each.epoch_operations, each.epoch_steps):
+                return each
     return None
+
+
+def _of_several_steps(graphs: list[OldGraph]) -> list[OldGraph]:
+    """The graphs without those of a single step, such as that of the last validation's loss."""
+    return [each for each in graphs if each.holder_steps >= MIN_HOLDER_STEPS]
 
 
 def _last_graph(measured: MeasuredMemory) -> OldGraph | None:
     """The largest graph of the last look that a variable holds: what grows, and nobody holds, hangs on it."""
-    steps = max((each.steps for each in measured.record.graphs), default=0)
-    held = [each for each in measured.record.graphs if each.steps == steps and each.holder]
+    graphs = _of_several_steps(measured.record.graphs)
+    steps = max((each.steps for each in graphs), default=0)
+    held = [each for each in graphs if each.steps == steps and each.holder]
     return max(held, key=lambda each: each.old_operations, default=None)
 
 
@@ -173,17 +180,19 @@ def _held(measured: MeasuredMemory, graph: OldGraph | None) -> list[tuple[str, f
 
 def _place(holder: str, lines: list[GrowingLine], graph: OldGraph | None) -> tuple[str, str, int]:
     """The line that assigns to the holder, if the source shows it; else that of the tensors."""
-    frames = list(graph.holder_stack) if graph else []
-    frames += [(each.function, each.file, each.line) for each in lines]
-    for function, file, _ in frames:
-        if filled := assignment_of(holder, file, function):
-            line = given_at(holder, file, filled)
-            return line.function, file, line.number
-    return frames[0] if frames else ("", "", 0)
+    stacks = [graph.holder_stack] if graph else []
+    stacks += [each.holder_stack for each in lines if each.holder.removeprefix(GRAPH) == holder]
+    for each in stacks:
+        if filled := assignment_of(holder, each, grows="[...]" in holder):
+            return given_at(holder, filled)
+    made = [(each.function, each.file, each.line) for each in lines if each.file]
+    held = [(*each[0][:2], 0) for each in stacks if each]
+    return next(iter([*made, *held]), ("", "", 0))
 
 
 def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
-    at = assignment_of(line.holder, line.file, line.function)
+    at = assignment_of(line.holder, line.holder_stack, grows="[...]" in line.holder)
+    function, file, number = at or (line.function, line.file, line.line)
     held = f"{line.holder} ({line.held_in}) holds" if line.holder else "Something holds"
     what = f"what line {line.line} makes in each step" if line.file else "tensors of each step"
     if line.until == "epoch":
@@ -195,9 +204,9 @@ def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
     return MemoryFinding(
         cause="epoch-kept" if line.until == "epoch" else "outputs-kept",
         place=line.device,
-        file=line.file,
-        line=at.number if at else line.line or None,
-        function=at.function if at else line.function,
+        file=file,
+        line=number or None,
+        function=function,
         holder=line.holder,
         gain_bytes=line.bytes,
         share=_share(measured, line.device, line.bytes),

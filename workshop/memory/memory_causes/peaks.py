@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from workshop.memory.assignments import filled_at, made_at, returned_at
 from workshop.memory.memory_findings import MemoryFinding
-from workshop.memory.memory_lines import devices_of, innermost, lines_of, memory_of, peak_segment
+from workshop.memory.memory_lines import MIN_HOLDER_STEPS, devices_of, innermost, lines_of, memory_of, peak_segment
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import (
@@ -177,7 +177,8 @@ def _never_gone_through(measured: MeasuredMemory, device: str) -> Iterator[Memor
     for holder, rows in of_holders.items():
         if holder.startswith(GRAPH):
             size = lowers(measured, device, last, sum(each.bytes for each in rows))
-            function, file, line = filled_at(name := holder.removeprefix(GRAPH), rows[0].holder_stack[0])
+            made = innermost(measured.record.stack_of(max(rows, key=lambda each: each.bytes)))
+            function, file, line = filled_at(name := holder.removeprefix(GRAPH), rows[0].holder_stack, made)
             yield MemoryFinding(
                 cause="unused-graph",
                 place=device,
@@ -239,12 +240,13 @@ def _views(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterat
     last = measured.record.last
     of_holders: defaultdict[str, list[TensorRow]] = defaultdict(list)
     for row in last.at_end if last else ():
-        is_kept = bool(row.holder) and not row.holder.startswith(GRAPH) and row.older_bytes > 0
+        holds_all = row.holder_steps >= MIN_HOLDER_STEPS or row.count == 1
+        is_kept = bool(row.holder) and holds_all and not row.holder.startswith(GRAPH) and row.older_bytes > 0
         if row.device == device and is_kept and 0 < row.viewed_bytes * MANY_TIMES <= row.bytes:
             of_holders[row.holder].append(row)
     for holder, rows in of_holders.items():
         largest = max(rows, key=lambda each: each.bytes)
-        function, file, line = made_at(holder, innermost(measured.record.stack_of(largest)))
+        function, file, line = made_at(holder, rows[0].holder_stack, innermost(measured.record.stack_of(largest)))
         viewed = sum(each.viewed_bytes for each in rows)
         size = sum(each.bytes for each in rows) - viewed
         yield MemoryFinding(

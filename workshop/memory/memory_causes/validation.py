@@ -7,7 +7,7 @@ from dataclasses import replace
 from workshop.memory.assignments import filled_at
 from workshop.memory.memory_causes.peaks import lowers, replayed
 from workshop.memory.memory_findings import MemoryFinding
-from workshop.memory.memory_lines import devices_of, memory_of, peak_segment
+from workshop.memory.memory_lines import MIN_HOLDER_STEPS, devices_of, innermost, memory_of, peak_segment
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.holder_names import GRAPH
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind, TensorRow
@@ -32,11 +32,12 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
 
 def _at_holder(measured: MeasuredMemory, finding: MemoryFinding) -> MemoryFinding:
     """The same at the line that keeps the graphs of all batches, if there is one."""
-    held = [each for each in measured.record.validation_graphs if each.holder]
+    held = [each for each in measured.record.validation_graphs if each.holder and each.holder_steps >= MIN_HOLDER_STEPS]
     if not held:
         return finding
     graph = max(held, key=lambda each: each.old_operations)
-    function, file, line = filled_at(graph.holder, graph.holder_stack[0])
+    of_finding = finding.function, finding.file, finding.line or 0
+    function, file, line = filled_at(graph.holder, graph.holder_stack, of_finding)
     words = f"{finding.words} {graph.holder} keeps the graphs of all its batches until it is over."
     return replace(finding, holder=graph.holder, function=function, file=file, line=line or None, words=words)
 
@@ -49,7 +50,8 @@ def _outputs(measured: MeasuredMemory, device: str) -> MemoryFinding | None:
     of_holders: defaultdict[str, list[TensorRow]] = defaultdict(list)
     for row in peak.at_peak:
         is_output = row.device == device and row.kind in (TensorKind.OTHERS, TensorKind.ACTIVATIONS)
-        if is_output and row.first_step == peak.step and row.holder and not row.holder.startswith(GRAPH):
+        collects = row.holder_steps >= MIN_HOLDER_STEPS and not row.holder.startswith(GRAPH)
+        if is_output and collects and row.first_step == peak.step:
             of_holders[row.holder].append(row)
     if not of_holders:
         return None
@@ -57,7 +59,8 @@ def _outputs(measured: MeasuredMemory, device: str) -> MemoryFinding | None:
     size, whole = sum(each.bytes for each in rows), memory_of(peak, device).peak_bytes
     if size < MIN_SHARE * whole:
         return None
-    function, file, line = filled_at(holder, rows[0].holder_stack[0])
+    made = innermost(measured.record.stack_of(max(rows, key=lambda each: each.bytes)))
+    function, file, line = filled_at(holder, rows[0].holder_stack, made)
     gain = lowers(measured, device, peak, size)
     return MemoryFinding(
         cause="validation-outputs",

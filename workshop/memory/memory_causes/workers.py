@@ -55,7 +55,7 @@ def _objects(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindi
         here = max(largest.bytes - largest.content_bytes, 0)
         gain = size * largest.workers + here
         of_trainer = f", and {here / 2**20:.0f} MiB less in the training's own process" if here else ""
-        function, file, line = _place(largest.attribute, largest.stack)
+        function, file, line = _place(largest.attribute, largest.stack, largest.classes)
         made = [each for each in largest.stack if is_user_code(each[1])]
         of = f" of the DataLoader that line {made[-1][2]} makes" if made else ""
         yield MemoryFinding(
@@ -113,13 +113,10 @@ def _pickled(largest: AttributeObjects) -> tuple[int, str, str]:
     return largest.bytes, words, "estimated from the size of some of them"
 
 
-def _place(name: str, stack: tuple[WireFrame, ...]) -> WireFrame:
+def _place(name: str, stack: tuple[WireFrame, ...], classes: tuple[WireFrame, ...]) -> WireFrame:
     """Where an attribute is filled, if the source shows it; else where the DataLoader is made."""
     frames = [each for each in stack if is_user_code(each[1])]
-    for _, file, _ in reversed(frames):
-        if at := assignment_of(f"self.{name.rpartition('.')[2]}", file, "__init__"):
-            return at.function, file, at.number
-    return frames[-1] if frames else ("", "", 0)
+    return assignment_of(name, [("", "", 0), *classes]) or next(reversed(frames), ("", "", 0))
 
 
 def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFinding]:
@@ -149,7 +146,11 @@ def _caches(measured: MeasuredMemory, table: HostTable) -> Iterator[MemoryFindin
         largest = max((each for each, _, _ in longer), key=lambda each: each.bytes)
         cause, words = _said(largest, len(longer), sum(each for _, each, _ in longer), measured.record.epochs)
         function, file, line = _place_of(measured, largest)
-        is_no_fault = share < MIN_BUFFER if cause == "buffer-per-worker" else is_limited(largest.holder, file)
+        is_no_fault = (
+            share < MIN_BUFFER
+            if cause == "buffer-per-worker"
+            else is_limited(largest.holder, (largest.frame, *largest.classes))
+        )
         if is_no_fault:
             continue
         yield MemoryFinding(
@@ -187,7 +188,7 @@ def _reads(of_workers: list[list[WorkerContainer]], table: HostTable) -> MemoryF
     arrays = [each for of_worker in of_workers for each in of_worker]
     largest = max(arrays, key=lambda each: each.bytes)
     size = round(sum(each.bytes for each in arrays) * (1 - 1 / len(of_workers)))
-    function, file, line = filled_at(largest.holder, largest.frame)
+    function, file, line = filled_at(largest.holder, [largest.frame])
     return MemoryFinding(
         cause="cache-per-worker",
         place="host",
@@ -243,9 +244,9 @@ def _place_of(measured: MeasuredMemory, held: WorkerContainer) -> WireFrame:
     if held.asked:
         return held.frame
     if held.frame[1]:
-        return called_at(held.frame) or filled_at(f"{held.holder}[...]", held.frame)
+        return called_at(held.frame) or filled_at(f"{held.holder}[...]", [held.frame])
     noted = next((each for each in measured.record.objects if each.attribute == held.holder), None)
-    return _place(held.holder, noted.stack if noted else _site(measured))
+    return _place(held.holder, noted.stack if noted else _site(measured), held.classes)
 
 
 def _at_once(measured: MeasuredMemory) -> dict[int, list[WorkerContainers]]:

@@ -23,6 +23,13 @@ def attributes_of(dataset: Any) -> Iterator[tuple[str, Any]]:
         dataset, name = values.get("dataset"), f"{name}.dataset"
 
 
+def owner_of(dataset: Any, name: str) -> Any:
+    """Return the dataset that has an attribute by a name that `attributes_of` has yielded."""
+    for _ in range(name.count(".") - 1):
+        dataset = vars(dataset)["dataset"]
+    return dataset
+
+
 def entries_of(value: Any, most: int) -> list[Any] | None:
     """Return some entries of a container; None for what is no container of Python objects."""
     if isinstance(value, (list, tuple)):

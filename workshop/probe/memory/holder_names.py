@@ -26,9 +26,6 @@ _KEY = re.compile(r"^\['(\w+)'\]")
 GRAPH = "the graph of "
 """How the name of a holder begins that is a graph."""
 
-BOUNDED = " of at most "
-"""In the name of a holder, before the number of tensors that it holds once it is full."""
-
 CONTAINERS = (list, tuple, set, frozenset, deque)
 
 
@@ -39,6 +36,15 @@ class Holder:
     expression: str
     frame: WireFrame
     """The function whose variable it is; for a module's variable its file, with line 0."""
+    classes: tuple[WireFrame, ...] = ()
+    """The user's classes of what has the last attribute on the way, as `classes_of` returns them."""
+    limit: int = 0
+    """The number of entries that a container on the way has at most; 0 without a limit."""
+
+    @property
+    def stack(self) -> tuple[WireFrame, ...]:
+        """Where what fills it may be: the function of the variable, then the classes."""
+        return self.frame, *self.classes
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,22 @@ class Variable:
     of: "Variable | None" = None
     """What has it as an attribute or an entry; None for a variable."""
 
+    @property
+    def stack(self) -> tuple[WireFrame, ...]:
+        """Where what fills it may be, as of a `Holder`."""
+        owner = self.of
+        while owner is not None and issubclass(type(owner.value), (dict, *CONTAINERS)):
+            owner = owner.of
+        return self.frame, *(classes_of(owner.value) if owner else ())
+
 
 class _HolderWay:
     """An object on the way from a variable to what is held."""
 
-    def __init__(self, target: int, value: Any, suffix: str) -> None:
-        self.target, self.value, self.suffix = target, value, suffix
+    def __init__(
+        self, target: int, value: Any, suffix: str, classes: tuple[WireFrame, ...] = (), limit: int = 0
+    ) -> None:
+        self.target, self.value, self.suffix, self.classes, self.limit = target, value, suffix, classes, limit
 
 
 def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ()) -> list[Holder | None]:
@@ -76,12 +92,22 @@ def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ())
         for way in ways:
             root = roots.get(id(way.value))
             if root and found[way.target] is None:
-                found[way.target] = Holder(f"{root.expression}{way.suffix}", root.frame)
+                found[way.target] = Holder(f"{root.expression}{way.suffix}", root.frame, way.classes, way.limit)
         ways = [way for way in ways if found[way.target] is None][:MAX_WIDTH]
         if not ways:
             break
         ways = _one_step_back(ways, seen)
     return found
+
+
+def classes_of(value: Any) -> tuple[WireFrame, ...]:
+    """Return the classes of an object that are the user's, the innermost first: the name, the file, and line 0."""
+    found = []
+    for each in type(value).__mro__:
+        path = getattr(sys.modules.get(each.__module__), "__file__", None)
+        if isinstance(path, str) and is_user_code(path):
+            found.append((each.__qualname__, path, 0))
+    return tuple(found)
 
 
 def user_variables() -> list[Variable]:
@@ -114,7 +140,9 @@ def _one_step_back(ways: list[_HolderWay], seen: set[tuple[int, int]]) -> list[_
                     seen.add((way.target, id(holder)))
                     is_attribute = value is getattr(holder, "__dict__", None)
                     rest = _KEY.sub(r".\1", way.suffix) if is_attribute else way.suffix
-                    found.append(_HolderWay(way.target, holder, f"{suffix}{rest}"))
+                    limit = (isinstance(holder, deque) and holder.maxlen) or way.limit
+                    classes = way.classes or classes_of(holder)
+                    found.append(_HolderWay(way.target, holder, f"{suffix}{rest}", classes, limit))
     return found
 
 
@@ -124,8 +152,6 @@ def _held_by(holder: Any) -> Iterable[tuple[Any, str]]:
         return [
             (value, f"[{key!r}]" if isinstance(key, (str, int)) else "[...]") for key, value in list(holder.items())
         ]
-    if isinstance(holder, deque) and holder.maxlen is not None:
-        return [(value, f"[...{BOUNDED}{holder.maxlen}]") for value in list(holder)]
     if isinstance(holder, CONTAINERS):
         return [(value, "[...]") for value in list(holder)]
     if isinstance(holder, BaseException):

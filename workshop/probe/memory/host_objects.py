@@ -204,7 +204,7 @@ def _noted(place: Variable, step: int, length: int, size: int, **more: Any) -> d
     container, frame = described(place)
     return {
         "holder": place.name,
-        "holder_stack": (frame,),
+        "holder_stack": (frame, *place.stack[1:]),
         "container": container,
         "length": length,
         "bytes": size,

@@ -3,6 +3,7 @@
 import math
 import os
 import traceback
+from bisect import bisect
 from statistics import median
 from time import monotonic, time_ns  # the script may replace those of the module
 from types import TracebackType
@@ -33,7 +34,7 @@ from workshop.probe.memory.own_pages import noting_own_pages
 from workshop.probe.memory.python_objects import AttributeCounts
 from workshop.probe.memory.segment_table import FIRST_STEPS, SegmentTable
 from workshop.probe.memory.shared_storages import watch_sharing
-from workshop.probe.memory.storage_lives import StorageLives
+from workshop.probe.memory.storage_lives import UNSEEN, Life, StorageLives
 from workshop.probe.memory.tensor_holders import TensorHolders
 from workshop.probe.memory.touched_attribute import note_touched
 from workshop.probe.memory.unneeded import Unneeded
@@ -59,6 +60,10 @@ RECENT = 3
 
 MAX_START = 30_000
 """After so many operators, what goes on before the first step is followed no longer."""
+
+JUST_OVER = 2
+"""So many steps, or calls in a validation, may still have something in a variable that each of them assigns anew: the
+present one and the one before."""
 
 VALIDATION_CALLS = 3
 """So many calls of a model are followed in each of the first validations."""
@@ -91,11 +96,14 @@ class MemoryMeter(StepMeter):
         self.steps_done = self.recorded = self.followed_calls = self.validations = self.epochs = self.kept = 0
         self.epoch_began = self.epoch_sequence = 0  # the step and the node of a graph with which the epoch began
         self.plain_s: list[float] = []
+        self.calls_ns, self.call_sequences = list[int](), list[int]()  # when each call of a validation began
+        self.step_sequences = list[int]()  # the number of the next node of a graph as each step ended
         self.next_s = self.begun_s = self.ended_s = monotonic()
         self.is_last_wanted = self.is_last = self.failed = False
         self.with_graph = set[int]()  # the segments that are validations and compute with gradients
         self.tries_checkpoints = self.has_forward = self.is_put_off = self.trains_on_batch = False
-        self.batch_samples = self.batch_bytes = self.first_sequence = self.call_sequence = 0
+        self.batch_samples = self.batch_bytes = 0
+        self.old_ends = list[int]()
         self.holders: TensorHolders | None = None
 
     def install(self) -> None:
@@ -191,6 +199,7 @@ class MemoryMeter(StepMeter):
         if validates and self.segment is None and (self.validations < MAX_VALIDATIONS or self.config.every_step):
             self.validations += 1
             self.followed_calls = self.kept = 0
+            self.calls_ns, self.call_sequences = [], []
             self._begin_segment(SegmentName.VALIDATION)
         elif self.segment is None and not validates and (self.config.every_step or self.is_put_off):
             self.is_last, self.is_last_wanted = self.is_put_off and self.is_last_wanted, False
@@ -198,8 +207,9 @@ class MemoryMeter(StepMeter):
             self._begin_segment(SegmentName.TRAINING)
         if validates and self.segment and torch.is_grad_enabled():
             self.with_graph.add(self.lives.segment)
-        if validates and self.followed_calls == LOOK_CALLS - 1:
-            self.call_sequence = _sequence_now()
+        if validates and self.segment:
+            self.calls_ns.append(time_ns())
+            self.call_sequences.append(_sequence_now())
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Mark what the graph of a validation keeps."""
@@ -220,7 +230,7 @@ class MemoryMeter(StepMeter):
     def _look_into_validation(self) -> None:
         """Look for who holds what the calls before have left."""
         with noting_own_pages(self.events):
-            self.holders = TensorHolders(self.lives, self.call_sequence)
+            self.holders = TensorHolders(self.lives, self._left_by_call, self.call_sequences[1 : 1 - JUST_OVER])
         for each in self.holders.old_graphs:
             self.events.write(OldGraph, **each, steps=self.followed_calls, validation=True)
 
@@ -234,7 +244,7 @@ class MemoryMeter(StepMeter):
                 self.unneeded.on_backward(roots_of(tensors))
             if self.is_last:
                 with noting_own_pages(self.events):
-                    self.holders = TensorHolders(self.lives, self.first_sequence)
+                    self.holders = TensorHolders(self.lives, self._left_by_step, self.old_ends)
 
     def after_backward(self) -> None:
         """Mark the gradients."""
@@ -274,6 +284,7 @@ class MemoryMeter(StepMeter):
         self.steps_done += steps
         if recorded:
             self._end_segment()
+        self.step_sequences.append(_sequence_now())
         super().on_step_end(steps)
         now = monotonic()
         if was_last or self.steps_done <= ALSO_RECORDED[-1] + 1:  # it is no part of what is spent again and again
@@ -304,8 +315,7 @@ class MemoryMeter(StepMeter):
             with noting_own_pages(self.events):
                 adopt_unseen(self.lives)
         if self.is_last:
-            now = _sequence_now()
-            self.first_sequence = now - RECENT * now // max(self.steps_done, 1)
+            self.old_ends = self.step_sequences[:-RECENT]
         self.lives.operations = 0
         self.unneeded.begin()
         self.lives.most_operations = MAX_START if name is SegmentName.START else math.inf
@@ -354,13 +364,25 @@ class MemoryMeter(StepMeter):
 
     def _look(self, at_peak: list[TensorRow], at_end: list[TensorRow], failure: str) -> tuple[list[TensorRow], ...]:
         """Note who holds what there is, and return rows with their holders."""
-        of_end = TensorHolders(self.lives, self.first_sequence, self._failed_frames, self.epoch_sequence)
+        frames = self._failed_frames
+        of_end = TensorHolders(self.lives, self._left_by_step, self.old_ends, frames, self.epoch_sequence)
         of_peak, self.holders = (of_end if failure or not self.holders else self.holders), None
         for each in of_end.old_graphs:
             steps = self.steps_done - self.epoch_began
             self.events.write(OldGraph, **each, steps=self.steps_done, epoch_steps=steps)
         note_host_objects(self.steps_done, self.events)
         return of_peak.with_holders(at_peak), of_end.with_holders(at_end)
+
+    def _left_by_step(self, life: Life) -> int | None:
+        """The step that has left a storage, if it is over for long enough that no variable of a loop has it."""
+        if life.segment == 0:
+            return UNSEEN if life.step >= FIRST_STEPS else None
+        return life.step if FIRST_STEPS <= life.step <= self.lives.step - JUST_OVER else None
+
+    def _left_by_call(self, life: Life) -> int | None:
+        """The same of a call of the model in this validation."""
+        call = bisect(self.calls_ns, life.born_ns)
+        return call if life.segment == self.lives.segment and call <= len(self.calls_ns) - JUST_OVER else None
 
     def _put_off(self) -> None:
         """Record a step that has not begun to compute from its first forward pass on."""

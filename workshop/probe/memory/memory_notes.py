@@ -78,7 +78,13 @@ class TensorRow:
     holder: str = ""
     """Who holds most of them: an expression such as "history.losses[...]"; empty if it was not looked for."""
     holder_stack: tuple[WireFrame, ...] = ()
-    """The frame whose variable holds them, or that has made the graph; empty if it is not known."""
+    """The frame whose variable holds them, then the classes of what has the last attribute on the way to them, with
+    line 0; empty if it is not known."""
+    holder_steps: int = 0
+    """From so many steps that are over the holder has some, of the few tensors that were looked at. A variable that
+    each step assigns anew has those of one step at most."""
+    holder_limit: int = 0
+    """The number of entries that a container on the way to them has at most; 0 without a limit."""
     viewed_bytes: int = 0
     """How much of their storages tensors of Python are views of; 0 if it was not looked for."""
 
@@ -144,13 +150,15 @@ class OldGraph(Event):
     """Who holds its end; empty if that is not known."""
     holder_stack: tuple[WireFrame, ...]
     old_operations: int
-    """The number of its operations that are older than a few steps."""
+    """The number of operations that are older than a few steps, of all graphs that it holds."""
     steps: int
     """The number of steps so far."""
     epoch_operations: int = 0
-    """The number of those, of all graphs together, that were made in the present epoch; 0 for all but the largest."""
+    """The number of those that were made in the present epoch."""
     epoch_steps: int = 0
     """The number of steps in this epoch so far."""
+    holder_steps: int = 0
+    """From so many earlier steps, or calls in a validation, some of the graphs that were looked at are."""
     validation: bool = False
     """Whether it goes back to earlier batches of a validation, not to earlier steps."""
 
@@ -162,7 +170,7 @@ class HostObject(Event):
     holder: str
     """The way to it, such as "log.entries"."""
     holder_stack: tuple[WireFrame, ...]
-    """The frame of that variable."""
+    """The frame of that variable, then the classes of what has it as an attribute, with line 0."""
     container: str
     """Its type, such as "list" or "ndarray"."""
     length: int
@@ -224,6 +232,8 @@ class AttributeObjects(Event):
     """How its workers are started: "fork", "spawn" or "forkserver"."""
     content_bytes: int = 0
     """What their numbers and texts would take in arrays."""
+    classes: tuple[WireFrame, ...] = ()
+    """The user's classes of the dataset that has the attribute, with line 0."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +265,8 @@ class WorkerContainer:
     """How often it had the answer."""
     identity: int = 0
     """Of the arrays that variables of a generator lead to, the identity of one: it may stay, or be of a single item."""
+    classes: tuple[WireFrame, ...] = ()
+    """The user's classes of what has it as an attribute, with line 0."""
 
 
 @dataclass(frozen=True)

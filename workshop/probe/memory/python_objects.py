@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader
 
 from workshop.probe.changed_loaders import start_method_of
 from workshop.probe.event_file import EventFile
-from workshop.probe.memory.dataset_attributes import MIN_OBJECTS, attributes_of, entries_of, length_of
+from workshop.probe.memory.dataset_attributes import MIN_OBJECTS, attributes_of, entries_of, length_of, owner_of
+from workshop.probe.memory.holder_names import classes_of
 from workshop.probe.memory.memory_notes import AttributeObjects
 from workshop.probe.noted_settings import loader_number, loader_site
 from workshop.probe.observations import WireFrame
@@ -152,6 +153,7 @@ class AttributeCounts:
                     loader=found.loader,
                     workers=loader.num_workers,
                     start_method=start_method_of(loader),
+                    classes=classes_of(owner_of(loader.dataset, name)),
                 )
         self._counted.append(found)
         return found

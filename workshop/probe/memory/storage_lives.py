@@ -23,6 +23,9 @@ from workshop.probe.memory.user_stacks import UserStacks
 BEFORE = -1
 """The step of what was allocated before the first one."""
 
+UNSEEN = -2
+"""Stands for the step of what was found later, as it was allocated in one that was not recorded."""
+
 RANKS = {kind: number for number, kind in enumerate(TensorKind)}
 
 OTHER_STORAGE = ("set_", "resize")

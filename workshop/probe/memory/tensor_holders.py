@@ -1,10 +1,11 @@
 """Tells who holds the tensors of a process: variables, what they lead to, and graphs."""
 
+from bisect import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -12,12 +13,16 @@ from workshop.probe.internals import saved_tensors, sequence_number
 from workshop.probe.memory.holder_names import GRAPH, Holder, name_holders
 from workshop.probe.memory.inventory import MAX_NODES, tensors_of_python
 from workshop.probe.memory.memory_notes import OF_TRAINING, Group, TensorRow
-from workshop.probe.memory.storage_lives import PLAIN, Life, StorageLives, parts_of
+from workshop.probe.memory.storage_lives import PLAIN, UNSEEN, Life, StorageLives, parts_of
+from workshop.probe.observations import WireFrame
 
 MAX_GROUPS = 24
 """Holders are looked for of so many groups of tensors, the largest ones."""
 
 MAX_OLD_GRAPHS = 3
+
+MAX_KINDS, OF_EACH = 8, 4
+"""Of graphs that end with the same operation, so many are looked at, and of so many such kinds, the largest ones."""
 
 
 def group_of(life: Life) -> Group:
@@ -25,12 +30,26 @@ def group_of(life: Life) -> Group:
     return life.device, life.kind, life.stack, str(life.dtype).removeprefix("torch.")
 
 
+@dataclass(frozen=True)
+class HolderOfGroup:
+    """Who holds most of a group's tensors, as far as some of them were looked at."""
+
+    text: str
+    """As in `TensorRow`."""
+    holder: Holder
+    steps: int
+    """From so many steps that are over it has some; of those that were not seen, it is not known from which."""
+
+
 class TensorHolders:
     """Who holds the tensors that there are at this moment.
 
     Args:
         lives: the storages that are known.
-        begun_at: the sequence number of a node; what was made before it is old.
+        left_by: returns the step, or the call of a validation, that has left a storage, and which is over for so long
+            that no variable of a loop has anything of it; None for others.
+        ends: the sequence number of the next node as each of the earlier steps ended, or began in a validation; what
+            was made before the last of them is old.
         extra_frames: frames of a traceback, whose variables are still there.
         epoch_at: the sequence number of the first node of the epoch.
 
@@ -41,9 +60,15 @@ class TensorHolders:
     """
 
     def __init__(
-        self, lives: StorageLives, begun_at: int = 0, extra_frames: Iterable[FrameType] = (), epoch_at: int = 0
+        self,
+        lives: StorageLives,
+        left_by: Callable[[Life], int | None],
+        ends: Sequence[int] = (),
+        extra_frames: Iterable[FrameType] = (),
+        epoch_at: int = 0,
     ) -> None:
         self._frames = list(extra_frames)
+        self._left_by = left_by
         self._pythons: defaultdict[int, list[torch.Tensor]] = defaultdict(list)
         self._roots: list[torch.Tensor] = []
         self.viewed: defaultdict[Group, int] = defaultdict(int)
@@ -55,8 +80,15 @@ class TensorHolders:
         self._roots.sort(key=lambda each: sequence_number(each.grad_fn), reverse=True)
         self._root_of, self._nodes_of = self._walk()
         self.by_group = self._name_groups(lives)
-        self.old_graphs = self._old_graphs(begun_at, epoch_at)
-        del self._pythons, self._roots, self._root_of, self._nodes_of, self._frames  # nothing is kept alive by this
+        self.old_graphs = self._old_graphs(ends, epoch_at)
+        del (
+            self._pythons,
+            self._roots,
+            self._root_of,
+            self._nodes_of,
+            self._frames,
+            self._left_by,
+        )  # nothing is kept alive by this
 
     def _walk(self) -> tuple[dict[int, int], list[list[Any]]]:
         """The newest root whose graph keeps each storage, by its address; and the nodes that belong to each root.
@@ -81,28 +113,60 @@ class TensorHolders:
             nodes_of.append(own)
         return root_of, nodes_of
 
-    def _name_groups(self, lives: StorageLives) -> dict[Group, tuple[str, Holder]]:
+    def _name_groups(self, lives: StorageLives) -> dict[Group, HolderOfGroup]:
         groups: defaultdict[Group, list[Life]] = defaultdict(list)
         for each in lives.alive.values():
             if each.kind not in OF_TRAINING:
                 groups[group_of(each)].append(each)
         largest = sorted(groups, key=lambda each: sum(life.size for life in groups[each]), reverse=True)[:MAX_GROUPS]
-        asked: list[tuple[Group, str, torch.Tensor]] = []
+        asked: list[tuple[Life, str, torch.Tensor]] = []
         for group in largest:
-            for life in _typical(groups[group]):
-                asked += [(group, "", tensor) for tensor in _views_first(self._pythons[life.key])]
+            for life in self._typical(groups[group]):
+                asked += [(life, "", tensor) for tensor in _views_first(self._pythons[life.key])]
                 if (root := self._root_of.get(life.key)) is not None:
-                    asked.append((group, GRAPH, self._roots[root]))
+                    asked.append((life, GRAPH, self._roots[root]))
         named = name_holders([tensor for *_, tensor in asked], self._frames)
-        found: dict[Group, tuple[str, Holder]] = {}
+        found: dict[int, tuple[str, Holder]] = {}
         held = set[int]()
-        for (group, by, tensor), holder in zip(asked, named, strict=True):
+        for (life, by, tensor), holder in zip(asked, named, strict=True):
             if holder is not None:
-                found.setdefault(group, (f"{by}{holder.expression}", holder))
+                found.setdefault(life.key, (f"{by}{holder.expression}", holder))
                 held.add(id(tensor))
         for group, of_group in groups.items():
             self.viewed[group] = sum(self._viewed(each, held) for each in of_group)
-        return found
+        of_groups: defaultdict[Group, dict[int, Life]] = defaultdict(dict)
+        for life, *_ in asked:
+            of_groups[group_of(life)][life.key] = life
+        holders = {group: self._holder_of_most(list(of.values()), found) for group, of in of_groups.items()}
+        return {group: holder for group, holder in holders.items() if holder is not None}
+
+    def _typical(self, lives: list[Life]) -> list[Life]:
+        """The oldest, one of the middle, and the newest of what earlier steps have left, or else of all."""
+        by_step = {step: each for each in lives if (step := self._left_by(each)) is not None}
+        unseen = by_step.pop(UNSEEN, None)
+        ordered = [by_step[step] for step in sorted(by_step)] or ([unseen] if unseen else [])
+        if len(ordered) == 1 and unseen not in (None, *ordered):
+            ordered.append(unseen)
+        ordered = ordered or sorted(lives, key=lambda each: each.step)
+        return list(dict.fromkeys([ordered[len(ordered) // 2], ordered[0], ordered[-1]]))
+
+    def _holder_of_most(self, asked: list[Life], found: dict[int, tuple[str, Holder]]) -> HolderOfGroup | None:
+        """Who holds at least half of some storages of a group; None if nobody does."""
+        of_holders: defaultdict[tuple[str, WireFrame], list[Life]] = defaultdict(list)
+        for each in asked:
+            if each.key in found:
+                text, holder = found[each.key]
+                of_holders[text, holder.frame].append(each)
+        if not of_holders:
+            return None
+        steps = {
+            key: {step for each in of if (step := self._left_by(each)) is not None} for key, of in of_holders.items()
+        }
+        most = max(of_holders, key=lambda each: (sum(life.size for life in of_holders[each]), len(steps[each])))
+        held = sum(each.size for each in of_holders[most])
+        if 2 * held < sum(each.size for each in asked):
+            return None
+        return HolderOfGroup(*found[of_holders[most][0].key], steps=len(steps[most]))
 
     def _viewed(self, life: Life, held: set[int]) -> int:
         """How much of a storage tensors of Python are views of.
@@ -118,37 +182,67 @@ class TensorHolders:
         """Return rows with their holders."""
         found = []
         for each in rows:
-            text, holder = self.by_group.get(each.group, ("", None))
-            stack = (holder.frame,) if holder else ()
-            found.append(replace(each, holder=text, holder_stack=stack, viewed_bytes=self.viewed[each.group]))
+            about: dict[str, Any] = {"viewed_bytes": self.viewed[each.group]}
+            if held := self.by_group.get(each.group):
+                about |= {"holder": held.text, "holder_stack": held.holder.stack, "holder_steps": held.steps}
+                about["holder_limit"] = held.holder.limit
+            found.append(replace(each, **about))
         return found
 
-    def _old_graphs(self, begun_at: int, epoch_at: int) -> list[dict[str, Any]]:
-        old = [
-            (sum(0 < sequence_number(node) < begun_at for node in nodes), root)
-            for root, nodes in zip(self._roots, self._nodes_of, strict=True)
-        ]
-        largest = sorted((each for each in old if each[0]), key=lambda each: each[0], reverse=True)[:MAX_OLD_GRAPHS]
-        of_epoch = sum(epoch_at <= sequence_number(node) < begun_at for nodes in self._nodes_of for node in nodes)
-        holders = name_holders([root for _, root in largest], self._frames)
+    def _old_graphs(self, ends: Sequence[int], epoch_at: int) -> list[dict[str, Any]]:
+        """What each holder has of graphs that go back to earlier steps, counted at some graphs of each kind."""
+        kinds: defaultdict[str, list[_OldRoot]] = defaultdict(list)
+        for root, nodes in zip(self._roots, self._nodes_of, strict=True):
+            numbers = [sequence_number(node) for node in nodes]
+            old = [each for each in numbers if ends and 0 < each < ends[-1]]
+            if old:
+                of_epoch, by = sum(each >= epoch_at for each in old), {bisect(ends, each) for each in old}
+                kinds[type(root.grad_fn).__name__].append(_OldRoot(root, len(old), of_epoch, by))
+        largest = sorted(kinds.values(), key=lambda each: -sum(one.operations for one in each))[:MAX_KINDS]
+        asked = [(each, of_kind) for of_kind in largest for each in _some(of_kind)]
+        counts: defaultdict[tuple[str, tuple[WireFrame, ...]], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        steps: defaultdict[tuple[str, tuple[WireFrame, ...]], set[int]] = defaultdict(set)
+        holders = name_holders([each.root for each, _ in asked], self._frames)
+        for (each, of_kind), holder in zip(asked, holders, strict=True):
+            looked_at = sum(one.operations for one in _some(of_kind))
+            key = (holder.expression, holder.stack) if holder else ("", ())
+            steps[key] |= each.steps
+            count = counts[key]
+            count[0] += each.operations / looked_at * sum(one.operations for one in of_kind)
+            count[1] += each.operations / looked_at * sum(one.of_epoch for one in of_kind)
+        most = sorted(counts.items(), key=lambda each: each[1][0], reverse=True)[:MAX_OLD_GRAPHS]
         return [
             {
-                "holder": holder.expression if holder else "",
-                "holder_stack": (holder.frame,) if holder else (),
-                "old_operations": sum(count for count, _ in old) if number == 0 else count,
-                "epoch_operations": of_epoch if number == 0 else 0,
+                "holder": key[0],
+                "holder_stack": key[1],
+                "old_operations": round(old),
+                "epoch_operations": round(of_epoch),
+                "holder_steps": len(steps[key]),
             }
-            for number, ((count, _), holder) in enumerate(zip(largest, holders, strict=True))
+            for key, (old, of_epoch) in most
         ]
+
+
+class _OldRoot(NamedTuple):
+    """A tensor whose graph goes back to earlier steps."""
+
+    root: torch.Tensor
+    operations: int
+    """Those of its graph that are of earlier steps, and belong to no newer root."""
+    of_epoch: int
+    """Those of them that are of the present epoch."""
+    steps: set[int]
+    """The steps that have made them."""
+
+
+def _some(roots: list[_OldRoot]) -> list[_OldRoot]:
+    """The largest of some graphs, and others from all over the time."""
+    step = max(len(roots) // (OF_EACH - 1), 1)
+    largest = max(roots, key=lambda each: each.operations)
+    return [largest, *(each for each in roots[::step] if each is not largest)][:OF_EACH]
 
 
 def _views_first(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """A view of a storage, and a tensor that is none, if there are such."""
     views, others = ([each for each in tensors if each._is_view() == is_view][:1] for is_view in (True, False))
     return [*views, *others]
-
-
-def _typical(lives: list[Life]) -> list[Life]:
-    """One of the middle, and the oldest and the newest, by the steps in which they were allocated."""
-    ordered = sorted(lives, key=lambda each: each.step)
-    return [ordered[len(ordered) // 2], ordered[0], ordered[-1]]

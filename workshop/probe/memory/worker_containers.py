@@ -114,7 +114,7 @@ def _container(place: Any) -> WorkerContainer | None:
 
     array = known.own_array(place.value) if place.name.startswith("dataset.") else None  # others may be of an item
     if array is not None and array.nbytes >= known.MIN_ARRAY:
-        return WorkerContainer(place.name, place.frame, "ndarray", len(array), array.nbytes)
+        return WorkerContainer(place.name, place.frame, "ndarray", len(array), array.nbytes, classes=place.stack[1:])
     container = None if known.is_limited_cache(place.value) else known.opened(place.value)
     if container is None or container[0] < known.MIN_LENGTH:
         return None
@@ -123,7 +123,8 @@ def _container(place: Any) -> WorkerContainer | None:
     each = sum(map(_size, newest)) / len(newest) if newest else 0.0
     kind, frame = known.described(place)
     size = round(each * len(value) + sys.getsizeof(value))
-    return WorkerContainer(place.name, frame, kind, length, size, *known.asked_of(place.value))
+    asked, answered = known.asked_of(place.value)
+    return WorkerContainer(place.name, frame, kind, length, size, asked, answered, classes=place.stack[1:])
 
 
 def _newest(value: Any) -> list[Any]:
