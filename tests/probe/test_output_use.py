@@ -9,7 +9,7 @@ from torch import nn
 
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
-from workshop.probe.watchers.kept_graphs import GraphLives
+from workshop.probe.watchers.kept_graphs import MAX_MARKS, GraphLives
 from workshop.probe.watchers.output_use import OutputUse
 
 STEPS = 7
@@ -58,3 +58,14 @@ def test_losses_that_are_kept_with_their_graph(keeps: str, kept: int, place: str
     lives.end()
     noted = read_observations(tmp_path, [os.getpid()]).kept_graphs
     assert [(each.kept, each.of, each.place) for each in noted] == [(kept, STEPS, place)] * bool(kept)
+
+
+def test_losses_are_watched_from_all_over_a_long_run(tmp_path: Path) -> None:
+    lives, weight, history = GraphLives(EventFile(str(tmp_path))), torch.ones(1, requires_grad=True), []
+    for _ in range(1000):
+        loss = (weight * 2).sum()
+        lives.on_backward(loss)
+        history.append(loss)
+    noted = read_observations(tmp_path, [os.getpid()]).kept_graphs
+    assert noted[-1].kept == noted[-1].of == MAX_MARKS, "it is noted though no stage has ended"
+    assert len(noted) == 4, "as often as the number of steps has doubled"

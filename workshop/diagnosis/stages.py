@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
-from workshop.diagnosis.samples import read_observations
+from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
 from workshop.diagnosis.tried_stages import try_changes
 from workshop.errors import WorkshopError
@@ -96,7 +96,8 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
     reached, why_not = measure_headroom(run, as_it_is, seconds / 2, headroom)
     found = _with_headroom(run, found, reached, why_not, seconds)
     found = try_changes(run, found, math.inf if thorough else until_s - time.monotonic())
-    return replace(found, notes=tuple(dict.fromkeys((*found.notes, *_unseen(run)))), crash=run.crash)
+    notes = (*found.notes, *_kept_graphs(found.observations), *_unseen(run))
+    return replace(found, notes=tuple(dict.fromkeys(notes)), crash=run.crash)
 
 
 def measure_as_it_is(run: StagedRun, name: str, says: str, seconds: float) -> Stage:
@@ -128,17 +129,32 @@ def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
     steps = {run.lead: first.steps, **run.of_others("as it is")}
     synchronized = {run.lead: first.synchronized, **run.of_others("synchronized")}
     notes = (*first.notes, *[INTERRUPTED] * run.interrupted)
+    observed = {rank: read_observations(run.script.folder, run.script.trainers[rank]) for rank in sorted(steps)}
     ranks = {
         rank: replace(
             first,
             steps=steps[rank],
             synchronized=synchronized.get(rank),
-            notes=notes,
-            observations=read_observations(run.script.folder, run.script.trainers[rank]),
+            notes=(*notes, *_kept_graphs(observed[rank])),
+            observations=observed[rank],
         )
         for rank in sorted(steps)
     }
     return replace(ranks[min(ranks)], ranks=ranks)
+
+
+def _kept_graphs(observations: Observations) -> list[str]:
+    """Say it if the script keeps the graphs of its losses."""
+    found = []
+    for each in observations.kept_graphs[-1:]:
+        frames = observations.user_frames_of(each.stack)
+        at = f" (line {frames[-1].line})" if frames else ""
+        where = f", in {each.place}," if each.place else ""
+        found.append(
+            f"The losses of {each.kept} of {each.of} watched backward passes{at} are kept with their graphs{where} and "
+            "take memory: keep loss.item(), or loss.detach()."
+        )
+    return found
 
 
 def _with_headroom(

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 from workshop.diagnosis.findings import LITTLE
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import Observations, read_observations
+from workshop.diagnosis.samples import read_observations
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.tried import PHASES, zeroing
-from workshop.diagnosis.user_lines import Path
 from workshop.probe.messages import StepUnit
 from workshop.probe.phases import Phase
 from workshop.probe.settings import (
@@ -64,7 +63,7 @@ def try_changes(run: StagedRun, found: Measurement, left_s: float) -> Measuremen
             run.measure(f"trial {each}", 0.0, 1)
     assert run.lead is not None
     observations = read_observations(run.script.folder, run.script.trainers[run.lead])
-    notes = (*found.notes, *untried, *_untold(run, begun, observations), *_kept_graphs(observations))
+    notes = (*found.notes, *untried, *_untold(run, begun, observations))
     return replace(found, observations=observations, notes=notes)
 
 
@@ -88,20 +87,6 @@ def _wait_for_validation(run: StagedRun, stage: str, seconds: float) -> None:
     before, give_up = run.batches["validation"], time.monotonic() + seconds
     while run.batches["validation"] == before and time.monotonic() < give_up and run.report():
         pass
-
-
-def _kept_graphs(observations: Observations) -> list[str]:
-    """Say it if the script keeps the graphs of its losses."""
-    return [
-        f"The losses of {each.kept} of {each.of} backward passes{_at(observations.user_frames_of(each.stack))} are "
-        f"kept with their graphs{f', in {each.place},' if each.place else ''} and take more and more memory: keep "
-        "loss.item(), or loss.detach()."
-        for each in observations.kept_graphs[-1:]
-    ]
-
-
-def _at(path: Path) -> str:
-    return f" (line {path[-1].line})" if path else ""
 
 
 def _worth_it(found: Measurement, left_s: float) -> tuple[list[str], list[str]]:

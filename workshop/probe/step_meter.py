@@ -37,6 +37,7 @@ from workshop.probe.settings import ONCE_A_STEP, TRIAL_OF_COPY, TRIAL_OF_VALIDAT
 from workshop.probe.stack_sampler import StackSampler, called_by_user
 from workshop.probe.trials import OPTIMIZER_TRIALS, TRIALS, attempt, attempt_of_optimizer, attempt_pinned
 from workshop.probe.watchers import WATCHERS
+from workshop.probe.watchers.kept_graphs import GraphLives
 from workshop.probe.watchers.watcher import Watcher
 from workshop.probe.whole_batches import is_of_torch, singles_of
 
@@ -64,6 +65,7 @@ class StepMeter(Listener):
         self.sampler = StackSampler(self.events, lambda: (clock.thread, Role.TRAINING, str(clock.counted_phase)))
         self.backward_lines = BackwardLines(self.events)
         self.watchers: list[Watcher] = []
+        self.graphs: GraphLives | None = None
         self.stage = "warm-up"
         self.unit = StepUnit.OPTIMIZER
         self._pid = os.getpid()
@@ -203,7 +205,7 @@ class StepMeter(Listener):
         self.anomaly_mode = torch.is_anomaly_enabled() and not self.backward_lines.begun
         self.backward_lines.step = self.first_step + len(self.durations_us)
         self.backward_lines.on_backward(tensors)
-        for each in self.watchers:
+        for each in self.watchers if self.graphs is None else (*self.watchers, self.graphs):
             each.on_backward(tensors)
         self.backward_s = monotonic()
 
@@ -294,6 +296,10 @@ class StepMeter(Listener):
         self.backward_lines.end()
         while self.watchers:
             self.watchers.pop().end()
+        if self.graphs:
+            self.graphs.end()
+        elif not self.config.memory and not self.compiled():
+            self.graphs = GraphLives(self.events)
         if stage == "gradients" and not self.compiled():
             self.watchers = [watcher(self.events) for watcher in WATCHERS]
         self.hooks.clock.synchronize = stage == "synchronized"

@@ -145,7 +145,7 @@ class TensorHolders:
         by_step = {step: each for each in lives if (step := self._left_by(each)) is not None}
         unseen = by_step.pop(UNSEEN, None)
         ordered = [by_step[step] for step in sorted(by_step)] or ([unseen] if unseen else [])
-        if len(ordered) == 1 and unseen not in (None, *ordered):
+        if unseen is not None and len(ordered) == 1 and unseen is not ordered[0]:
             ordered.append(unseen)
         ordered = ordered or sorted(lives, key=lambda each: each.step)
         return list(dict.fromkeys([ordered[len(ordered) // 2], ordered[0], ordered[-1]]))

@@ -6,7 +6,6 @@ They come after the measured steps, as they cost time: `user_stack_here` walks t
 from workshop.probe.watchers.embedding_rows import EmbeddingRows
 from workshop.probe.watchers.gradient_use import GradientUse
 from workshop.probe.watchers.ignored_targets import IgnoredTargets
-from workshop.probe.watchers.kept_graphs import GraphLives
 from workshop.probe.watchers.output_use import OutputUse
 from workshop.probe.watchers.padded_inputs import PaddedInputs
 from workshop.probe.watchers.repeated_calls import RepeatedCalls
@@ -19,5 +18,4 @@ WATCHERS: tuple[type[Watcher], ...] = (
     RepeatedCalls,
     PaddedInputs,
     IgnoredTargets,
-    GraphLives,
 )

@@ -22,6 +22,9 @@ from workshop.probe.watchers.watcher import Watcher
 MIN_GRAPHS = 6
 """So many must be kept: one or two may belong to the present step."""
 
+MAX_MARKS = 64
+"""Once so many losses are watched, only every other one of them is, and of those to come."""
+
 
 class _Mark:
     """What is gone with a graph."""
@@ -31,11 +34,12 @@ class _Mark:
 
 
 class GraphLives(Watcher):
-    """Watches the losses until its end, which notes how many are kept."""
+    """Watches losses from all over the run, and notes now and then how many are kept, if they are many."""
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
         self._marks: list[Callable[[], _Mark | None]] = []
+        self._seen, self._every = 0, 1
 
     def end(self) -> None:
         """Note how many of the losses are still kept, if they are many."""
@@ -46,6 +50,12 @@ class GraphLives(Watcher):
 
     def on_backward(self, tensors: Any) -> None:
         """Mark the graph of a loss."""
+        self._seen += 1
+        if self._seen % self._every:
+            return
+        if len(self._marks) == MAX_MARKS:
+            self.end()  # the script may go on without another stage
+            self._marks, self._every = self._marks[1::2], 2 * self._every
         for each in roots_of(tensors)[:1]:
             mark = _Mark(each)
             each.grad_fn.metadata["workshop"] = mark
