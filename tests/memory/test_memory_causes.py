@@ -1,5 +1,6 @@
 """Each cause is found in a record that shows it, and not in one that does not."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from workshop.memory.memory_findings import MemoryFinding
 from workshop.probe.memory.memory_notes import (
     AttributeObjects,
     HostObject,
+    MemorySegment,
     MemoryTrial,
     OldGraph,
     TouchedAttribute,
@@ -107,6 +109,8 @@ def test_a_container_that_grows_with_the_process() -> None:
     assert "grows by 100.0 entries a step" in finding.words
     [finding] = growing(container(1000, 10, "Queue"), container(9000, 90, "Queue"))
     assert "maxsize" in finding.words
+    [finding] = growing(container(1000, 10, "deque"), container(9000, 90, "deque"))
+    assert "maxlen" in finding.words
 
 
 def test_a_cache_without_a_limit_that_never_has_the_answer() -> None:
@@ -136,6 +140,15 @@ def test_a_large_container_of_objects_that_stays() -> None:
     assert found(look(1.0, p7=500), host_objects=[replace(words[0], length=80), words[1]]) == [], "it grows"
     with_workers = {8: [noted_in(8, 1.0)]}
     assert found(look(1.0, p7=500, p8=5), host_objects=words, workers=with_workers) == []
+
+
+def test_a_container_that_is_made_anew_is_none_that_grows() -> None:
+    first, last = container(1000, 10), container(9000, 90)
+    entries = tuple(range(100, 108))
+    [finding] = growing(*(replace(each, identity=5, first_entries=entries) for each in (first, last)))
+    assert finding.cause == "objects-kept"
+    assert growing(replace(first, identity=5), replace(last, identity=6)) == []
+    assert growing(replace(first, first_entries=entries), replace(last, first_entries=(1, 2, 3))) == [], "at its place"
 
 
 def test_what_tensors_are_kept_by_is_found_as_such() -> None:
@@ -242,15 +255,17 @@ def test_a_graph_that_outlives_its_validation_is_in_the_steps_after_it_too() -> 
 
 
 def test_a_graph_that_no_backward_pass_goes_through() -> None:
-    def kept(**about: Any) -> list[MemoryFinding]:
+    def kept(more: Sequence[MemorySegment] = (), **about: Any) -> list[MemoryFinding]:
         teacher = replace(row("others", 60), first_step=90, holder="the graph of t_logits", holder_stack=STACK)
         last = segment(90, replace(teacher, **about), peak=100, is_last=True)
-        return [each for each in found(segments=[segment(2, peak=20), last]) if each.cause == "unused-graph"]
+        return [each for each in found(segments=[segment(2, peak=20), *more, last]) if each.cause == "unused-graph"]
 
     [finding] = kept()
     assert (finding.holder, finding.gain_bytes, finding.line) == ("t_logits", 60 * MIB, 12)
     assert kept(kind="activations") == [], "a backward pass has come to it"
     assert kept(first_step=89) == []
+    gone_through = replace(row("activations", 60), stack=0)
+    assert kept(more=[segment(80, gone_through)]) == [], "a later step's pass does, as a generator's"
     assert kept(holder="t_logits") == []
 
 

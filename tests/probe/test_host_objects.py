@@ -45,6 +45,18 @@ def test_a_list_of_objects_that_an_attribute_holds() -> None:
     del log
 
 
+def test_a_list_that_grows_is_told_from_one_that_is_made_anew() -> None:
+    grows, anew = [object() for _ in range(50)], [object() for _ in range(50)]
+    before = noted()
+    grows.append(object())
+    anew = [object() for _ in range(51)]
+    after = noted()
+    same = {name: before[name]["first_entries"] == after[name]["first_entries"] for name in ("grows", "anew")}
+    assert same == {"grows": True, "anew": False}
+    assert before["grows"]["identity"] == after["grows"]["identity"]
+    assert len(anew) == len(grows)
+
+
 def test_the_queue_of_a_thread() -> None:
     batches: queue.Queue[torch.Tensor] = queue.Queue()
     filling = threading.Thread(target=lambda: [batches.put(torch.zeros(1024)) for _ in range(50)])

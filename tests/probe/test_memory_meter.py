@@ -124,6 +124,20 @@ def test_a_validation_with_a_loss_function_is_one_and_its_graph_has_a_holder(
     assert total.requires_grad
 
 
+def test_a_validation_that_asks_for_gradients_needs_its_graph(meter: MemoryMeter, tmp_path: Path) -> None:
+    """As an attack on the inputs does, or a training that was left in evaluation mode."""
+    training = Training()
+    training.steps(3)
+    training.model.eval()
+    for _ in range(8):
+        inputs = torch.randn(64, 64, requires_grad=True)
+        training.model(inputs).square().mean().backward()
+    training.model.train()
+    training.steps(2)
+    assert any(each.name == SegmentName.VALIDATION for each in noted(tmp_path))
+    assert "validation-graph cpu" not in {cause for each in noted(tmp_path) for cause, _, _ in each.freed}
+
+
 def test_a_validation_of_a_model_in_training_mode(
     meter: MemoryMeter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

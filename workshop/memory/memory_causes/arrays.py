@@ -52,7 +52,7 @@ def _windows(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFindin
     words = (
         f"{_named(arrays[0])} has windows that overlap: each is the one before, {arrays[0].shift} further on. "
         "Keep the series once, and cut a window where it is asked for, as in __getitem__, or let "
-        f"np.lib.stride_tricks.sliding_window_view show them.{_so_are(arrays)}"
+        f"np.lib.stride_tricks.sliding_window_view show them, which can only be read.{_so_are(arrays)}"
     )
     size = sum(each.bytes * (1 - each.shift / each.window) for each in arrays)
     return _finding(measured, arrays[0], "windows-copied", round(size), words, "the bytes that repeat")
@@ -62,8 +62,8 @@ def _few_values(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFin
     """All arrays of floats with few different values, named by the largest."""
     words = (
         f"{_named(arrays[0])} is {arrays[0].dtype}, and has at most 256 different values where it was looked at, as "
-        "pixels have. If that is so everywhere, keep them as uint8, a byte each, and make floats of a batch when it is "
-        f"used.{_so_are(arrays)}"
+        "pixels have. If that is so everywhere, keep as uint8, a byte each, what the floats were made from, or the "
+        f"number of each value in a table, and make the same floats of a batch when it is used.{_so_are(arrays)}"
     )
     size = sum(each.bytes * (1 - 1 / np.dtype(each.dtype).itemsize) for each in arrays)
     return _finding(measured, arrays[0], "few-values", round(size), words, "what a byte for each would take less")
@@ -74,7 +74,8 @@ def _wide(measured: MeasuredMemory, arrays: list[HostObject]) -> MemoryFinding:
     array = arrays[0]
     exact = "the values looked at are exact in float32, too"
     why = exact if array.narrower else "neither the batches nor the model are"
-    words = f"{_named(array)} is float64, and {why}. Make it with dtype=np.float32.{_so_are(arrays)}"
+    words = f"{_named(array)} is float64, and {why}. Make it with dtype=np.float32.{_so_are(arrays)} "
+    words += "What is computed from it in float32 may come out with other rounding."
     size = sum(each.bytes for each in arrays) // 2
     return _finding(measured, array, WIDE, size, words, "what float32 would take less")
 

@@ -79,6 +79,11 @@ def _grown(
     measured: MeasuredMemory, growth: ProcessGrowth | None, first: HostObject, last: HostObject
 ) -> MemoryFinding | None:
     entries, steps = last.length - first.length, last.step - first.step
+    if (first.identity, first.pid) != (last.identity, last.pid):
+        return None  # it was made anew, as by each step or epoch
+    kept = [each for each in first.first_entries if each in last.first_entries]
+    if 2 * len(kept) < len(first.first_entries):
+        return None
     is_longer = entries >= MIN_ENTRIES or (entries > 0 and last.bytes - first.bytes >= MIN_GROWN)
     if not is_longer or steps <= 0:
         return None
@@ -99,9 +104,15 @@ def _grown(
             "Hooks are registered again and again. Keep what register_forward_hook() returns, and call its remove()."
         )
     elif last.container in QUEUES:
-        words = "What fills it is faster than what takes from it. Give it a largest length, such as maxsize=4."
+        words = "What fills it is faster than what takes from it. "
+        words += (
+            "If its oldest entries are not used any more, give it a largest length: deque(maxlen=...) drops them."
+            if last.container == "deque"
+            else "If another thread takes from it, give it a largest length, such as maxsize=4: what fills it then "
+            "waits. A thread that empties what it fills itself would wait for ever."
+        )
     else:
-        words = "Keep numbers, or only the last few entries, or write to disk what is not read again."
+        words = "Keep only what is used of it later: numbers, or the last few entries; or write the rest to disk."
     return MemoryFinding(
         cause="objects-kept",
         place="host",

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from workshop.memory.assignments import assignment_of, given_at
 from workshop.memory.growth import GrowingLine, growing_lines, process_growth
@@ -150,7 +151,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     function, file, line = _place(holder, lines, graph)
     operations = f"{_operations(graph)} hang on it. " if graph else ""
     by_itself = sum(each for holder, each, _ in held if holder and not holder.startswith(GRAPH))
-    let_go = LET_ALL_GO if by_itself > of_tensors / 2 else LET_GO
+    let_go = LET_ALL_GO if by_itself > rate / 2 else LET_GO
     return MemoryFinding(
         cause="graph-kept",
         place=lines[0].device if lines else "host",
@@ -162,7 +163,8 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
         share=_share(measured, lines[0].device if lines else "cpu", gained),
         measured=True,
         bytes_a_step=rate,
-        words=f"{holder or 'Something'} keeps the graphs of steps that are over. {operations}Instead, {let_go}.",
+        words=f"{holder or 'Something'} keeps the graphs of steps that are over. {operations}Instead, {let_go}. "
+        "Only what a later backward pass goes through has to stay.",
         basis="counted: what each recorded step has left, and what the process has grown by",
     )
 
@@ -194,12 +196,15 @@ def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
     at = assignment_of(line.holder, line.holder_stack, grows="[...]" in line.holder)
     function, file, number = at or (line.function, line.file, line.line)
     held = f"{line.holder} ({line.held_in}) holds" if line.holder else "Something holds"
-    what = f"what line {line.line} makes in each step" if line.file else "tensors of each step"
+    of_file = f" of {Path(line.file).name}" if file != line.file else ""
+    what = f"what line {line.line}{of_file} makes in each step" if line.file else "tensors of each step"
     if line.until == "epoch":
         move = ", or move them to the CPU as they come" if line.device != "cpu" else ""
-        how = f"until the epoch is over. Add up numbers instead{move}"
+        how = f"until the epoch is over. Add up what is needed of them instead{move}"
     else:
-        how = "and drops nothing. Keep numbers (.item()) or only the last few, or move them to disk"
+        how = (
+            "and drops nothing. Keep only what is used later: numbers (.item()), or the last few; or move them to disk"
+        )
     dtype = f" ({line.dtype})" if line.dtype not in ("float32", "") else ""
     return MemoryFinding(
         cause="epoch-kept" if line.until == "epoch" else "outputs-kept",

@@ -40,24 +40,26 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
         for name, words in (
             (
                 "gradients-kept",
-                "The gradients of the step before are still there while the next forward pass runs. Call "
-                "optimizer.zero_grad() right after optimizer.step(), or before the forward pass.",
+                "The gradients of the step before are still there while the next forward pass runs. If they are "
+                "cleared after that anyway, move optimizer.zero_grad(), which sets them to None unless it is told "
+                "otherwise, before the first forward pass of the step.",
             ),
             (
                 "kept-into-next-step",
                 "A variable of the step before still holds this while the next step makes the same again. Delete it "
-                "(del) when it has been used, or let a function return only what is needed.",
+                "(del) after its last use, or let a function return only what is needed.",
             ),
             (
                 "unused-graph",
                 "Autograd keeps this for gradients of parameters that no optimizer changes: none has them, or with a "
-                "learning rate that is 0 so far. Call this part of the model under torch.no_grad(), or set "
-                "requires_grad_(False) for its parameters.",
+                "learning rate that is 0 so far. If they are never to be trained, set requires_grad_(False) for them. "
+                "A norm of all gradients, as clip_grad_norm_ takes, is then without theirs.",
             ),
             (
                 "zero-gradients",
                 "All gradients of what computes this are 0 in each recorded step: its loss is multiplied by 0, or its "
-                "result by something that is 0. If that is meant, do not call it as long as it is so.",
+                "result by something that is 0. If that is meant, and nothing else uses what comes out, do not call "
+                "it as long as it is so. Its random draws and running statistics are then missing.",
             ),
             (
                 "graph-of-gradients",
@@ -67,8 +69,8 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
             (
                 "graphs-at-once",
                 "The losses of several forward passes are added up, and one backward pass goes through all of them, so "
-                "that the activations of all are there at once. Call backward() after each forward pass: the gradients "
-                "add up to the same.",
+                "that the activations of all are there at once. Call backward() after each forward pass, for its "
+                "part of the sum with the same factor: the gradients add up to the same, but for rounding.",
             ),
         ):
             if finding := replayed(measured, device, name, words):
@@ -174,8 +176,10 @@ def _never_gone_through(measured: MeasuredMemory, device: str) -> Iterator[Memor
     for row in last.at_peak:  # what a backward pass has gone through are activations
         if row.device == device and row.kind == TensorKind.OTHERS and row.first_step == last.step:
             of_holders[row.holder].append(row)
+    others = (row for each in measured.record.segments for row in each.at_peak)
+    gone_through = {each.stack for each in others if each.kind == TensorKind.ACTIVATIONS and each.stack >= 0}
     for holder, rows in of_holders.items():
-        if holder.startswith(GRAPH):
+        if holder.startswith(GRAPH) and not any(each.stack in gone_through for each in rows):
             size = lowers(measured, device, last, sum(each.bytes for each in rows))
             made = innermost(measured.record.stack_of(max(rows, key=lambda each: each.bytes)))
             function, file, line = filled_at(name := holder.removeprefix(GRAPH), rows[0].holder_stack, made)
@@ -190,8 +194,8 @@ def _never_gone_through(measured: MeasuredMemory, device: str) -> Iterator[Memor
                 share=size / max(memory_of(last, device).peak_bytes, 1),
                 measured=True,
                 bytes_a_step=0.0,
-                words=f"Autograd keeps what made {name}, and no backward pass of the step goes through it. Compute it "
-                "under torch.no_grad().",
+                words=f"Autograd keeps what made {name}, and no backward pass of the step goes through it. If none of "
+                "a later step does, compute it under torch.no_grad().",
                 basis="counted: what its graph keeps at the peak",
             )
 
@@ -221,11 +225,13 @@ def _wide(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterato
         share=size * HALF_AS_WIDE / max(memory_of(peak, device).peak_bytes, 1),
         measured=True,
         bytes_a_step=0.0,
-        words="The model and its data are float64, often because numpy makes no other by default. If it does not need "
-        "that precision, convert the data where they are made, .astype(np.float32), and leave the model as it is."
+        words="The model and its data are float64, often because numpy makes no other by default. If they do not need "
+        "that precision, convert the data where they are made, .astype(np.float32), and take away what makes the model "
+        "float64, such as .double(). All results then change by rounding."
         if is_model
         else "The model computes in float32, and these tensors are float64, often because of numpy, which makes no "
-        "other by default. Convert them where they are made: .astype(np.float32), or dtype=torch.float32.",
+        "other by default. If they do not need that precision, convert them where they are made: "
+        ".astype(np.float32), or dtype=torch.float32. What is computed from them then changes by rounding.",
         basis="counted: half of what float64 takes at the peak",
     )
 
@@ -261,7 +267,8 @@ def _views(measured: MeasuredMemory, device: str, peak: MemorySegment) -> Iterat
             measured=True,
             bytes_a_step=0.0,
             words=f"{holder} holds views of {viewed / 2**20:.2f} MiB together, and each view keeps the "
-            "whole tensor that it is a part of. Keep a copy of the part: .clone().",
+            "whole tensor that it is a part of. Keep a copy of the part: .clone(). What is written into the tensor "
+            "later does not reach a copy.",
             basis="counted: what they are views of, less the views",
         )
 
@@ -292,6 +299,7 @@ def _checkpointing(measured: MeasuredMemory, device: str, trial: MemoryTrial) ->
         measured=True,
         bytes_a_step=0.0,
         words=f"Tried on a copy of {trial.about}: with torch.utils.checkpoint around each of its blocks, activations "
-        f"are computed again instead of kept. A forward and backward pass then took {slower:.2f} times as long.",
+        f"are computed again instead of kept. A forward and backward pass then took {slower:.2f} times as long. "
+        "A batch norm in a block counts each batch twice.",
         basis="measured: the peak of a forward and backward pass of a copy, before and after",
     )

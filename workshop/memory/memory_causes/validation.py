@@ -16,8 +16,8 @@ MIN_SHARE = 0.2
 """What is asked of a validation in the end, such as a score of each sample, may well be kept: it is a smaller share."""
 
 NO_GRAPH = (
-    "The validation computes with gradients switched on, so autograd keeps what only a backward pass needs. Put it "
-    "into `with torch.no_grad():`."
+    "The validation computes with gradients switched on, so autograd keeps what only a backward pass needs. If "
+    "nothing in it asks for gradients, put it into `with torch.no_grad():`."
 )
 
 

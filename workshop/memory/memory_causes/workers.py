@@ -97,7 +97,8 @@ def _forked(
     size = max(*sizes, 0)
     words = (
         "A worker that only reads such an object changes its count of references, and so copies its page: so far "
-        f"{unshared:.0%} of it. Keep it as one numpy array or tensor, which is shared."
+        f"{unshared:.0%} of it. Keep numbers as one numpy array or tensor, which is shared, and texts as one array of "
+        "their bytes, with another of where each begins."
     )
     return size, words, f"measured: a forked process that goes through it once comes to own {size / 2**20:.0f} MiB"
 
@@ -209,7 +210,7 @@ def _reads(of_workers: list[list[WorkerContainer]], table: HostTable) -> MemoryF
 def _by_each(largest: WorkerContainer, workers: int) -> str:
     return (
         f"{largest.holder}, {largest.bytes / 2**20:.1f} MiB, is made or read in {workers} workers, by each for "
-        "itself. If all have the same, map its file, np.load(path, mmap_mode='r'), or make it before the fork."
+        "itself. If all have the same, map its file, np.load(path, mmap_mode='c'), or make it before the fork."
     )
 
 
@@ -231,7 +232,7 @@ def _said(largest: WorkerContainer, workers: int, entries: int, epochs: int) -> 
         return "buffer-per-worker", (
             f"{largest.holder} in {largest.frame[0]}() holds items that are ready in {workers} workers, {entries} of "
             "them together. If it is there to shuffle, shuffle what they are made from, such as paths or numbers, and "
-            "load each when its turn has come."
+            "load each when its turn has come: in another order than now."
         )
     return "cache-per-worker", (
         f"{grows}What one has loaded, the others load and keep again. Keep what is cached on disk (np.memmap), or in "

@@ -4,6 +4,7 @@ import queue
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import torch
@@ -80,8 +81,14 @@ def _containers(places: list[Variable], step: int) -> Iterator[dict[str, Any]]:
             count = count_objects(value) if size >= MIN_COUNTED else ObjectCount(0, 0, 0)
             if 0 < count.objects < length / 2:  # the same ones again and again
                 size = count.bytes
-            about = {"objects": count.objects, "spare_bytes": max(count.bytes - count.content_bytes, 0)}
+            about: dict[str, Any] = {"identity": id(place.value), "first_entries": _first_entries(place.value)}
+            about |= {"objects": count.objects, "spare_bytes": max(count.bytes - count.content_bytes, 0)}
             yield _noted(place, step, length, size, has_limit=limited, asked=asked, answered=answered, **about)
+
+
+def _first_entries(value: Any) -> tuple[int, ...]:
+    plain: Any = next((each.__iter__(value) for each in (list, dict) if is_a(value, each)), ())  # no code of the user's
+    return tuple(map(id, islice(plain, MIN_LENGTH)))
 
 
 def _may_be_large(value: Any) -> bool:

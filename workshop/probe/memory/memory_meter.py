@@ -101,6 +101,7 @@ class MemoryMeter(StepMeter):
         self.next_s = self.begun_s = self.ended_s = monotonic()
         self.is_last_wanted = self.is_last = self.failed = False
         self.with_graph = set[int]()  # the segments that are validations and compute with gradients
+        self.with_backward = set[int]()  # those that also ask for gradients, as an attack, or a training in eval mode
         self.tries_checkpoints = self.has_forward = self.is_put_off = self.trains_on_batch = False
         self.batch_samples = self.batch_bytes = 0
         self.old_ends = list[int]()
@@ -205,7 +206,7 @@ class MemoryMeter(StepMeter):
             self.is_last, self.is_last_wanted = self.is_put_off and self.is_last_wanted, False
             self.is_put_off = False
             self._begin_segment(SegmentName.TRAINING)
-        if validates and self.segment and torch.is_grad_enabled():
+        if validates and self.segment and torch.is_grad_enabled() and self.lives.segment not in self.with_backward:
             self.with_graph.add(self.lives.segment)
         if validates and self.segment:
             self.calls_ns.append(time_ns())
@@ -237,6 +238,9 @@ class MemoryMeter(StepMeter):
     def on_backward(self, tensors: Any) -> None:
         """Mark what a graph keeps: it is complete."""
         super().on_backward(tensors)
+        if self.segment is SegmentName.VALIDATION:
+            self.with_backward.add(self.lives.segment)
+            self.with_graph.discard(self.lives.segment)
         if self.segment:
             self._mark_training()
             self.lives.mark(TensorKind.ACTIVATIONS, saved_by_graphs(roots_of(tensors)))

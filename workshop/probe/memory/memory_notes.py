@@ -178,6 +178,10 @@ class HostObject(Event):
     """Of a container, its size with what it contains, estimated from some entries; of an array, what is in memory."""
     step: int
     """The number of steps so far."""
+    identity: int = 0
+    """Of a container, in its process."""
+    first_entries: tuple[int, ...] = ()
+    """The identities of the first entries of a list, or the first keys of a dict: one that is made anew has others."""
     has_limit: bool = False
     """Whether it is a container that grows only until it is full, as far as that can be seen."""
     asked: int = 0
