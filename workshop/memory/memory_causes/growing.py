@@ -200,11 +200,10 @@ def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
     what = f"what line {line.line}{of_file} makes in each step" if line.file else "tensors of each step"
     if line.until == "epoch":
         move = ", or move them to the CPU as they come" if line.device != "cpu" else ""
-        how = f"until the epoch is over. Add up what is needed of them instead{move}"
+        how = f", until the epoch is over. Add up what is needed of them instead{move}"
     else:
-        how = (
-            "and drops nothing. Keep only what is used later: numbers (.item()), or the last few; or move them to disk"
-        )
+        drops = ", and drops nothing" if line.holder else ""
+        how = f"{drops}. Keep only what is used later: numbers (.item()), or the last few; or move them to disk"
     dtype = f" ({line.dtype})" if line.dtype not in ("float32", "") else ""
     return MemoryFinding(
         cause="epoch-kept" if line.until == "epoch" else "outputs-kept",
@@ -217,7 +216,7 @@ def _kept(measured: MeasuredMemory, line: GrowingLine) -> MemoryFinding:
         share=_share(measured, line.device, line.bytes),
         measured=True,
         bytes_a_step=line.bytes_a_step,
-        words=f"{held} {what}{dtype}, {how}.",
+        words=f"{held} {what}{dtype}{how}.",
         basis="counted: what each recorded step has left",
     )
 

@@ -88,22 +88,36 @@ def name_holders(objects: Sequence[Any], extra_frames: Iterable[FrameType] = ())
     found: list[Holder | None] = [None] * len(objects)
     ways = [_HolderWay(number, each, "") for number, each in enumerate(objects)]
     seen = {(number, id(each)) for number, each in enumerate(objects)}
+    waiting: dict[int, Holder] = {}
     for _ in range(MAX_STEPS):
         for way in ways:
             root = roots.get(id(way.value))
             if root and found[way.target] is None:
                 found[way.target] = Holder(f"{root.expression}{way.suffix}", root.frame, way.classes, way.limit)
+            elif (frame := _waits_at(way.value)) is not None:  # a loop has it, and no variable
+                waiting.setdefault(way.target, Holder(way.suffix.removeprefix("."), frame, way.classes, way.limit))
         ways = [way for way in ways if found[way.target] is None][:MAX_WIDTH]
         if not ways:
             break
         ways = _one_step_back(ways, seen)
-    return found
+    return [each or waiting.get(number) for number, each in enumerate(found)]
+
+
+def _waits_at(value: Any) -> WireFrame | None:
+    """Where a generator of the user's waits for its next turn; None for anything else."""
+    frame = value.gi_frame if isinstance(value, GeneratorType) else None
+    if frame is None or not is_user_code(frame.f_code.co_filename):
+        return None
+    return frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or 0
 
 
 def classes_of(value: Any) -> tuple[WireFrame, ...]:
-    """Return the classes of an object that are the user's, the innermost first: the name, the file, and line 0."""
+    """Return the classes of an object that are the user's, the innermost first: the name, the file, and line 0.
+
+    Of a class, they are itself and those that it derives from.
+    """
     found = []
-    for each in type(value).__mro__:
+    for each in (value if isinstance(value, type) else type(value)).__mro__:
         path = getattr(sys.modules.get(each.__module__), "__file__", None)
         if isinstance(path, str) and is_user_code(path):
             found.append((each.__qualname__, path, 0))
@@ -138,7 +152,7 @@ def _one_step_back(ways: list[_HolderWay], seen: set[tuple[int, int]]) -> list[_
             for way in held.get(id(value), ()):
                 if (way.target, id(holder)) not in seen:
                     seen.add((way.target, id(holder)))
-                    is_attribute = value is getattr(holder, "__dict__", None)
+                    is_attribute = value is _attributes_of(holder)
                     rest = _KEY.sub(r".\1", way.suffix) if is_attribute else way.suffix
                     limit = (isinstance(holder, deque) and holder.maxlen) or way.limit
                     classes = way.classes or classes_of(holder)
@@ -167,11 +181,20 @@ def _held_by(holder: Any) -> Iterable[tuple[Any, str]]:
     if isinstance(holder, GeneratorType):
         frame = holder.gi_frame
         return [(value, f".{name}") for name, value in locals_of(frame).items()] if frame else []
-    attributes = getattr(holder, "__dict__", None)
-    if isinstance(attributes, dict) and not isinstance(holder, (type, ModuleType)):
+    attributes = _attributes_of(holder)
+    if isinstance(holder, type):
+        return [(attributes, "")]
+    if isinstance(attributes, dict) and not isinstance(holder, ModuleType):
         return [(attributes, ""), *((value, f".{name}") for name, value in list(attributes.items()))]
     slots = [name for kind in type(holder).__mro__ for name in getattr(kind, "__slots__", ()) if isinstance(name, str)]
     return [(getattr(holder, name, None), f".{name}") for name in slots]
+
+
+def _attributes_of(holder: Any) -> Any:
+    """The dict with the attributes of an object, or of a class of the user's."""
+    if isinstance(holder, type):
+        return next((each for each in gc.get_referents(holder) if type(each) is dict), None)
+    return getattr(holder, "__dict__", None)
 
 
 def _variables(frames: Sequence[FrameType]) -> dict[int, Holder]:
