@@ -57,6 +57,16 @@ def test_a_list_that_grows_is_told_from_one_that_is_made_anew() -> None:
     assert len(anew) == len(grows)
 
 
+def test_an_array_that_grows_is_told_from_one_that_is_made_anew() -> None:
+    grows, anew = np.random.rand(1 << 18), np.random.rand(1 << 18)
+    before = noted()
+    grows, anew = np.append(grows, 1.0), np.random.rand(len(anew))
+    after = noted()
+    same = {name: before[name]["first_entries"] == after[name]["first_entries"] for name in ("grows", "anew")}
+    assert same == {"grows": True, "anew": False}
+    assert len(grows) > len(anew)
+
+
 def test_the_queue_of_a_thread() -> None:
     batches: queue.Queue[torch.Tensor] = queue.Queue()
     filling = threading.Thread(target=lambda: [batches.put(torch.zeros(1024)) for _ in range(50)])

@@ -146,11 +146,11 @@ class MemoryDiagnosis:
 
 
 def _held(held: HostObject) -> dict[str, Any]:
-    """Return what something holds as plain values, with the line that fills it."""
+    """Return what something holds as plain values, with the line that fills it; 0 if that cannot be told."""
     function, file, line = object_filled_at(held)
     what = f"{held.container} of {held.dtype}, {' x '.join(map(str, held.shape))}" if held.dtype else held.container
     about = {"holder": held.holder, "what": what, "length": held.length, "bytes": held.bytes}
-    return {**about, "file": file, "line": line or None, "function": function}
+    return {**about, "file": file, "line": line, "function": function}
 
 
 def _highest(segments: list[MemorySegment]) -> list[TensorsOfDevice]:

@@ -136,6 +136,7 @@ def _about(array: Any) -> dict[str, Any]:
         "rounds_well": content.rounds_well,
         "window": content.window,
         "shift": content.shift,
+        "first_entries": (hash(array.reshape(-1, order="A")[:MIN_LENGTH].tobytes()),),
     }
 
 

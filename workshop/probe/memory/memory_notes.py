@@ -181,7 +181,8 @@ class HostObject(Event):
     identity: int = 0
     """Of a container, in its process."""
     first_entries: tuple[int, ...] = ()
-    """The identities of the first entries of a list, or the first keys of a dict: one that is made anew has others."""
+    """The identities of the first entries of a list, or the first keys of a dict; of an array, a hash of its first
+    values. One that is made anew has others."""
     has_limit: bool = False
     """Whether it is a container that grows only until it is full, as far as that can be seen."""
     asked: int = 0
