@@ -5,6 +5,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -52,6 +53,27 @@ def test_a_generator() -> None:
     holder = name_holders([kept()])[0]
     assert holder is not None
     assert holder.expression == "running.kept"
+
+
+def test_a_class() -> None:
+    class Registry:
+        kept: ClassVar[list[torch.Tensor]] = [torch.zeros(1)]
+
+    holder = name_holders([Registry.kept[0]])[0]
+    assert holder is not None
+    assert holder.expression == "Registry.kept[...]"
+    assert [name.rpartition(".")[2] for name, *_ in holder.classes] == ["Registry"]
+
+
+def test_a_generator_that_only_a_loop_has() -> None:
+    def batches() -> Iterator[weakref.ref[torch.Tensor]]:
+        buffer = [torch.zeros(1)]
+        yield weakref.ref(buffer[0])
+
+    for gone in batches():
+        holder = name_holders([gone()])[0]
+        assert holder is not None
+        assert (holder.expression, holder.frame[0]) == ("buffer[...]", "batches")
 
 
 def test_several_that_one_list_holds_are_all_named() -> None:

@@ -203,9 +203,9 @@ def _finding(number: int, finding: MemoryFinding) -> Text:
         path = min(finding.file, os.path.relpath(finding.file), key=len)
         where = f"{path}:{finding.line}, in {finding.function}" if finding.line else path
         process = ", in the workers" if finding.process == "worker" else ""
-        text.append(f"  {where}{process}\n", "not bold")
-        source = linecache.getline(finding.file, finding.line or 0).strip()
-        text.append(f"       {textwrap.shorten(source, MAX_SOURCE, placeholder=' …')}", "not bold cyan")
+        text.append(f"  {where}{process}", "not bold")
+        if source := linecache.getline(finding.file, finding.line or 0).strip():
+            text.append(f"\n       {textwrap.shorten(source, MAX_SOURCE, placeholder=' …')}", "not bold cyan")
     basis = finding.basis.partition(":")[0]
     gain = f"Frees {size_text(finding.gain_bytes)}, {finding.share:.0%} of the peak ({basis})."
     if finding.bytes_a_step:
