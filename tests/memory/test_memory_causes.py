@@ -212,6 +212,7 @@ def graphs(*looks: tuple[int, int], holder: str = "total") -> list[OldGraph]:
 def test_a_graph_that_grows_and_one_that_stays() -> None:
     [finding] = growing(graphs=graphs((20, 120), (60, 361)))
     assert (finding.cause, finding.holder) == ("graph-kept", "total")
+    assert "loss.item()" in finding.words, "what it holds besides is a number"
     assert growing(graphs=graphs((20, 361), (60, 361))) == [], "as that of the last validation"
     [finding] = growing(graphs=graphs((60, 361)))
     assert finding.cause == "graph-kept", "it was looked at once"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from workshop.memory.assignments import assignment_of, given_at
-from workshop.memory.growth import GrowingLine, growing_lines, process_growth
+from workshop.memory.growth import MIN_BYTES_A_STEP, GrowingLine, growing_lines, process_growth
 from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import MIN_HOLDER_STEPS, devices_of, innermost
 from workshop.memory.memory_run import MeasuredMemory
@@ -151,7 +151,7 @@ def _graph_kept(measured: MeasuredMemory, lines: list[GrowingLine], graph: OldGr
     function, file, line = _place(holder, lines, graph)
     operations = f"{_operations(graph)} hang on it. " if graph else ""
     by_itself = sum(each for holder, each, _ in held if holder and not holder.startswith(GRAPH))
-    let_go = LET_ALL_GO if by_itself > rate / 2 else LET_GO
+    let_go = LET_ALL_GO if by_itself > max(rate / 2, MIN_BYTES_A_STEP) else LET_GO
     return MemoryFinding(
         cause="graph-kept",
         place=lines[0].device if lines else "host",
