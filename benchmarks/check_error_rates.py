@@ -93,7 +93,7 @@ def true_ratio(before: JudgedScript, after: JudgedScript) -> float:
 
 def trial(before: JudgedScript, after: JudgedScript) -> RaceResult:
     """One race, as a check runs it."""
-    return race(lambda: before.epoch().seconds, lambda: after.epoch().seconds, TARGET)
+    return race(lambda: before.epoch().seconds, lambda: after.epoch().seconds, lambda: TARGET)
 
 
 def end(result: RaceResult) -> str:

@@ -91,7 +91,7 @@ DRAWN = tuple(NOISES)[:3]
 
 def until_outside(ratios: list[float]) -> End:
     """Run the judge's race."""
-    result = race(iter(ratios).__next__, lambda: 1.0, TARGET)
+    result = race(iter(ratios).__next__, lambda: 1.0, lambda: TARGET)
     return End(result.faster, len(result.pairs), result.interval)
 
 

@@ -173,7 +173,7 @@ def simulated(percent: float, noise: Noise, start: float, dice: random.Random) -
 
     def run() -> RaceResult:
         ratio = true * math.exp(dice.gauss(0.0, start))
-        return race(iter([ratio * math.exp(log) for log in noise(dice)]).__next__, lambda: 1.0, target)
+        return race(iter([ratio * math.exp(log) for log in noise(dice)]).__next__, lambda: 1.0, lambda: target)
 
     result = run()
     if result.must_show_again(slowdown=True):

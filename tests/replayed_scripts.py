@@ -42,6 +42,8 @@ class ReplayedScript(JudgedScript):
 
     replay: ClassVar[Replay]
     by_file: ClassVar[dict[Path, Any]] = {}
+    trained: ClassVar[list[tuple[str, float]]] = []
+    """The epochs of all scripts of a check, each with the name of its file and its seconds."""
     keeps_batches = False
 
     def begin(self, sample_step: int | None = None) -> None:
@@ -75,6 +77,7 @@ class ReplayedScript(JudgedScript):
             self.by_file[sample] = results[self.epochs_in_run % len(results)]
         phases = {phase.value: self.seconds * (phase is Phase.DATA_WAIT) for phase in Phase}
         report = EpochReport(True, STEPS, phases, str(sample) if results else None, self.recorded.replaced_clocks, 0)
+        self.trained.append((Path(self.command[0]).stem, self.seconds))
         self.epochs_in_run += 1
         self.steps_in_run += STEPS
         self.epoch_steps = STEPS
@@ -118,6 +121,7 @@ def replay(patch: pytest.MonkeyPatch, what: Replay) -> None:
         return replace(found, options={**found.options, "epoch_steps": STEPS})
 
     patch.setattr(ReplayedScript, "replay", what, raising=False)
+    patch.setattr(ReplayedScript, "trained", [])
     patch.setattr(checks, "config_of", lambda *known: replace(made_config(*known), **small))
     patch.setattr(checks, "contest_of", contest_of)
     for module in (contest, judged_ranks):

@@ -10,7 +10,7 @@ from workshop.judge.race import MAX_PAIRS, Pair, RaceResult, race
 
 def run(ratios: list[float], target: float = 2.0, budget_s: float = math.inf) -> RaceResult:
     """A race in which the n-th pair has the n-th ratio."""
-    return race(iter(ratios).__next__, lambda: 1.0, target, budget_s)
+    return race(iter(ratios).__next__, lambda: 1.0, lambda: target, budget_s)
 
 
 def pairs_of(*ratios: float) -> tuple[Pair, ...]:
@@ -57,7 +57,7 @@ def test_epochs_that_differ_by_themselves_show_no_gain() -> None:
 
 def test_they_take_turns_in_going_first() -> None:
     order: list[str] = []
-    race(lambda: order.append("A") or 1.0, lambda: order.append("B") or 1.0, target=0.5)
+    race(lambda: order.append("A") or 1.0, lambda: order.append("B") or 1.0, target=lambda: 0.5)
     assert "".join(order) == "ABBAAB"
 
 

@@ -168,7 +168,7 @@ def _judge_change(part: Part, bench: Bench, state: State, circumstances: str, an
     try:
         verdict = part.check(bench)
     finally:
-        if bench.solution_ratio not in (None, known):
+        if bench.solution_ratio != known:
             state.put(bench.solution_ratio, "calibration", circumstances, part.name)
         if bench.original_bytes not in (None, memory):
             state.put(bench.original_bytes, "calibration", circumstances, f"{part.name} memory")
@@ -193,6 +193,7 @@ def contest_of(part: Part, script: Path, config: ExperimentConfig, data: Path, d
         candidate=script,
         original_name=names.get(original, original.name),
         target=change.target if change.allowed is None else target_of(change.allowed),
+        share=change.share,
         allowed=change.allowed,
         command=lambda script, _folder, _seed: [str(script), *part.arguments, *on_device],
         options={"epoch_steps": part.steps, "random_states": True, "environment": {"PYTHONUNBUFFERED": "1"}},

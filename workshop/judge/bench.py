@@ -11,14 +11,13 @@ from workshop.judge.laps import Laps
 from workshop.judge.race_verdict import verdict_on
 from workshop.judge.referee import Referee
 from workshop.judge.running_scripts import RunningScripts
-from workshop.judge.solution_speedup import solution_speedup
 from workshop.judge.time_plan import OutOfTimeError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import Phase
 from workshop.processes.script import Say
 
 BEATEN = 1.2
-"""If a script beats the solution's speedup by more than this factor, the solution was measured badly."""
+"""If a script beats the solution's speedup by more than this factor, that is measured anew in the next check."""
 
 
 class Bench(RunningScripts):
@@ -46,16 +45,13 @@ class Bench(RunningScripts):
 
         The sentences in `notes` are added to the verdict. If only some phases are raced, the scripts' clocks time them.
         """
-        solution_ratio = solution_speedup(self, phases)
         laps = Laps(self, phases)
         result = laps.race()
         if refused := self.referee.refusal(laps.raced_s):
             return refused
-        if solution_ratio and result.ratio > BEATEN * solution_ratio:  # the solution was measured on a busy machine
-            solution_ratio = solution_speedup(self, phases, again=True)
-        speed = laps.speed(result, solution_ratio)
-        load = self.load.end()
+        speed = laps.speed(result)
+        if speed.solution_ratio and result.ratio > BEATEN * speed.solution_ratio:
+            self.solution_ratio = None
         more_time = self.plan.advice if self.plan and result.out_of_time else ""
-        advice = " ".join(filter(None, [more_time, load.advice if load.busy or not more_time else ""]))
-        verdict = verdict_on(self.contest, result, speed, self.referee.ledgers, laps.where, advice)
+        verdict = verdict_on(self.contest, result, speed, self.referee.ledgers, laps.where, self.load.end(), more_time)
         return replace(verdict, reasons=(*verdict.reasons, *notes))

@@ -10,6 +10,9 @@ from workshop.judge.judged_script import JudgedScript
 from workshop.judge.time_plan import MAX_EPOCHS
 from workshop.processes.script import run_folder
 
+MIN_TARGET = 1.1
+"""Speedup, at least, that a part asks for where its solution is slow: a script that gains nothing must not reach it."""
+
 
 @dataclass(frozen=True)
 class Contest:
@@ -22,7 +25,7 @@ class Contest:
     original_name: str
     """The name of the original in verdicts, such as "the untouched script"."""
     target: float
-    """The speedup that is asked for."""
+    """The speedup that is asked for; where there is a solution, the most that is: see `target_here`."""
     command: Callable[[Path, Path, int], list[str]]
     """Builds the command of a run from the script, the run's folder and a random seed."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -45,6 +48,19 @@ class Contest:
     """The time from the start to the verdict, if it is not the contest of a part."""
     solution: Path | None = None
     """A script that is known to be fast: it shows what speedup this machine allows."""
+    share: float = 1.0
+    """The share of the solution's speedup that is enough."""
+
+    @property
+    def is_raced(self) -> bool:
+        """Whether a speedup is asked for, or a slowdown refused."""
+        return self.target != 1
+
+    def target_here(self, solution_ratio: float | None) -> float:
+        """Return the speedup that is asked for on a machine where the solution reaches this one, if that is known."""
+        if solution_ratio is None:
+            return self.target
+        return min(self.target, max(MIN_TARGET, round(self.share * solution_ratio, 2)))
 
     @contextmanager
     def script(self, path: Path) -> Iterator[JudgedScript]:

@@ -12,6 +12,7 @@ from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, RaceResult, race
 from workshop.judge.race_verdict import how_far
 from workshop.judge.running_scripts import FIRST_EPOCHS, RunningScripts
+from workshop.judge.solution_speedup import SolutionSpeedup
 from workshop.judge.verdict import Speed
 from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
 from workshop.terminal import Count
@@ -39,6 +40,7 @@ class Laps:
     Attributes:
         phases: the phases that are raced, timed by the scripts' clocks; None for whole epochs, timed by the judge's.
         where: what of a step these are, for a sentence.
+        solution: how fast the solution is here, by which the target is set.
         epochs: those that were raced, of each script; of parts of epochs, what a whole one would have taken.
         at_a_time: the number of epochs of each script in a lap.
         steps: the number of steps in each of these.
@@ -47,7 +49,8 @@ class Laps:
 
     def __init__(self, scripts: RunningScripts, phases: Sequence[Phase] | None) -> None:
         self.scripts, self.phases, self.plan = scripts, phases, scripts.plan
-        self.where = " until the model is called" if phases else ""
+        self.where = " in what comes before the model" if phases else ""
+        self.solution = scripts.enter_context(SolutionSpeedup(scripts, phases))
         self.epochs: dict[JudgedScript, list[TimedEpoch]] = {scripts.original: [], scripts.candidate: []}
         self.at_a_time, self.steps = 1, scripts.steps
         self.raced_s = 0.0, 0.0
@@ -65,12 +68,11 @@ class Laps:
             self.plan.require(epochs_left, "a race of three pairs")
             self.plan.expect(epochs_left + 1)
         self._first_sampled = random.randrange(MIN_PAIRS * self.at_a_time)
+        self.solution.start()
         begin = time.monotonic()
-        allowed = contest.allowed
-        asked = f"target: speedup {contest.target:g}x" if allowed is None else f"allowed: {allowed:.2%} slower"
-        self.scripts.say_with_rest(f"racing, epoch by epoch; {asked}{self.where}")
+        self.scripts.say_with_rest(f"racing against {contest.original_name}, in turn; {self._asked()}")
         result = self._run(begin)
-        if self.plan is None or not result.must_show_again(slowdown=allowed is not None):
+        if self.plan is None or not result.must_show_again(slowdown=contest.allowed is not None):
             return result
         if not self.plan.fits(FIRST_EPOCHS + epochs_left):
             return replace(result, unsure=True)
@@ -81,19 +83,36 @@ class Laps:
         self._train_untimed(FIRST_EPOCHS)
         return replace(result, again=self._run(begin).pairs)
 
+    def _asked(self) -> str:
+        """Return what is asked for, for a line of progress."""
+        contest, ratio = self.scripts.contest, self.solution.ratio
+        if contest.allowed is not None:
+            return f"{contest.allowed:.2%} slower is allowed"
+        less = ", or less if the solution is slow here" if contest.solution and ratio is None else ""
+        return f"{contest.target_here(ratio):g}x as fast is asked for{less}{self.where}"
+
     def _run(self, begin: float) -> RaceResult:
-        scripts, left_s = self.scripts, self.scripts.deadline_s - time.monotonic()
-        if self.plan:
-            left_s = self.plan.left_s - EPOCHS_AFTER_RACE * (self.plan.original_s + self.plan.candidate_s)
         result = race(
-            lambda: self._lap(scripts.original),
-            lambda: self._lap(scripts.candidate),
-            scripts.contest.target,
-            left_s,
-            lambda pairs: scripts.say(Count(how_far(pairs))),
+            self._original_lap,
+            lambda: self._lap(self.scripts.candidate),
+            lambda: self.scripts.contest.target_here(self.solution.ratio),
+            self._left_s(),
+            lambda result: self.scripts.say(Count(how_far(result, self._left_s()))),
         )
         self.raced_s = begin, time.monotonic()
         return result
+
+    def _left_s(self) -> float:
+        """Return how long the race may go on."""
+        if self.plan:
+            return self.plan.left_s - EPOCHS_AFTER_RACE * (self.plan.original_s + self.plan.candidate_s)
+        return self.scripts.deadline_s - time.monotonic()
+
+    def _original_lap(self) -> float:
+        """Return the seconds that the original takes for a lap; the solution may train after it."""
+        seconds = self._lap(self.scripts.original)
+        self.solution.pair(seconds, self.steps)
+        return seconds
 
     def _lap(self, script: JudgedScript) -> float:
         """Return the seconds that a script takes for a lap; a step of the candidate may be recorded meanwhile."""
@@ -138,7 +157,7 @@ class Laps:
             for _ in range(epochs):
                 self.scripts.epoch(script)
 
-    def speed(self, result: RaceResult, solution_ratio: float | None) -> Speed:
+    def speed(self, result: RaceResult) -> Speed:
         """Return what a race has shown; the original trains once more, which shows the headroom."""
         contest, (before, after) = self.scripts.contest, self.epochs.values()
         ledger = self.scripts.original_ledger()
@@ -160,7 +179,7 @@ class Laps:
             phases_before=phases_before,
             phases_after=phases_after,
             headroom_rate=headroom_rate(self.scripts, before, after, rate_after),
-            solution_ratio=solution_ratio,
+            solution_ratio=self.solution.ratio,
             items=ledger.items_in(slice(self.scripts.steps)),
             steps=self.scripts.steps if self.scripts.has_no_epochs else 0,
         )

@@ -71,6 +71,8 @@ class Ledger:
     """Some random transforms, applied again by the original."""
     ranks: list["Ledger"] = field(default_factory=list)
     """The ledger of each rank, if there are several."""
+    workers: int = 0
+    """The number of workers of the last DataLoader that supplied training steps."""
     restarts_workers: bool = False
     """Whether a DataLoader that supplies training steps restarts its workers in each epoch."""
 
@@ -111,6 +113,7 @@ class Ledger:
                 case TrainedModel():
                     first = ledger.model or event  # a schedule may be seen to adapt only after the first epoch
                     ledger.model = replace(first, adaptive=first.adaptive or event.adaptive)
+        ledger.workers = [0, *(each.workers for each in loaders.values())][-1]
         ledger.restarts_workers = sum(each.workers > 0 and not each.persistent for each in loaders.values()) > 1
         return ledger
 

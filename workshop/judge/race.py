@@ -111,15 +111,16 @@ def _interval(pairs: Sequence[Pair]) -> tuple[float, float]:
 def race(
     before: Callable[[], float],
     after: Callable[[], float],
-    target: float,
+    target: Callable[[], float],
     budget_s: float = math.inf,
-    on_pair: Callable[[Sequence[Pair]], None] = lambda pairs: None,
+    on_pair: Callable[[RaceResult], None] = lambda result: None,
 ) -> RaceResult:
     """Run pairs until the target lies outside of the ratio's interval, or pairs or time run out.
 
-    `before` and `after` train an epoch of each script and return its seconds. After three pairs, none is begun that
-    would take longer than `budget_s` if it were as long as the longest. `on_pair` is called with all pairs so far after
-    each one, and its time is not raced.
+    `before` and `after` train an epoch of each script and return its seconds. After each pair, `target` is
+    asked, which must not change from the third on, when there is an interval. After three pairs, none is begun that
+    would take longer than `budget_s` if it were as long as the longest. `on_pair` is called with the race so far after
+    each pair, and its time is not raced.
     """
     pairs: list[Pair] = []
     longest_s = 0.0
@@ -131,8 +132,8 @@ def race(
             after_s, before_s = after(), before()
         pairs.append(Pair(before_s, after_s))
         longest_s = max(longest_s, before_s + after_s)
-        on_pair(pairs)
-        result = RaceResult(target, tuple(pairs))
+        result = RaceResult(target(), tuple(pairs))
+        on_pair(result)
         elapsed_s, enough = time.monotonic() - begin, len(pairs) >= MIN_PAIRS
         if result.faster is not None or len(pairs) == MAX_PAIRS or (enough and elapsed_s + longest_s > budget_s):
             return result

@@ -1,28 +1,34 @@
 """The verdict on a script that does the same work, from its race."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from workshop.judge.contest import Contest
+from workshop.judge.contest import MIN_TARGET, Contest
+from workshop.judge.indecision import CLEAR, advice_on, cause_of, reason_of
 from workshop.judge.ledger import Ledger
-from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, Pair, RaceResult, mean_ratio
+from workshop.judge.race import MAX_PAIRS, MIN_PAIRS, SURE, RaceResult, mean_ratio
 from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
-
-ROOM = 1.25
-"""The solution must reach this many times the target; otherwise the machine cannot show that a script fails it."""
+from workshop.processes.other_load import OtherLoad
 
 SLOWER, AS_FAST, FASTER = "slower than allowed", "not slower than allowed", "faster"
 
 
 def verdict_on(
-    contest: Contest, result: RaceResult, speed: Speed, ledgers: tuple[Ledger, Ledger], where: str, advice: str
+    contest: Contest,
+    result: RaceResult,
+    speed: Speed,
+    ledgers: tuple[Ledger, Ledger],
+    where: str,
+    load: OtherLoad,
+    more_time: str,
 ) -> Verdict:
     """Return the verdict on the race of a contest, given the ledgers of the original and of the candidate.
 
-    `where` says what of a step was raced, and is empty for all of it; `advice` is what to do if nothing was decided.
+    `where` says what of a step was raced, and is empty for all of it; `load` is what other programs used meanwhile, and
+    `more_time` says how to allow more time, where that may decide it.
     """
     subject, base, (original, candidate) = contest.subject, contest.original_name, ledgers
     over = f"Speedup {speed.text(speed.ratio)}x over {base}{where}"
@@ -33,11 +39,55 @@ def verdict_on(
     if result.unsure:
         small = f"a speedup below {SURE * speed.target:g}x" if contest.allowed is None else "a small slowdown"
         why = f"{small} must show again after a restart, and no time was left"
-        return Verdict(subject, Outcome.UNDECIDED, (why, says), speed, advice)
+        return Verdict(subject, Outcome.UNDECIDED, (why, says), speed, more_time)
+    left = "" if where else what_is_left(speed, candidate.restarts_workers)
+    if result.faster is None or (result.faster is False and is_ruled_out(contest, speed)):
+        return _undecided(contest, result, speed, says, left, candidate.workers, load, more_time)
     if contest.allowed is not None:
-        return _slowdown_verdict(contest, result, speed, advice)
-    then = "" if where else what_is_left(speed, candidate.restarts_workers)
-    return race_verdict(subject, result, speed, says, then, advice)
+        return _slowdown_verdict(contest, result, speed)
+    notes = tuple(_of_solution(contest, speed))
+    if result.faster:
+        return Verdict(subject, Outcome.DONE, (says, *notes), speed, left)
+    return Verdict(subject, Outcome.NOT_YET, (f"{says}; target: {speed.target:g}x", *notes), speed, left)
+
+
+def is_ruled_out(contest: Contest, speed: Speed) -> bool:
+    """Return whether the solution itself is so slow here that this machine cannot show that a script fails."""
+    return speed.solution_ratio is not None and speed.solution_ratio < CLEAR * min(contest.target, MIN_TARGET)
+
+
+def _of_solution(contest: Contest, speed: Speed) -> Iterator[str]:
+    """Yield how fast the solution is here, if that is known, and what follows from it."""
+    if speed.solution_ratio is None:
+        return
+    reaches = f"the solution reaches {speed.solution_ratio:.1f}x here"
+    asked = f", so {speed.target:g}x is asked for on this machine, and not {contest.target:g}x"
+    yield reaches + asked * (speed.target < contest.target)
+
+
+def _undecided(
+    contest: Contest,
+    result: RaceResult,
+    speed: Speed,
+    says: str,
+    left: str,
+    workers: int,
+    load: OtherLoad,
+    more_time: str,
+) -> Verdict:
+    """Return the verdict on a race that has decided nothing: why, and what to do about just that."""
+    cause = cause_of(result, speed, load, is_ruled_out(contest, speed))
+    may_be, asked = f"the speedup may be {speed.may_be}", f"{speed.target:g}x is asked for"
+    if contest.allowed is not None:
+        may_be, asked = f"its speed may be {speed.may_be}", f"allowed: {_percent(contest.allowed)} slower"
+        says = f"{_pace(result.ratio)} than {contest.original_name}, same work"
+    after = f"{_after_which_pairs(result, speed)}, " if result.faster is None else ""
+    why = f"{after}{may_be}; {asked}: {reason_of(cause, speed)}"
+    advice = advice_on(cause, speed, load, workers, left)
+    if more_time:
+        advice = f"{more_time} {load.advice}".rstrip()
+    reasons = (why, says, *_of_solution(contest, speed))
+    return Verdict(contest.subject, Outcome.UNDECIDED, reasons, speed, advice, undecided=cause)
 
 
 def _why_not_again(base: str, recomputed: Sequence[Recomputation]) -> str:
@@ -53,41 +103,11 @@ def _why_not_again(base: str, recomputed: Sequence[Recomputation]) -> str:
     )
 
 
-def race_verdict(subject: str, result: RaceResult, speed: Speed, says: str, then: str, advice: str) -> Verdict:
-    """Return the verdict on a script that does the same work; it is the one that the race's interval implies.
-
-    `says` is a sentence with the speedup, and `then` is what to look at next; `advice`, if nothing was decided.
-    """
-    asked = f"{says}; target: {speed.target:g}x"
-    solution = f"the solution reaches {speed.solution_ratio or 0.0:.1f}x here"
-    undecided = ""
-    if not result.faster and speed.solution_ratio and speed.solution_ratio < speed.target * ROOM:
-        undecided = f"this machine hardly shows it now: even {solution}, and the target is {speed.target:g}x"
-        asked = says
-        if result.faster is None:
-            asked = f"the speedup may be {speed.may_be}"
-    elif result.faster is None:
-        undecided = f"{_after_which_pairs(result, speed)}, the speedup may be {speed.may_be}; too noisy, or too close"
-    notes = [solution] if speed.solution_ratio and solution not in undecided else []
-    if undecided:
-        return Verdict(subject, Outcome.UNDECIDED, (undecided, asked, *notes), speed, advice)
-    if result.faster:
-        return Verdict(subject, Outcome.DONE, (says, *notes), speed, then)
-    return Verdict(subject, Outcome.NOT_YET, (asked, *notes), speed, then)
-
-
-def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed, advice: str) -> Verdict:
-    """Return the verdict on a script that must not be slower than it was; it is the one that the interval implies.
-
-    `advice` is what to do if nothing was decided.
-    """
+def _slowdown_verdict(contest: Contest, result: RaceResult, speed: Speed) -> Verdict:
+    """Return the verdict on a script that must not be slower than it was; it is the one that the interval implies."""
     subject = contest.subject
     found = f"{_pace(result.ratio)} than {contest.original_name}, same work (speed: {speed.may_be})"
     found = f"{found}; allowed: {_percent(contest.allowed or 0.0)} slower"
-    if result.faster is None:
-        after = _after_which_pairs(result, speed)
-        may_be = f"{after}, its speed may be {speed.may_be}; too noisy, or too close"
-        return Verdict(subject, Outcome.UNDECIDED, (may_be, found), speed, advice)
     if result.faster:
         return Verdict(subject, Outcome.DONE, (found,), speed, words=FASTER if result.interval[0] > 1 else AS_FAST)
     return Verdict(subject, Outcome.NOT_YET, (found,), speed, words=SLOWER)
@@ -123,8 +143,17 @@ def what_is_left(speed: Speed, restarts_workers: bool) -> str:
     return f"what is left is mostly computation: the largest phase is {phase}, {share:.0%} of an epoch"
 
 
-def how_far(pairs: Sequence[Pair]) -> str:
-    """Say how far a race has come, and how long the rest takes at least, at the present pace."""
-    so_far = f"pair {len(pairs)} of at most {MAX_PAIRS}: speedup {mean_ratio(pairs):.2f}x so far"
-    left_s = max(1, MIN_PAIRS - len(pairs)) * fmean(pair.before_s + pair.after_s for pair in pairs)
-    return f"{so_far}; at least {left_s:.0f} s left"
+def how_far(result: RaceResult, left_s: float) -> str:
+    """Say how far a race has come, and how long the rest takes at least and at most, if it may last `left_s`."""
+    pairs = result.pairs
+    at_most = f"{MIN_PAIRS} to {MAX_PAIRS}" if len(pairs) < MIN_PAIRS else f"at most {MAX_PAIRS}"
+    so_far = f"pair {len(pairs)} of {at_most}: {mean_ratio(pairs):.2f}x so far"
+    if result.faster is not None:
+        return f"{so_far}, and that decides it"
+    pair_s = fmean(pair.before_s + pair.after_s for pair in pairs)
+    at_least_s = max(1, MIN_PAIRS - len(pairs)) * pair_s
+    at_most_s = max(at_least_s, min((MAX_PAIRS - len(pairs)) * pair_s, left_s))
+    if len(pairs) == MAX_PAIRS or at_most_s < 1:
+        return so_far
+    least = f"{at_least_s:.0f} to " if 1 <= round(at_least_s) < round(at_most_s) else "up to " * (at_least_s < 1)
+    return f"{so_far}; {least}{at_most_s:.0f} s left"

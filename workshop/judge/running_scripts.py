@@ -12,8 +12,9 @@ from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.judge.ledger import Ledger
 from workshop.judge.order_proof import repeats_order
 from workshop.judge.sampled_steps import SampledSteps
-from workshop.judge.time_plan import TimePlan
+from workshop.judge.time_plan import TimePlan, why_long
 from workshop.probe.messages import Proceed
+from workshop.probe.phases import Phase
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say
 
@@ -31,8 +32,9 @@ class RunningScripts(ExitStack):
         tell: told once how long it will take.
         plan: the time of a contest that is no part's.
         deadline_s: when the race in a part must be over.
-        solution_ratio: the solution's speedup on this machine, if it has been measured and was steady.
+        solution_ratio: the solution's speedup on this machine, if it was steady on a quiet one.
         original_bytes: the most memory of the original, if it has been measured.
+        candidate_s: the seconds of the candidate's last epoch before the race; 0 if there was none.
         load: tells what other programs used of the cores meanwhile.
     """
 
@@ -45,6 +47,7 @@ class RunningScripts(ExitStack):
         self.deadline_s = math.inf
         self.solution_ratio: float | None = None
         self.original_bytes: int | None = None
+        self.candidate_s = 0.0
         self.original = self.enter_context(contest.script(contest.original))
         self.ranks = self.enter_context(JudgedRanks(contest))
         for script in (self.original, *self.ranks.scripts):
@@ -69,10 +72,15 @@ class RunningScripts(ExitStack):
         """Whether an epoch is only a number of steps, as in a part with a script of its own."""
         return self.contest.is_part and not self.contest.items
 
+    @property
+    def knows_solution(self) -> bool:
+        """Whether the solution need not be run: its speedup is known, and no other program makes it another one."""
+        return self.solution_ratio is not None and not self.load.so_far().busy
+
     def start(self) -> None:
         """Start the scripts, in a part both at once, and let them warm up."""
-        name = self.contest.original_name
-        self.deadline_s = time.monotonic() + BUDGET_S
+        name, begin_s = self.contest.original_name, time.monotonic()
+        self.deadline_s = begin_s + BUDGET_S
         self.say(f"starting {self.contest.candidate.name} and {name}")
         self.original.begin()
         if self.steps and self.contest.is_part:
@@ -85,6 +93,11 @@ class RunningScripts(ExitStack):
             raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
         if warning := self.load.so_far().warning:
             self.tell(warning)
+        if self.contest.is_part and self.contest.is_raced:
+            passed_s, original_s = time.monotonic() - begin_s, first.seconds_in(list(Phase))
+            has_to_run = self.contest.solution is not None and not self.knows_solution
+            if long := why_long(passed_s, original_s, self.candidate_s or original_s, has_to_run):
+                self.tell(long)
         if self.plan:
             self.plan.original_s = first.seconds
             self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))
@@ -117,6 +130,7 @@ class RunningScripts(ExitStack):
                 self.samples_of_original.add([epoch], step)
                 self.samples_of_original.take(self.original)
             trained = self.ranks.epoch(step)
+            self.candidate_s = trained[0].seconds
             if self.plan:
                 self.plan.candidate_s = min(self.plan.candidate_s or math.inf, trained[0].seconds)
             self.replaced_clocks.update(*(epoch.report.replaced_clocks for epoch in trained))

@@ -11,6 +11,14 @@ ORIGINAL_EPOCHS, CANDIDATE_EPOCHS = 12, 9
 """The epochs that each script trains until a race of three pairs is over, if a pair is an epoch of each."""
 
 
+PART_S = 60.0
+"""Seconds, at most, that the check of a solved part takes without a word of how long it will."""
+
+PARTS_PAIRS, PARTS_EPOCHS, SOLUTIONS_EPOCHS = 4, 3, 5
+"""The pairs of a race in a part that is soon decided; the epochs that a candidate trains beside it, and that a solution
+does if it is timed."""
+
+
 class OutOfTimeError(Exception):
     """What comes next in a comparison would end after its time is over."""
 
@@ -80,3 +88,21 @@ class TimePlan:
         """A sentence that says how to allow more time."""
         enough_s = 10 * math.ceil(max(2 * self.budget_s, self._needed_s) / 10)
         return f"Allow it more time, such as --budget {enough_s}."
+
+
+def why_long(passed_s: float, original_s: float, candidate_s: float, solution: bool) -> str:
+    """Say about how long the check of a part will take, and why, where that is more than a minute; "" where it is not.
+
+    Args:
+        passed_s: The seconds until each script has trained for an epoch.
+        original_s: The seconds of an epoch of the original.
+        candidate_s: The seconds of an epoch of the candidate.
+        solution: Whether the solution is timed as well.
+    """
+    alone_s = passed_s + PARTS_EPOCHS * candidate_s + PARTS_PAIRS * (original_s + candidate_s)
+    about_s = alone_s + (passed_s + SOLUTIONS_EPOCHS * candidate_s) * solution  # it starts as the others have
+    if about_s <= PART_S:
+        return ""
+    reasons = [f"an epoch takes {original_s:.1f} s unchanged and {candidate_s:.1f} s now"] * (alone_s > PART_S)
+    reasons += ["the solution is timed, too, to see what this machine allows"] * solution
+    return f"This takes about {about_s:.0f} s: {', and '.join(reasons)}."

@@ -156,6 +156,8 @@ class Verdict:
     """Whether the change is accepted, and only the answer to the part's question is missing."""
     timing: Timing | None = None
     """What a part timed beside a race, or in place of one."""
+    undecided: str = ""
+    """Why a race has decided nothing: one of `workshop.judge.indecision.Indecision`; "" if it has."""
     words: str = ""
     """How it ended, where the words of the outcome do not fit: a script that had to be no slower is not "done"."""
     has_race: bool = True

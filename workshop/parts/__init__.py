@@ -15,6 +15,7 @@ import difflib
 import re
 import runpy
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,13 @@ class ScriptChange:
 
     target: float = 1.0
     """The speedup that the change must bring; 1 where that is not the point."""
+
+    share: float = 0.8
+    """On a machine where this share of the solution's speedup is less than `target`, it is what is asked for."""
+
+    least: tuple[Mapping[str, str], ...] = ()
+    """The smallest edits of the original that the lesson promises to be enough, each as `old` and `new`; none where
+    these are the solution's."""
 
     allowed: float | None = None
     """How much slower the script may become, such as 0.1, in a part that asks for something else than speed."""

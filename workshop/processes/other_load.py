@@ -95,8 +95,12 @@ class OtherLoad:
 
     @property
     def advice(self) -> str:
-        """A sentence that says what to close before measuring again."""
-        return f"Close {self.most} and try again." if self.most else "Try again when the machine is quiet."
+        """A sentence that says what to close before measuring again, or what to wait for; "" on a quiet machine."""
+        if self.most:
+            return f"Close {self.most} and try again."
+        if not self.busy:
+            return ""
+        return f"Other programs used {self._part}{self._above_all}: try again when they have ended."
 
     @property
     def most(self) -> str:
