@@ -182,7 +182,7 @@ def test_the_time_that_is_left_lies_between_the_pairs_still_needed_and_those_sti
 def test_a_race_of_short_pairs_says_no_time_that_is_none() -> None:
     pairs = tuple(Pair(0.1 * ratio, 0.1) for ratio in (1.6, 1.4, 1.5))
     assert how_far(RaceResult(1.5, pairs), 90.0).endswith("so far; up to 7 s left")
-    assert how_far(RaceResult(1.5, pairs), 0.5).endswith("so far")
+    assert how_far(RaceResult(1.5, pairs), 0.1).endswith("so far, and the time is over")
     assert how_far(RaceResult(1.0, pairs_of(1.6, 1.6, 1.61)), 90.0).endswith("so far, and that decides it")
 
 

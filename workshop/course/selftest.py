@@ -1,6 +1,7 @@
 """Proves that the checks of the parts are right.
 
-Each part that asks for a change fails on the untouched script and passes with its solution. Each part that asks a
+Each part that asks for a change fails on the untouched script, and passes with its solution and with the least that its
+lesson promises. Each part that asks a
 question fails with a wrong answer, without its profile and with a stale one, and passes with the right answer. Of a
 part with many scripts, this holds for each of them. Every cheat is refused.
 """
@@ -20,7 +21,7 @@ from workshop.errors import EXIT_USAGE
 from workshop.experiment import ExperimentConfig
 from workshop.judge.verdict import Outcome
 from workshop.parts import FOLDER, Part, Question, all_parts, find_part
-from workshop.parts.case import Case, case_names, find_case
+from workshop.parts.case import Case, case_names, find_case, without_fault
 from workshop.pets.download import OFFLINE_VARIABLE
 
 CHEATS = FOLDER.parents[1] / "tests" / "cheats"
@@ -86,6 +87,9 @@ def changes(
     yield _try(part, script, "the script with nothing gained", unchanged, data, folder, answer)
     script.write_bytes(part.solution.read_bytes())
     yield _try(part, script, "its solution", Outcome.DONE, data, folder, answer)
+    if part.change and part.change.least:
+        script.write_bytes(without_fault(part.beginning, part.change.least).read_bytes())
+        yield _try(part, script, "the least that its lesson promises", Outcome.DONE, data, folder, answer)
 
 
 def questions(part: Part, question: Question, folder: Path, data: Path) -> Iterator[Attempt]:
@@ -98,9 +102,9 @@ def questions(part: Part, question: Question, folder: Path, data: Path) -> Itera
     if question.profiled or question.recorded:
         yield _try(part, script, "without a profile", Outcome.NOT_YET, data, folder, right, "there is no ")
         if question.recorded == "py-spy --idle":
-            _profile(part, "py-spy", script, data)
+            profile(part, "py-spy", script, data)
             yield _try(part, script, "without --idle", Outcome.NOT_YET, data, folder, right, "without --idle")
-        _profile(part, question.recorded, script, data)
+        profile(part, question.recorded, script, data)
     yield _try(part, script, "a wrong answer", Outcome.NOT_YET, data, folder, wrong)
     if part.change:
         yield from changes(part, folder, data, right)
@@ -154,7 +158,7 @@ def _silence(part: Part, script: Path) -> Attempt:
     return Attempt(f"{part.name}, no answer", f"exit code {done.returncode}", done.returncode == EXIT_USAGE)
 
 
-def _profile(part: Part, how: str, script: Path, data: Path) -> None:
+def profile(part: Part, how: str, script: Path, data: Path) -> None:
     """Profile a script as a participant does: by kernprof, or by a recorder."""
     start = [script.name]
     if part.ranks > 1:  # only the solution trains on several

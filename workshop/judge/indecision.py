@@ -15,10 +15,10 @@ CLEAR = 1.25
 class Indecision(enum.StrEnum):
     """What has kept a race from a decision: the first of these that holds."""
 
-    RULED_OUT = "ruled out"
-    """Even the solution brings too little on this machine."""
     OTHER_LOAD = "other load"
     """Other programs used the cores meanwhile."""
+    RULED_OUT = "ruled out"
+    """Even the solution brings too little on this machine."""
     HEADROOM = "headroom"
     """Less is to gain by loading faster than is asked for."""
     NOISE = "noise"
@@ -30,10 +30,10 @@ class Indecision(enum.StrEnum):
 def cause_of(result: RaceResult, speed: Speed, load: OtherLoad, is_ruled_out: bool) -> Indecision:
     """Return why a race is undecided, given its figures and what other programs used meanwhile."""
     low, high = result.interval
-    if is_ruled_out:
-        return Indecision.RULED_OUT
     if load.busy:
         return Indecision.OTHER_LOAD
+    if is_ruled_out:
+        return Indecision.RULED_OUT
     if speed.headroom_rate and speed.headroom_rate < speed.target * speed.rate_before:
         return Indecision.HEADROOM
     return Indecision.NOISE if low <= 0 or math.sqrt(high / low) > CLEAR else Indecision.NEAR
@@ -58,18 +58,18 @@ def advice_on(cause: Indecision, speed: Speed, load: OtherLoad, workers: int, le
     clearer = _clearer(speed, workers, left)
     return {
         Indecision.RULED_OUT: "Go on with the next part, or check this one on a machine with more cores.",
-        Indecision.OTHER_LOAD: f"{load.advice} What helps beside them, too: {clearer}",
+        Indecision.OTHER_LOAD: f"{load.advice} What helps all the same: {clearer}",
         Indecision.HEADROOM: f"Faster loading alone cannot bring {speed.target:g}x here: change what a step computes.",
         Indecision.NOISE: (
             "No other program was seen, so what slows these cores lies outside: a laptop's battery, or others on the "
-            f"same host. Plug it in, or take another machine. What helps here, too: {clearer}"
+            f"same host. Plug it in, or take another machine. What helps all the same: {clearer}"
         ),
         Indecision.NEAR: clearer[:1].upper() + clearer[1:],
     }[cause]
 
 
 def _clearer(speed: Speed, workers: int, left: str) -> str:
-    """Return how the speedup may get clear of the target."""
+    """Return how the speedup may become larger, and so clear of the target."""
     phases = speed.phases_after
     waits = bool(left) and max(phases, key=phases.__getitem__) == Phase.DATA_WAIT
     if waits and workers:
@@ -77,7 +77,7 @@ def _clearer(speed: Speed, workers: int, left: str) -> str:
         return f"{number} near the limit on this machine; try {2 * workers} or {4 * workers}."
     if waits:
         return f"{left}, and no worker loads them; give the DataLoader some."
-    return f"make it a little faster, to be clear of what is asked for{'; ' * bool(left)}{left}."
+    return f"a larger speedup is told sooner{'; ' * bool(left)}{left}."
 
 
 def _headroom(speed: Speed) -> float:

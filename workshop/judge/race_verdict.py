@@ -151,9 +151,11 @@ def how_far(result: RaceResult, left_s: float) -> str:
     if result.faster is not None:
         return f"{so_far}, and that decides it"
     pair_s = fmean(pair.before_s + pair.after_s for pair in pairs)
+    if len(pairs) >= MIN_PAIRS and pair_s > left_s:
+        return f"{so_far}, and the time is over"
     at_least_s = max(1, MIN_PAIRS - len(pairs)) * pair_s
-    at_most_s = max(at_least_s, min((MAX_PAIRS - len(pairs)) * pair_s, left_s))
-    if len(pairs) == MAX_PAIRS or at_most_s < 1:
+    at_most_s = max(at_least_s, min((MAX_PAIRS - len(pairs)) * pair_s, left_s)) * (len(pairs) < MAX_PAIRS)
+    if at_most_s < 1:
         return so_far
     least = f"{at_least_s:.0f} to " if 1 <= round(at_least_s) < round(at_most_s) else "up to " * (at_least_s < 1)
     return f"{so_far}; {least}{at_most_s:.0f} s left"

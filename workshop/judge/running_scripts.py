@@ -93,11 +93,6 @@ class RunningScripts(ExitStack):
             raise WorkshopError(f"{name} has no step that could be compared: {self.original.seen()}")
         if warning := self.load.so_far().warning:
             self.tell(warning)
-        if self.contest.is_part and self.contest.is_raced:
-            passed_s, original_s = time.monotonic() - begin_s, first.seconds_in(list(Phase))
-            has_to_run = self.contest.solution is not None and not self.knows_solution
-            if long := why_long(passed_s, original_s, self.candidate_s or original_s, has_to_run):
-                self.tell(long)
         if self.plan:
             self.plan.original_s = first.seconds
             self.tell(self.plan.estimate(name, self.steps, first.report.whole_steps))
@@ -106,6 +101,11 @@ class RunningScripts(ExitStack):
         stretch = f"{FIRST_EPOCHS * self.steps} steps" if self.has_no_epochs else f"{FIRST_EPOCHS} epochs"
         self.say_with_rest(f"watching what {self.contest.candidate.name} does, for {stretch}")
         self.train(FIRST_EPOCHS - len(self.steps_taken))
+        if self.contest.is_part and self.contest.is_raced and not warning:  # beside others, a first epoch tells nothing
+            passed_s, original_s = time.monotonic() - begin_s, first.seconds_in(list(Phase))
+            has_to_run = self.contest.solution is not None and not self.knows_solution
+            if long := why_long(passed_s, original_s, self.candidate_s, has_to_run):
+                self.tell(long)
         if not self.contest.is_part:
             self.original.draw_items()
         elif repeats_order(self.ledger(), self.steps):

@@ -14,9 +14,9 @@ ORIGINAL_EPOCHS, CANDIDATE_EPOCHS = 12, 9
 PART_S = 60.0
 """Seconds, at most, that the check of a solved part takes without a word of how long it will."""
 
-PARTS_PAIRS, PARTS_EPOCHS, SOLUTIONS_EPOCHS = 4, 3, 5
-"""The pairs of a race in a part that is soon decided; the epochs that a candidate trains beside it, and that a solution
-does if it is timed."""
+PARTS_PAIRS, PARTS_EPOCHS, SOLUTIONS_EPOCHS = 4, 1, 5
+"""Numbers of a check of a part that is soon decided: of the pairs of its race, of the epochs of a candidate between its
+warming up and the race, and of those of a solution that is timed."""
 
 
 class OutOfTimeError(Exception):
@@ -94,13 +94,14 @@ def why_long(passed_s: float, original_s: float, candidate_s: float, solution: b
     """Say about how long the check of a part will take, and why, where that is more than a minute; "" where it is not.
 
     Args:
-        passed_s: The seconds until each script has trained for an epoch.
+        passed_s: The seconds until the scripts have warmed up.
         original_s: The seconds of an epoch of the original.
         candidate_s: The seconds of an epoch of the candidate.
         solution: Whether the solution is timed as well.
     """
     alone_s = passed_s + PARTS_EPOCHS * candidate_s + PARTS_PAIRS * (original_s + candidate_s)
-    about_s = alone_s + (passed_s + SOLUTIONS_EPOCHS * candidate_s) * solution  # it starts as the others have
+    start_s = max(passed_s - original_s - candidate_s, 0.0)
+    about_s = alone_s + (start_s + SOLUTIONS_EPOCHS * candidate_s) * solution
     if about_s <= PART_S:
         return ""
     reasons = [f"an epoch takes {original_s:.1f} s unchanged and {candidate_s:.1f} s now"] * (alone_s > PART_S)

@@ -47,8 +47,8 @@ class ScriptChange:
     """On a machine where this share of the solution's speedup is less than `target`, it is what is asked for."""
 
     least: tuple[Mapping[str, str], ...] = ()
-    """The smallest edits of the original that the lesson promises to be enough, each as `old` and `new`; none where
-    these are the solution's."""
+    """The smallest edits of the script at the part's beginning that its lesson promises to be enough, each as `old` and
+    `new`; none where they are those of the solution."""
 
     allowed: float | None = None
     """How much slower the script may become, such as 0.1, in a part that asks for something else than speed."""
