@@ -16,6 +16,7 @@ from workshop.probe import wire
 from workshop.probe.events import BatchCopied, Event, StepTaken
 from workshop.probe.messages import EpochReport, Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
+from workshop.processes.other_load import LoadMeter, OtherLoad
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Replay:
     copied: str = ""
     """Whether each batch is copied to the device "ahead", before the model gets the one before it, or "in time"."""
     printed: str = ""
+    load: OtherLoad = field(default_factory=lambda: OtherLoad(2, 0.0))
+    """What other programs use of the cores meanwhile."""
 
 
 class ReplayedScript(JudgedScript):
@@ -122,6 +125,7 @@ def replay(patch: pytest.MonkeyPatch, what: Replay) -> None:
 
     patch.setattr(ReplayedScript, "replay", what, raising=False)
     patch.setattr(ReplayedScript, "trained", [])
+    patch.setattr(LoadMeter, "_measured", lambda _: what.load)
     patch.setattr(checks, "config_of", lambda *known: replace(made_config(*known), **small))
     patch.setattr(checks, "contest_of", contest_of)
     for module in (contest, judged_ranks):

@@ -187,4 +187,4 @@ def test_each_command_works_or_says_why_not(
 def test_the_solution_of_part3_is_done(place: Place, data: Path) -> None:
     State(place.folder).put(4.0, "calibration", f"{checks.machine('cpu')}, the part's own config", "part3")
     checked = place.run("check", "part3", "--data", data, "--device", "cpu", codes=[0, 4])
-    assert "part3: done" in checked.stdout or "too noisy" in checked.stdout
+    assert "part3: done" in checked.stdout or "part3: undecided" in checked.stdout

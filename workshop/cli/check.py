@@ -60,8 +60,8 @@ def check(
 
     Example: workshop check part3
 
-    Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided, the machine is too noisy;
-    5 the script crashed. With --all, the exit code is the highest of all parts'.
+    Exit codes: 0 done; 1 not there yet; 2 wrong usage; 3 not the same work; 4 undecided; 5 the script
+    crashed. With --all, the exit code is the highest of all parts'.
     """
     from workshop.cli.result_text import print_verdict
 
