@@ -88,8 +88,8 @@ class Laps:
         contest, ratio = self.scripts.contest, self.solution.ratio
         if contest.allowed is not None:
             return f"{contest.allowed:.2%} slower is allowed"
-        less = ", or less if the solution is slow here" if contest.solution and ratio is None else ""
-        return f"{contest.target_here(ratio):g}x as fast is asked for{less}{self.where}"
+        at_most = "at most " * (contest.solution is not None and ratio is None)
+        return f"{at_most}{contest.target_here(ratio):g}x as fast is asked for{self.where}"
 
     def _run(self, begin: float) -> RaceResult:
         result = race(
