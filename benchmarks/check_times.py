@@ -42,6 +42,8 @@ class Row:
     """`ALONE` or `BESIDE`."""
     outcome: str
     seconds: float
+    reason: str = ""
+    """The first reason of a check that did not end with "done"."""
 
 
 def tries(part: Part, folder: Path, data: Path) -> Iterator[tuple[str, list[str]]]:
@@ -89,7 +91,8 @@ def rows(parts: list[Part], where: str, data: Path) -> Iterator[Row]:
                     if where == BESIDE:
                         beside.enter_context(busy_loop())
                     found = checked(["check", part.name, "--json", *options])
-                yield Row(part.name, what, where, found["outcome"], found["seconds"])
+                reason = "" if found["outcome"] == "done" else found["reasons"][0]
+                yield Row(part.name, what, where, found["outcome"], found["seconds"], reason)
 
 
 def table(found: list[Row]) -> Iterator[str]:
@@ -115,7 +118,7 @@ def main() -> None:
     print(machine(), flush=True)
     for where in (ALONE, BESIDE)[: 1 + args.beside]:
         for row in rows(parts, where, args.data.resolve()):
-            print(f"{row.part}, {row.what}, {row.where}: {row.outcome}, {row.seconds:.0f} s", flush=True)
+            print(f"{row.part}, {row.what}, {row.where}: {row.outcome}, {row.seconds:.0f} s {row.reason}", flush=True)
             found.append(row)
     print("\n".join(table(found)))
 
