@@ -109,8 +109,8 @@ def _of_two(context: typer.Context, scripts: list[str], target: float, steps: in
     from workshop.judge.contest import of_two_scripts
     from workshop.judge.verdict import broken
     from workshop.processes.script import ScriptError
-    from workshop.profiles.file_kind import require_script
     from workshop.processes.syntax import require_syntax
+    from workshop.profiles.file_kind import require_script
 
     if len(scripts) < 2:
         raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")

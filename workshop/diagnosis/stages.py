@@ -96,8 +96,8 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
     reached, why_not = measure_headroom(run, as_it_is, seconds / 2, headroom)
     found = _with_headroom(run, found, reached, why_not, seconds)
     found = try_changes(run, found, math.inf if thorough else until_s - time.monotonic())
-    notes = (*found.notes, *_kept_graphs(found.observations), *_unseen(run))
-    return replace(found, notes=tuple(dict.fromkeys(notes)), crash=run.crash)
+    said = (*found.notes, *_kept_graphs(found.observations), *_unseen(run))
+    return replace(found, notes=tuple(dict.fromkeys(said)), crash=run.crash)
 
 
 def measure_as_it_is(run: StagedRun, name: str, says: str, seconds: float) -> Stage:

@@ -57,8 +57,8 @@ ALL_OF_PHASES = ("dense-embedding", "small-modules", "padded-batches")
 SAME_RESULTS = "The results are the same."
 
 OTHER_MATH = {
-    "dense-embedding": "With SparseAdam, the results differ: it has no weight decay, and rows that no batch touches stay "
-    "as they are, where Adam moves them on: see whether the loss still falls as it did."
+    "dense-embedding": "With SparseAdam, the results differ: it has no weight decay, and rows that no batch touches "
+    "stay as they are, where Adam moves them on: see whether the loss still falls as it did."
 }
 """The changes of which a difference is more than rounding, and what it is."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from workshop.diagnosis.findings import LITTLE
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import read_observations
+from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.tried import PHASES, zeroing
 from workshop.probe.messages import StepUnit
