@@ -171,7 +171,7 @@ TAKEN: dict[str, Advice] = {
     "unused-graph": Advice(TEACHER, {"    taught = ": "    with torch.no_grad():\n        taught = "}),
     "repeated-call": Advice(METRIC, {"(model(x).argmax": "(scores.argmax"}),
     "ignored-targets": Advice(WORDS, PICKED),
-    "dense-embedding": Advice(WORDS, SPARSE, same=False, says="not the same math"),
+    "dense-embedding": Advice(WORDS, SPARSE, same=False, says="the results differ"),
     "set-to-none": Advice(LOOP, {"set_to_none=False": ""}),
     "fused-optimizer": Advice(LOOP, {"momentum=0.9": "momentum=0.9, fused=True"}),
     "foreach-optimizer": Advice(LOOP, {"momentum=0.9": "momentum=0.9, foreach=True"}),

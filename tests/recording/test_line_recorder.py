@@ -360,7 +360,7 @@ def test_a_script_that_fails_says_what_it_says_otherwise(code: str, folder: Path
         (("--", "nothing.py"), "nothing.py is not a file", 2),
         (("--only", "absent", "--", "beside.py"), "ran no line of absent of your own code", 2),
         (("--", "python", "-c", "1"), "ran no line of your own code", 2),
-        (("--", "fails.py"), "fails.py ended with exit code 1 before a line of its own code ran", EXIT_CRASHED),
+        (("--", "fails.py"), "fails.py was not run: it cannot be parsed", EXIT_CRASHED),
     ],
 )
 def test_what_cannot_be_recorded(command: tuple[str, ...], says: str, code: int, record: Record, folder: Path) -> None:

@@ -3,18 +3,21 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workshop.cli.options import COURSE, DEFAULT_SCRIPT, JsonOption, PartArgument, PartScriptOption, ScriptOption
 from workshop.cli.output import commands, filled, print_diff, print_json, print_lesson, print_rows
 from workshop.cli.room_line import tell_hint, tell_waiting
-from workshop.course import given_cases, glossary, kept_scripts, progress
+from workshop.course import given_cases, glossary, progress
 from workshop.course.scripts import existing, replace_script
 from workshop.course.state import State
 from workshop.parts import Part, all_parts, teaching
 from workshop.parts.case import Case, case_names
+
+if TYPE_CHECKING:
+    from workshop.course.kept_scripts import KeptScript
 
 app = typer.Typer()
 
@@ -197,6 +200,8 @@ def restore(
 
     Example: workshop restore part5
     """
+    from workshop.course import kept_scripts
+
     state = state_beside(script)
     scripts = [script] if script else [Path(given_cases.given(each, state).script) for each in all_parts()]
     kept = {each: own for own in dict.fromkeys(scripts) for each in kept_scripts.kept(state, own)}
@@ -212,7 +217,7 @@ def restore(
     _replace(own, kept_scripts.of_part(state, own, found).path, f"your script of {found.name} again", state)
 
 
-def _print_kept(kept: Sequence[kept_scripts.KeptScript]) -> None:
+def _print_kept(kept: "Sequence[KeptScript]") -> None:
     if not kept:
         print("No script was kept here.")
         return
@@ -238,5 +243,7 @@ def what_comes_next(part: Part | None, after: Part | None = None) -> str:
 
 def _replace(script: Path, source: Path, is_now: str, state: State) -> None:
     """Replace the participant's script with `source`, and say what it is now."""
+    from workshop.course import kept_scripts
+
     backup = kept_scripts.replace(script, source.read_bytes(), state)
     print(f"{script} is {is_now}." + (f" Yours is kept as {backup}." if backup else ""))
