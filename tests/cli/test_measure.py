@@ -311,7 +311,7 @@ def test_what_only_a_trial_of_the_loading_shows(
     first = found["findings"][0]
     assert (first["cause"], first["line"]) == (cause, 9)
     assert found["headroom"]
-    assert found["whole_batches"]
+    assert found["whole_batches"] or cause != "single-items"  # the first script may end before they are tried
 
 
 IN_OTHER_PROCESSES = """
@@ -471,7 +471,7 @@ def test_what_is_tried_depends_on_what_the_script_says(
     found = measured(1, None, "mine.py")
     tried = {each["name"]: each for each in found["trials"]}
     assert tried.keys() & {"set-to-none", "inference-mode"} == tries
-    assert {(tried[each]["error"], tried[each]["results"]) for each in tries} <= {("", "same results")}
+    assert {(tried[each]["error"], tried[each]["results"]) for each in tries} <= {("", "The results are the same.")}
     if tries:
         assert tried["inference-mode"]["times"] == pytest.approx(2, rel=0.3), "20 batches once in 10 steps"
     for each in found["findings"]:

@@ -218,10 +218,12 @@ def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[
     stage = SetStage("whole batches", replace(loading.loader.settings, workers=workers, whole_batches=True))
     if run.ended:
         _start_again(run, "for whole batches")
-    run.script.say("trying it with whole batches")
+    run.script.tell("trying it with whole batches")
     steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
+    if steps:
+        return steps.together, []
     failure = run.last.failure if run.last else ""
-    return steps.together if steps else None, [f"Whole batches could not be tried: {failure}"] * bool(failure)
+    return None, [f"Tried whole batches, to no result: {failure or _ended(run)}."]
 
 
 def staged_script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:

@@ -21,7 +21,7 @@ def require_syntax(script: Path | str) -> None:
         return
     try:
         with warnings.catch_warnings(action="ignore"):
-            compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+            compile(path.read_bytes(), str(path.absolute()), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         said = "".join(traceback.format_exception_only(error))
         where = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
