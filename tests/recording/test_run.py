@@ -70,8 +70,12 @@ module.GRACE_S = 0.5
 wait_while = module.wait_while
 module.wait_while = lambda *of: (print("waits", flush=True), wait_while(*of))
 run = module.Run([sys.executable, *sys.argv[2:]], sys.argv[1], {})
-print("ready", flush=True)
-run.wait()
+looks = []
+def look():  # the recorder waits by now, and hears a signal
+    if not looks:
+        print("ready", flush=True)
+    return looks.append(None)
+run.wait(look)
 print(type(run.stopped).__name__, flush=True)
 """
 

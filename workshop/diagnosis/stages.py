@@ -223,7 +223,8 @@ def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[
     if steps:
         return steps.together, []
     failure = run.last.failure if run.last else ""
-    return None, [f"Tried whole batches, to no result: {failure or _ended(run)}."]
+    why = _ended(run) if run.ended else failure or "the training did not come to them in time"
+    return None, [f"Tried whole batches, to no result: {why}."]
 
 
 def staged_script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:
