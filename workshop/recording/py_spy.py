@@ -106,7 +106,7 @@ def record(
                 run.wait(limit.is_over)
             ran_s = time.monotonic() - begin
             if not partial.stat().st_size:
-                raise _why_nothing(run, command)
+                raise run.stopped or _why_nothing(run, command)
             said, exit_code = run.words(), run.exit_code
         described = [_described(stack, run.tree) for stack in stacks.read(partial).stacks]
         partial.write_text("".join(f"{stack}\n" for stack in described), encoding="utf-8")
