@@ -1,5 +1,6 @@
-"""Scripts, run as programs in the process of the tests, or started beside it and ended."""
+"""Scripts, run as programs or loaded as modules in the process of the tests, or started beside it and ended."""
 
+import importlib.util
 import os
 import runpy
 import signal
@@ -8,8 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 def run_script(path: Path, *arguments: str | Path) -> int:
@@ -21,6 +25,18 @@ def run_script(path: Path, *arguments: str | Path) -> int:
         except SystemExit as stop:
             return int(stop.code or 0)
     return 0
+
+
+def benchmark_module(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a file of `benchmarks/` as a module; it may import others beside it."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    spec = importlib.util.spec_from_file_location(f"benchmark_of_{name}", BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextmanager

@@ -1,30 +1,20 @@
 """`benchmarks/check_times.py` checks each part with its solution and with the least that its lesson promises."""
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from script_runs import benchmark_module
 
 from workshop.course import selftest
 from workshop.course.state import State
 from workshop.parts import Part, all_parts, find_part
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The benchmark as a module; it imports others beside it."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    spec = importlib.util.spec_from_file_location("benchmark_of_checks", BENCHMARKS / "check_times.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+    """The benchmark as a module."""
+    return benchmark_module("check_times", monkeypatch)
 
 
 def test_the_table_has_a_row_for_each_script_and_columns_for_each_place(benchmark: Any) -> None:

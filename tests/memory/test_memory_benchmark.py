@@ -1,27 +1,17 @@
 """`benchmarks/memory.py` counts every script, also one that cannot be measured."""
 
-import importlib.util
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from script_runs import benchmark_module
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The benchmark as a module; it imports another one beside it."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    spec = importlib.util.spec_from_file_location("benchmark_of_memory", BENCHMARKS / "memory.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+    """The benchmark as a module."""
+    return benchmark_module("memory", monkeypatch)
 
 
 @pytest.mark.parametrize(

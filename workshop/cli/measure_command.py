@@ -69,7 +69,6 @@ def measure(
     from workshop.diagnosis.stages import measure as measure_script
     from workshop.pages.measurement_page import page
     from workshop.processes.script import ScriptError
-    from workshop.processes.syntax import require_syntax
 
     refuse_misplaced(context, script, arguments or [])
     before = read_saved(against) if against else None
@@ -77,7 +76,6 @@ def measure(
     for path in filter(None, (html, save)):
         require_writable(path)
     try:
-        require_syntax(script_path(script, arguments or [], is_module))
         with progress_line() as show:
             found = diagnose(measure_script(script, arguments or [], seconds, show, is_module, headroom, thorough))
     except ScriptError as error:

@@ -63,7 +63,6 @@ def memory(
     from workshop.memory.snapshot_file import is_snapshot, read_snapshot
     from workshop.pages.memory_page import page
     from workshop.processes.script import ScriptError
-    from workshop.processes.syntax import require_syntax
 
     refuse_misplaced(context, script, arguments or [])
     before = read_saved_memory(against) if against else None
@@ -74,7 +73,6 @@ def memory(
         if is_snapshot(script):
             found = MemoryDiagnosis(read_snapshot(Path(script)))
         else:
-            require_syntax(script_path(script, arguments or [], is_module))
             with progress_line() as show:
                 found = MemoryDiagnosis(measure_memory(script, arguments or [], seconds, show, is_module, trials))
     except ScriptError as error:

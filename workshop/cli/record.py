@@ -13,7 +13,7 @@ import typer
 from workshop.cli.options import COMMAND_FOLLOWS, INSTRUMENTS
 from workshop.cli.output import commands, say
 from workshop.cli.status_row import status_row
-from workshop.errors import EXIT_INTERRUPTED, WorkshopError
+from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED, WorkshopError
 
 if TYPE_CHECKING:
     from workshop.processes.other_load import OtherLoad
@@ -22,9 +22,6 @@ SecondsOption = Annotated[
     float | None, typer.Option(help="End the run this many seconds after its first step.", min=1, show_default=False)
 ]
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
-
-EXIT_BROKEN = 5
-"""The exit code of a script that cannot be parsed, as of one that crashes in other instruments."""
 
 MOSTLY_WAITING = 0.5
 """Without --idle, a process seen in less than this share of the samples was mostly waiting."""
@@ -221,7 +218,7 @@ def _refuse_unparsable(command: list[str]) -> None:
         require_syntax(script_in(command))
     except ScriptError as error:
         say(f"{error.output}{error.script} was not run: {error}")
-        raise typer.Exit(EXIT_BROKEN) from None
+        raise typer.Exit(EXIT_CRASHED) from None
 
 
 @contextmanager

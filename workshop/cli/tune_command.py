@@ -17,7 +17,6 @@ from workshop.cli.options import (
     TrainingScriptArgument,
     refuse_misplaced,
     script_name,
-    script_path,
     seconds_of,
 )
 from workshop.cli.output import print_json, progress_line, require_writable, write_file
@@ -72,7 +71,6 @@ def tune(
     from workshop.judge.verdict import Outcome
     from workshop.pages.tuning_page import page
     from workshop.processes.script import ScriptError
-    from workshop.processes.syntax import require_syntax
     from workshop.tuning.edit_proof import why_not_written
     from workshop.tuning.tuning_result import Advice
 
@@ -84,7 +82,6 @@ def tune(
     if html:
         require_writable(html)
     try:
-        require_syntax(script_path(script, arguments or [], is_module))
         found = _found(script, arguments or [], is_module, budget_s, memory_bytes, proof)
     except ScriptError as error:
         raise end_of_broken(script, error, as_json) from None

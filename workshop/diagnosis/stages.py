@@ -1,6 +1,7 @@
 """Measures any training script in stages: as it is, with batches from memory, with other numbers of workers."""
 
 import math
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from workshop.probe.settings import WRITTEN_EVERY_S
 from workshop.processes.machine import usable_cores
 from workshop.processes.other_load import LoadMeter
 from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
+from workshop.processes.syntax import require_syntax, script_in
 from workshop.profiles.file_kind import require_script
 
 WARM_UP_STEPS = 2
@@ -189,42 +191,40 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
         run.script.tell(f"trying it with num_workers={workers}")
         steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
         if run.error or run.interrupted:
-            if run.error:
-                failures.append(f"Tried num_workers={workers}, to no result: {_ended(run)}.")
+            failures += [_to_no_result(run, f"num_workers={workers}", seconds)] * bool(run.error)
             break
         if steps:
             tried[workers] = steps.together
-        elif run.last and run.last.failure:
-            failures.append(f"With num_workers={workers}, nothing could be loaded: {run.last.failure}")
-        elif run.ended:
-            failures.append(f"Tried num_workers={workers}, to no result: {_ended(run)}.")
         else:
-            failures.append(
-                f"Tried num_workers={workers}, to no result: the training did not come to what its workers load within "
-                f"{MAX_WARM_UP * seconds:.3g} s; a larger --seconds gives it more time."
-            )
+            failures.append(_to_no_result(run, f"num_workers={workers}", seconds))
     return tried, [*failures, *[UNTRIED] * run.interrupted]
 
 
 def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[MeasuredSteps | None, list[str]]:
-    """Measure the same loop with batches that are taken at once, if they are put together from single samples.
-
-    A dataset of the script is asked for them in a process of its own alone: nobody knows what it does then.
-    """
+    """Measure the same loop with batches that are taken at once, if they are put together from single samples."""
     loading = Loading(found)
     if run.error or run.interrupted or not loading.matters or not (loading.loader and loading.loader.singles):
         return None, []
-    workers = 0 if loading.loader.of_torch else 1
-    stage = SetStage("whole batches", replace(loading.loader.settings, workers=workers, whole_batches=True))
+    stage = SetStage("whole batches", replace(loading.loader.settings, workers=0, whole_batches=True))
     if run.ended:
         _start_again(run, "for whole batches")
     run.script.tell("trying it with whole batches")
     steps = run.measure_loading(stage, seconds, MAX_WARM_UP * seconds)
-    if steps:
-        return steps.together, []
-    failure = run.last.failure if run.last else ""
-    why = _ended(run) if run.ended else failure or "the training did not come to them in time"
-    return None, [f"Tried whole batches, to no result: {why}."]
+    return (steps.together, []) if steps else (None, [_to_no_result(run, "whole batches", seconds)])
+
+
+def _to_no_result(run: StagedRun, what: str, seconds: float) -> str:
+    """Say why a trial of the loading came to nothing."""
+    if run.ended:
+        why = _how(run.error) if run.error else "the script ended before"
+    elif run.last and run.last.failure:
+        why = f"nothing could be loaded: {run.last.failure}"
+    else:
+        why = (
+            f"the training did not come to what was loaded within {MAX_WARM_UP * seconds:.3g} s; a larger --seconds "
+            "gives it more time"
+        )
+    return f"Tried {what}, to no result: {why}."
 
 
 def staged_script(script: str, arguments: list[str], is_module: bool, folder: Path) -> MeasuredScript:
@@ -232,6 +232,7 @@ def staged_script(script: str, arguments: list[str], is_module: bool, folder: Pa
 
     Raises:
         WorkshopError: there is no such script, or it is a file of another kind.
+        ScriptError: it cannot be parsed.
     """
     if script == "torchrun" and not Path(script).is_file():
         script, is_module = TORCHRUN, True
@@ -240,7 +241,9 @@ def staged_script(script: str, arguments: list[str], is_module: bool, folder: Pa
     if not is_module:
         require_script(Path(script))
     command = ["-m", script] if is_module else [str(Path(script).absolute())]
-    return MeasuredScript([*command, *arguments], folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
+    command += arguments
+    require_syntax(script_in([sys.executable, *command]))
+    return MeasuredScript(command, folder, work_folder=Path.cwd(), patience_s=PATIENCE_S)
 
 
 def measure_headroom(
@@ -303,11 +306,6 @@ def too_early(run: StagedRun) -> str:
     if run.seen:
         return f"after {run.seen} steps; let it train for more, {MIN_STEPS} steps at least"
     return f"before a training step was seen: {run.script.seen()}"
-
-
-def _ended(run: StagedRun) -> str:
-    """Why a trial came to nothing when the script ended."""
-    return _how(run.error) if run.error else "the script ended before"
 
 
 def _how(error: ScriptError) -> str:

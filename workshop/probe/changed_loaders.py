@@ -1,9 +1,7 @@
 """Other settings for the DataLoaders of a training, tried in the midst of it."""
 
-import copy
 import functools
 import multiprocessing
-import random
 import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -15,11 +13,11 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from workshop.probe.batch_store import BatchStore
-from workshop.probe.loader_epochs import NO_BATCH, loader_of, without_iterator
-from workshop.probe.loading_process import LoadingProcess
+from workshop.probe.loader_epochs import NO_BATCH, copied_sampler, loader_of, own_generator, without_iterator
+from workshop.probe.loading_process import LoadingProcess, last_line
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.noted_settings import is_there, loader_number, loader_site, site_of
-from workshop.probe.open_handles import handle_held_before, own_handles
+from workshop.probe.open_handles import own_handles, why_not_forked
 from workshop.probe.training_state import random_states, set_random_states
 from workshop.probe.whole_batches import take_at_once
 
@@ -110,7 +108,7 @@ class ChangedLoaders:
             try:
                 batch = next(self._stream(loader, self._settings), NO_BATCH)
             except Exception as error:  # datasets fail in other processes in many ways
-                batch, self.failure = NO_BATCH, (str(error).strip().splitlines() or [type(error).__name__])[-1]
+                batch, self.failure = NO_BATCH, last_line(error)
             if batch is NO_BATCH:
                 self._settings, self.failure, self._streams = None, self.failure or USED_UP, {}
                 return NO_BATCH
@@ -147,7 +145,7 @@ class _CopiedSampler:
     """
 
     def __init__(self, sampler: Any, dataset: Any) -> None:
-        self._sampler = copy.deepcopy(sampler, {id(dataset): dataset})
+        self._sampler = copied_sampler(sampler, dataset)
         self._states = random_states()
 
     def __iter__(self) -> Iterator[Any]:
@@ -171,8 +169,8 @@ def _stream(loader: DataLoader[Any], settings: LoaderSettings) -> Iterator[Any]:
     Raises:
         SharedHandleError: they must not be loaded in a forked process.
     """
-    if not loader.num_workers and (handle := handle_held_before(loader.dataset)):
-        raise SharedHandleError(f"its dataset holds an open {handle}, which a forked process must not share with it")
+    if why_not := why_not_forked(loader):
+        raise SharedHandleError(why_not)
     changed = _changed(loader, settings)
 
     def batches() -> Iterator[Any]:
@@ -220,7 +218,7 @@ def _changed(loader: DataLoader[Any], settings: LoaderSettings) -> DataLoader[An
         prefetch_factor=settings.prefetch_factor if workers else None,
         pin_memory=settings.pin_memory and workers > 0,
         timeout=(loader.timeout or TIMEOUT_S) if workers else 0,
-        generator=torch.Generator().manual_seed(random.SystemRandom().randrange(2**60)),
+        generator=own_generator(),
     )
     if settings.whole_batches:
         take_at_once(changed)

@@ -4,7 +4,6 @@ A forked worker does it: what the items change, such as a cache or the state of 
 this process. In the worker, no time is slept, and no events are written.
 """
 
-import copy
 import itertools
 import math
 import random
@@ -19,9 +18,10 @@ from workshop.probe import event_file, photo_reads
 from workshop.probe.event_file import EventFile
 from workshop.probe.events import ForwardPass, ItemsDrawn
 from workshop.probe.internals import tree_leaves
+from workshop.probe.loader_epochs import copied_sampler, own_generator
 from workshop.probe.messages import DrawItems, DrawnItems
 from workshop.probe.noted_step import NotedPass
-from workshop.probe.open_handles import handle_held_before, own_handles
+from workshop.probe.open_handles import own_handles, why_not_forked
 from workshop.probe.signature import encode, signature, values_of_items
 from workshop.probe.training_state import random_states, set_random_states
 
@@ -76,8 +76,8 @@ def draw_items(loaded: LoadedBatch, message: DrawItems, events: EventFile) -> Dr
         return DrawnItems(error="its DataLoader has no items that could be asked for")
     if loaded.places is None:
         return DrawnItems(error="what is loaded is not what enters the model")
-    if not loader.num_workers and (handle := handle_held_before(loader.dataset)):
-        return DrawnItems(error=f"its dataset holds an open {handle}, which a worker must not share with it")
+    if why_not := why_not_forked(loader):
+        return DrawnItems(error=why_not)
     give_up, count = monotonic() + message.seconds, 0
     try:
         states = random_states()
@@ -125,7 +125,7 @@ Numbered = list[tuple[int, Any]]
 
 def _batches_of(loader: DataLoader[Any], most: int = 10_000) -> list[Numbered]:
     """Return the batches of an epoch, as a copy of the loader's sampler draws them."""
-    sampler = copy.deepcopy(loader.batch_sampler, {id(loader.dataset): loader.dataset})
+    sampler = copied_sampler(loader.batch_sampler, loader.dataset)
     numbers = itertools.count()
     return [[(next(numbers), index) for index in batch] for batch in itertools.islice(sampler or (), most)]
 
@@ -140,7 +140,7 @@ def _loaded(loader: DataLoader[Any], batches: list[Numbered]) -> Iterator[tuple[
         worker_init_fn=_begin_quietly(loader.dataset, loader.worker_init_fn),
         multiprocessing_context="fork",
         timeout=TIMEOUT_S,
-        generator=torch.Generator().manual_seed(random.SystemRandom().randrange(2**60)),
+        generator=own_generator(),
     )
     iterator = iter(worker)
     for batch in batches:

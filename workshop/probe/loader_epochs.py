@@ -1,9 +1,11 @@
 """Epochs of DataLoaders whose batches come from elsewhere: they are as long as they would be."""
 
 import copy
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
 from workshop.probe.internals import batches_yielded, drop_iterator
@@ -94,6 +96,16 @@ class Epoch:
 def loader_of(iterator: Any) -> DataLoader[Any] | None:
     """Return a copy of the DataLoader that an iterator belongs to; None if nobody has noted it."""
     return getattr(iterator, _LOADER, None)
+
+
+def copied_sampler(sampler: Any, dataset: Any) -> Any:
+    """Return a copy of a sampler, which may hold the dataset, but not of that."""
+    return copy.deepcopy(sampler, {id(dataset): dataset})
+
+
+def own_generator() -> torch.Generator:
+    """Return a generator for a DataLoader that must draw nothing from those of the script."""
+    return torch.Generator().manual_seed(random.SystemRandom().randrange(2**60))
 
 
 def without_iterator(loader: DataLoader[Any]) -> DataLoader[Any]:

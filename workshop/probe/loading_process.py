@@ -91,5 +91,9 @@ def _serve(begin: Callable[[], Iterator[Any]], orders: int, answers: int) -> Non
             is_there = next((True for _ in batches), False)
             os.write(answers, LOADED if is_there else USED_UP)
     except BaseException as error:  # datasets fail in many ways, and may call sys.exit
-        why = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        os.write(answers, FAILED + why.encode()[: MAX_ANSWER - 1])
+        os.write(answers, FAILED + last_line(error).encode()[: MAX_ANSWER - 1])
+
+
+def last_line(error: BaseException) -> str:
+    """Return the last line of what an error says, or else its name: one of a worker has its traceback above."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

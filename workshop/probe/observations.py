@@ -86,8 +86,6 @@ class LoaderIterated(Event):
     data pipe."""
     singles: int = 0
     """The number of single samples that each batch is put together from, if it could be taken at once; else 0."""
-    of_torch: bool = False
-    """Whether nothing of the script runs as the dataset is asked."""
     dataset_state: str = ""
     """A digest of the dataset's plain attributes: one that changes from epoch to epoch would not reach workers that are
     kept."""

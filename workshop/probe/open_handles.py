@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset
 
 from workshop.probe.user_code import is_user_code
 
@@ -74,6 +74,12 @@ def note_handles(dataset: Any) -> None:
 def handle_held_before(dataset: Any) -> str:
     """Return the type of what a dataset has held open since before its first epoch; an empty text for nothing."""
     return next(iter(_noted_of(dataset).handles.values()), "")
+
+
+def why_not_forked(loader: DataLoader[Any]) -> str:
+    """Return why a forked process must not load what this DataLoader does; "" if it may, as its own workers do."""
+    handle = "" if loader.num_workers else handle_held_before(loader.dataset)
+    return f"its dataset holds an open {handle}, which a forked process must not share with it" if handle else ""
 
 
 def own_handles(dataset: Any) -> None:

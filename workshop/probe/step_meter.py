@@ -39,7 +39,7 @@ from workshop.probe.trials import OPTIMIZER_TRIALS, TRIALS, attempt, attempt_of_
 from workshop.probe.watchers import WATCHERS
 from workshop.probe.watchers.kept_graphs import GraphLives
 from workshop.probe.watchers.watcher import Watcher
-from workshop.probe.whole_batches import is_of_torch, singles_of
+from workshop.probe.whole_batches import singles_of
 
 REPORT_EVERY_S = 0.05
 """Steps shorter than this are reported together: reporting costs time, too."""
@@ -126,7 +126,6 @@ class StepMeter(Listener):
             iterable=isinstance(loader.dataset, IterableDataset),
             shares_out=loader.worker_init_fn is not None or isinstance(loader.dataset, IterDataPipe),
             singles=singles_of(loader),
-            of_torch=is_of_torch(loader.dataset),
             dataset_state=state_of(loader.dataset),
         )
 

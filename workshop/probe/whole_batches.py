@@ -15,18 +15,16 @@ def singles_of(loader: DataLoader[Any]) -> int:
     size = getattr(loader.batch_sampler, "batch_size", 0) if loader.batch_sampler is not None else 0
     if not size or size < 2 or isinstance(loader.dataset, IterableDataset):
         return 0
-    return int(size) if is_of_torch(loader.dataset) or _is_in_memory(loader.dataset) else 0
-
-
-def is_of_torch(dataset: Dataset[Any]) -> bool:
-    """Return whether nothing of the script runs as this dataset is asked."""
-    while type(dataset) is Subset:
-        dataset = dataset.dataset
-    return type(dataset) is TensorDataset
+    return int(size) if _is_in_memory(loader.dataset) else 0
 
 
 def _is_in_memory(dataset: Dataset[Any]) -> bool:
-    """Whether a dataset, or one that it wraps, holds an array of numbers with a row for each sample."""
+    """Whether a dataset is one of tensors, or it, or one that it wraps, holds an array with a row for each sample."""
+    inner = dataset
+    while type(inner) is Subset:
+        inner = inner.dataset
+    if type(inner) is TensorDataset:
+        return True
     try:
         length = len(dataset)
     except Exception:  # it may have none, or fail to say it

@@ -5,6 +5,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from workshop.processes.script import ScriptError
@@ -31,5 +32,7 @@ def require_syntax(script: Path | str) -> None:
 def script_in(command: Sequence[str]) -> str:
     """Return the script that a command runs by this Python, or by torchrun; "" if that is not known."""
     program = shutil.which(command[0]) or command[0]
-    ours = program.endswith((".py", "torchrun")) or Path(program).resolve() == Path(sys.executable).resolve()
-    return next((word for word in command if word.endswith(".py") and Path(word).is_file()), "") if ours else ""
+    if not program.endswith((".py", "torchrun")) and Path(program).resolve() != Path(sys.executable).resolve():
+        return ""
+    modules = [f"{name.replace('.', '/')}.py" for option, name in pairwise(command) if option == "-m"]
+    return next((word for word in (*modules, *command) if word.endswith(".py") and Path(word).is_file()), "")

@@ -95,7 +95,6 @@ def _single_items(loading: Loading) -> list[Finding]:
     if (least := gain_of(step_ms, whole.ms_a_step)) < MIN_GAIN:
         return []
     size, max_gain = loading.loader.singles, loading.max_gain(whole)
-    loaded = "without workers" if loading.loader.of_torch else "from one worker"
     saved = 1.0 - 1.0 / max_gain
     return [
         finding(
@@ -103,7 +102,7 @@ def _single_items(loading: Loading) -> list[Finding]:
             f"Each batch is put together from {size} single samples, which are in memory: take it out of the tensors "
             "at once, as tensor[indices] does. DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler("
             f"dataset), {size}, drop_last=False)) gives the same batches as shuffle=True does. "
-            f"With whole batches, {loaded}, a step took {whole.ms_a_step:.1f} ms instead of {step_ms:.1f}.",
+            f"With whole batches, without workers, a step took {whole.ms_a_step:.1f} ms instead of {step_ms:.1f}.",
             gain=max_gain,
             low=least,
             max_gain=max_gain,
