@@ -25,7 +25,7 @@ from machine import machine
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.race import RaceResult, race
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 TARGET = 1.5
 MARGIN = 1.25

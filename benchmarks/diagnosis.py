@@ -25,7 +25,7 @@ from workshop.diagnosis.findings import OPTIONS
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import CLOSER_STEPS, WARM_UP_STEPS, measure, staged_script
 from workshop.diagnosis.tried import tried_changes
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 NOTED = {"kept-graphs": "are kept with their graphs"}
 """What takes memory has no measured gain, and is no finding but a note: a piece of that, by the cause."""

@@ -5,7 +5,7 @@ import platform
 
 import torch
 
-from workshop.processes.machine import processor
+from workshop.runs.machine import processor
 
 
 def machine() -> str:

@@ -27,7 +27,7 @@ from workshop.parts import SOLUTIONS
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.probe.phases import Phase
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 SCRIPT = """
 import sys, time

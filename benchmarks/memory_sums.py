@@ -21,7 +21,7 @@ from typing import Any
 
 from machine import machine
 
-from workshop.processes.process_tree import descendants
+from workshop.runs.process_tree import descendants
 
 READ_EVERY_S = 0.25
 LEAST = 10 << 20

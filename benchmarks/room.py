@@ -31,8 +31,8 @@ from typing import Any
 
 from machine import machine
 
-from workshop.classroom.posts import RoomReport
-from workshop.participant.room_client import RoomClient, UnreachableError
+from workshop.room.posts import RoomReport
+from workshop.room.room_client import RoomClient, UnreachableError
 
 PARTICIPANTS, POSTS, PROCESSES = 200, 20, 30
 OUTCOMES = ("done", "not there yet", "not the same work", "undecided", "broken")

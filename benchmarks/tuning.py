@@ -27,7 +27,7 @@ from machine import machine
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import WARM_UP_STEPS, staged_script
 from workshop.probe.messages import LoaderSettings, SetStage
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 from workshop.tuning.epoch_steps import within_epochs
 from workshop.tuning.tuned_run import tune
 from workshop.tuning.tuning_result import Tuning

@@ -33,7 +33,7 @@ from workshop.judge.laps import SAMPLED
 from workshop.parts import SOLUTIONS
 from workshop.pets.ensure import ensure_stand_in
 from workshop.probe.messages import Proceed
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 WARM_UP = 3
 """The number of epochs before the first pair."""

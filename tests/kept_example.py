@@ -5,7 +5,7 @@ from dataclasses import replace
 from workshop.course.kept_checks import KeptCheck, Machine
 from workshop.course.kept_lines import KeptFunction, KeptLine, KeptLines
 from workshop.judge.verdict import HALF_DONE, MemoryPeaks, NotLookedAt, Outcome, Speed, Timing
-from workshop.processes.other_load import OtherLoad, Program
+from workshop.runs.other_load import OtherLoad, Program
 
 PHASES = {"data wait": 2.0, "forward": 0.5}
 SPEED = Speed(

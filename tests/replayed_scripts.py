@@ -16,7 +16,7 @@ from workshop.probe import wire
 from workshop.probe.events import BatchCopied, Event, StepTaken
 from workshop.probe.messages import EpochReport, Proceed, Recomputation, Repetition
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import LoadMeter, OtherLoad
+from workshop.runs.other_load import LoadMeter, OtherLoad
 
 
 @dataclass(frozen=True)

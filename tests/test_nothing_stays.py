@@ -9,7 +9,7 @@ from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import staged_script
 from workshop.probe.messages import LoaderSettings, SetStage
 from workshop.probe.settings import TRIALS_OF_MODEL, TRIALS_OF_OPTIMIZER
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 SCRIPT = Path(__file__).with_name("stateful_training.py")
 

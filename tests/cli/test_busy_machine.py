@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from workshop.processes.other_load import OtherLoad, Program
+from workshop.runs.other_load import OtherLoad, Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the figures are not known")
 
@@ -32,7 +32,7 @@ while time.monotonic() < end:
 
 def test_line_profiles_remember_it(workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load = OtherLoad(2, 1.2, (Program("python elsewhere.py", 7, 99.0),))
-    monkeypatch.setattr("workshop.processes.other_load.LoadMeter._measured", lambda _: load)
+    monkeypatch.setattr("workshop.runs.other_load.LoadMeter._measured", lambda _: load)
     (tmp_path / "trains.py").write_text("total = 0\nfor each in range(10):\n    total += each\n")
     recorded = workshop("record", "lines", "--", "trains.py")
     (said,) = SENTENCE.findall(recorded.stderr)

@@ -17,7 +17,7 @@ from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.probe.messages import Circumstances
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad, Program
+from workshop.runs.other_load import OtherLoad, Program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -129,7 +129,7 @@ def test_what_has_changed_since_a_saved_measurement(made: Run, tmp_path: Path) -
 
 def test_on_a_busy_machine_that_is_said_first(made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load = OtherLoad(2, 1.2, (Program("python elsewhere.py", 7, 99.0),))
-    monkeypatch.setattr("workshop.processes.other_load.LoadMeter._measured", lambda _: load)
+    monkeypatch.setattr("workshop.runs.other_load.LoadMeter._measured", lambda _: load)
     printed = made(SLOW_ITEM.format(wait_s=0.02), "--save", "found.json", "--html", "page.html").stdout
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["notes"][0] == str(load)
@@ -348,7 +348,7 @@ def test_a_training_in_processes_that_the_script_starts(
 def test_a_step_that_is_waited_for_is_followed_by_what_was_seen(
     workshop: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workshop.processes.script.SILENCE_S", 0.5)
+    monkeypatch.setattr("workshop.runs.script.SILENCE_S", 0.5)
     (tmp_path / "mine.py").write_text("import time, torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\ntime.sleep(5)")
     done = workshop("-v", "measure", "mine.py")
     assert done.returncode == 2

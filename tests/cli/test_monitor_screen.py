@@ -19,7 +19,7 @@ from conftest import Run
 from rich.console import Console
 
 from workshop.cli.monitor_screen import render, show
-from workshop.processes.snapshot import START, Gpu, ProcessFigures, Snapshot, Watch
+from workshop.runs.snapshot import START, Gpu, ProcessFigures, Snapshot, Watch
 
 GPU = Gpu(0, "NVIDIA Something With A Rather Long Name", 45.0, 10 * 2**30, 140 * 2**30)
 TRAINING = ProcessFigures(

@@ -26,8 +26,8 @@ from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.pages.tuning_page import page
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad, about
-from workshop.processes.script import ScriptError
+from workshop.runs.other_load import OtherLoad, about
+from workshop.runs.script import ScriptError
 from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
 from workshop.tuning.setting_words import is_faster

@@ -15,8 +15,8 @@ from workshop.course.state import State
 from workshop.errors import WorkshopError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import find_part
-from workshop.processes import load_beside
-from workshop.processes.other_load import OtherLoad
+from workshop.runs import load_beside
+from workshop.runs.other_load import OtherLoad
 
 Answer = Callable[..., Verdict]
 

@@ -29,7 +29,7 @@ profiled = "main"
 """
 CHECK = """
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.processes.script import ScriptError
+from workshop.runs.script import ScriptError
 
 def check(bench):
     """

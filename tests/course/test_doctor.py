@@ -14,8 +14,8 @@ import torch
 from conftest import Run
 
 from workshop.course import doctor, tried_versions
-from workshop.processes.other_load import OtherLoad, Program
 from workshop.recording import py_spy
+from workshop.runs.other_load import OtherLoad, Program
 
 
 def test_this_machine_can_run_the_workshop(workshop: Run, data: Path) -> None:

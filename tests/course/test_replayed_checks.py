@@ -23,7 +23,7 @@ from workshop.memory import followed_run
 from workshop.parts import Part, find_part
 from workshop.parts.case import find_case
 from workshop.parts.part11.case_check import missing_results
-from workshop.processes.other_load import OtherLoad, Program
+from workshop.runs.other_load import OtherLoad, Program
 
 Check = Callable[..., Verdict]
 

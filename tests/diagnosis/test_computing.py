@@ -11,7 +11,7 @@ from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.probe.observations import BackwardPass, Trial
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad
+from workshop.runs.other_load import OtherLoad
 
 OPERATIONS, IN_LOOP = 969, 900
 SMALL = Trial(0.0, 1, 1, name="tiny-operators", as_it_is_s=0.006, changed_s=0.001)

@@ -9,7 +9,7 @@ from workshop.diagnosis.findings import Finding, finding, within_phase
 from workshop.diagnosis.measurement import Measurement
 from workshop.pages.measurement_page import page
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad
+from workshop.runs.other_load import OtherLoad
 
 
 def slow(max_gain: float = 1000.0) -> Finding:

@@ -13,7 +13,7 @@ from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.stages import measure
 from workshop.errors import WorkshopError
 from workshop.probe.phases import Phase
-from workshop.processes.script import ScriptError
+from workshop.runs.script import ScriptError
 
 Measure = Callable[..., Measurement]
 

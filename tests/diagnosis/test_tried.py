@@ -18,7 +18,7 @@ from workshop.diagnosis.tried_stages import _untold
 from workshop.pages.measurement_page import page
 from workshop.probe.observations import SettingMade, Trial
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad
+from workshop.runs.other_load import OtherLoad
 
 STEPS = made_steps({Phase.FORWARD: 20.0, Phase.BACKWARD: 40.0, Phase.OPTIMIZER: 40.0})
 FUSED = Trial(

@@ -12,7 +12,7 @@ from workshop.errors import WorkshopError
 from workshop.gate.base import checked_out
 from workshop.probe import wire
 from workshop.probe.settings import REDIRECT_VARIABLE, RedirectedImports
-from workshop.processes.script import probe_environment
+from workshop.runs.script import probe_environment
 
 
 def refused(revision: str, script: Path) -> str:

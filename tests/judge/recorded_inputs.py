@@ -15,7 +15,7 @@ from judge.recorded_evidence import FOLDER, TESTS, Recorded, load, names_in, sav
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.ledger import events_in
 from workshop.probe.events import Event, ForwardPass, InputRows, ItemsDrawn, LoaderStarted, Signatures, StepTaken
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 INPUTS = FOLDER / "compare"
 EPOCHS = {"long": 3, "meters": 6, "sentences": 3, "stream": 3, "table": 3}

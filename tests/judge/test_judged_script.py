@@ -11,7 +11,7 @@ from fake_script import EPOCHS
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.probe.messages import EpochBegan, EpochEnded, EpochReport, Proceed
-from workshop.processes.script import ScriptError, run_folder
+from workshop.runs.script import ScriptError, run_folder
 
 Make = Callable[..., JudgedScript]
 

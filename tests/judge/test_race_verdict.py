@@ -20,8 +20,8 @@ from workshop.judge.race_verdict import how_far, verdict_on
 from workshop.judge.verdict import Outcome, Speed, Verdict, broken
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad, Program
-from workshop.processes.script import ScriptError
+from workshop.runs.other_load import OtherLoad, Program
+from workshop.runs.script import ScriptError
 
 SPEED = Speed("old.py", "new.py", 8.0, 12.0, 1.5, 1.4, 1.6, 3, 1.5, {"forward": 2.0}, {"forward": 1.0}, None, None)
 QUIET = OtherLoad(2, 0.0)

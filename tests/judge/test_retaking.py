@@ -23,7 +23,7 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.evidence import EvidenceRecorder
 from workshop.probe.messages import Proceed, Recomputation
 from workshop.probe.settings import JudgedRun, ProbeConfig
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 FOREIGN = Path(__file__).parents[1] / "foreign"
 

@@ -11,7 +11,7 @@ from made_memory import TRAINER, report, segment
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_run import _killed, _measured
 from workshop.probe import wire
-from workshop.processes.script import ScriptError
+from workshop.runs.script import ScriptError
 
 WORKER = "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed. "
 

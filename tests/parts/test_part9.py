@@ -24,7 +24,7 @@ from workshop.parts.part9.links_check import recorded_links, too_few_draws, word
 from workshop.probe.events import ForwardPass, StepTaken
 from workshop.probe.messages import Proceed
 from workshop.probe.signature import encode
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 PART = find_part("part9")
 CHEATS = Path(__file__).parents[1] / "cheats" / "part9"

@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workshop.processes.process_tree import marked
 from workshop.recording.py_spy import why_no_access
+from workshop.runs.process_tree import marked
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,9 @@ from workshop.probe.first_step import STEP
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.nvtx_ranges import mark_phases
 from workshop.probe.settings import FIRST_STEP_VARIABLE, NVTX_VARIABLE
-from workshop.processes.machine import gpus
-from workshop.processes.script import probe_environment
 from workshop.recording import nsys
+from workshop.runs.machine import gpus
+from workshop.runs.script import probe_environment
 
 TRAINING = """
 import torch

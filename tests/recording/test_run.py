@@ -9,9 +9,9 @@ import psutil
 import pytest
 from script_runs import press_ctrl_c, started
 
-from workshop.processes.process_tree import marked
 from workshop.recording import run as module
 from workshop.recording.run import Run
+from workshop.runs.process_tree import marked
 
 DEAF = """
 import signal, sys, time

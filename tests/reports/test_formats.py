@@ -20,10 +20,10 @@ from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad
 from workshop.profiles.line_change import LineChange
 from workshop.reports import FORMATS
 from workshop.reports.report import Level, Report, ReportedLine, in_repository
+from workshop.runs.other_load import OtherLoad
 
 ODD = ReportedLine("a folder/tr,ain:1.py", 12, "slow-item", "100 % of `x | y`:\n<b>__getitem__</b>\r, :: done", 1.9)
 REPORT = Report("train.py", "1 finding", Level.WARNING, "measured", ("9 steps", "a|b"), (ODD,))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workshop.probe.messages import LoaderSettings
-from workshop.processes.other_load import OtherLoad
+from workshop.runs.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
 from workshop.tuning.setting_words import in_words, no_answer
 from workshop.tuning.tried_setting import TriedSetting

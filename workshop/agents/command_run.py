@@ -14,7 +14,7 @@ from uuid import uuid4
 import anyio
 import anyio.to_thread
 
-from workshop.processes.process_tree import end, tree_of
+from workshop.runs.process_tree import end, tree_of
 
 MARK_VARIABLE = "WORKSHOP_COMMAND"
 """All processes of a command have this variable in their environment, by which they are found in the end."""

@@ -108,9 +108,9 @@ def _of_two(context: typer.Context, scripts: list[str], target: float, steps: in
     from workshop.judge.bench import Bench
     from workshop.judge.contest import of_two_scripts
     from workshop.judge.verdict import broken
-    from workshop.processes.script import ScriptError
-    from workshop.processes.syntax import require_syntax
     from workshop.profiles.file_kind import require_script
+    from workshop.runs.script import ScriptError
+    from workshop.runs.syntax import require_syntax
 
     if len(scripts) < 2:
         raise WorkshopError("name two scripts, OLD and NEW; or --base REVISION and one script")

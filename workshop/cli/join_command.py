@@ -30,9 +30,9 @@ def join(
 
     Nothing is sent before you have joined; this says what will be. It holds for this folder, until workshop leave.
     """
-    from workshop.participant.membership import Membership, path_beside
-    from workshop.participant.reporting import WHAT_IS_SENT
-    from workshop.participant.room_client import AnsweredNoError, RoomClient, UnreachableError, normal_address
+    from workshop.room.membership import Membership, path_beside
+    from workshop.room.reporting import WHAT_IS_SENT
+    from workshop.room.room_client import AnsweredNoError, RoomClient, UnreachableError, normal_address
 
     state, address = state_beside(script), normal_address(address)
     if known := Membership.beside(state):
@@ -57,10 +57,10 @@ def leave(script: ScriptOption = Path("train.py")) -> None:
 
     Example: workshop leave
     """
-    from workshop.participant.membership import Membership, path_beside
-    from workshop.participant.outbox import Outbox
-    from workshop.participant.reporting import send_waiting
-    from workshop.participant.room_client import AnsweredNoError, RoomClient, UnreachableError
+    from workshop.room.membership import Membership, path_beside
+    from workshop.room.outbox import Outbox
+    from workshop.room.reporting import send_waiting
+    from workshop.room.room_client import AnsweredNoError, RoomClient, UnreachableError
 
     state = state_beside(script)
     path = path_beside(state)

@@ -68,7 +68,7 @@ def measure(
     from workshop.diagnosis.diagnosis import diagnose
     from workshop.diagnosis.stages import measure as measure_script
     from workshop.pages.measurement_page import page
-    from workshop.processes.script import ScriptError
+    from workshop.runs.script import ScriptError
 
     refuse_misplaced(context, script, arguments or [])
     before = read_saved(against) if against else None

@@ -17,7 +17,7 @@ from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.probe.phases import COMPUTING, TRACED, Phase
-from workshop.processes.other_load import about
+from workshop.runs.other_load import about
 
 MAX_FINDINGS = 4
 LINES_OF_A_PHASE = 2

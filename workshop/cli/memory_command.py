@@ -62,7 +62,7 @@ def memory(
     from workshop.memory.memory_run import measure_memory
     from workshop.memory.snapshot_file import is_snapshot, read_snapshot
     from workshop.pages.memory_page import page
-    from workshop.processes.script import ScriptError
+    from workshop.runs.script import ScriptError
 
     refuse_misplaced(context, script, arguments or [])
     before = read_saved_memory(against) if against else None

@@ -20,7 +20,7 @@ from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.memory.memory_findings import OPTIONS, MemoryFinding
 from workshop.memory.memory_lines import LineMemory
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
-from workshop.processes.other_load import about
+from workshop.runs.other_load import about
 
 MAX_FINDINGS = 5
 LINES_OF_A_KIND = 3

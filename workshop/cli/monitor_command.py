@@ -28,7 +28,7 @@ def monitor(
     from rich.console import Console
 
     from workshop.cli.monitor_screen import first_rates, show
-    from workshop.processes.snapshot import Watch
+    from workshop.runs.snapshot import Watch
 
     if as_json:
         print_json(**first_rates(Watch(pid), interval).as_dict())

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from workshop.processes.snapshot import START, Gpu, Snapshot, Watch
+from workshop.runs.snapshot import START, Gpu, Snapshot, Watch
 
 
 def show(watch: Watch, interval_s: float, once: bool, console: Console) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from workshop.errors import WorkshopError
-from workshop.processes.again_and_again import again_and_again
+from workshop.runs.again_and_again import again_and_again
 from workshop.terminal import Count, columns_of, wrapped
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from workshop.cli.status_row import status_row
 from workshop.errors import EXIT_CRASHED, EXIT_INTERRUPTED, WorkshopError
 
 if TYPE_CHECKING:
-    from workshop.processes.other_load import OtherLoad
+    from workshop.runs.other_load import OtherLoad
 
 SecondsOption = Annotated[
     float | None, typer.Option(help="End the run this many seconds after its first step.", min=1, show_default=False)
@@ -211,8 +211,8 @@ def record_nsys(
 
 def _refuse_unparsable(command: list[str]) -> None:
     """End as if the script had crashed, without a recording of a script that cannot be parsed."""
-    from workshop.processes.script import ScriptError
-    from workshop.processes.syntax import require_syntax, script_in
+    from workshop.runs.script import ScriptError
+    from workshop.runs.syntax import require_syntax, script_in
 
     try:
         require_syntax(script_in(command))
@@ -268,7 +268,7 @@ def torchrun(
 
     Exit code: that of the rank which failed first.
     """
-    from workshop.processes import torchrun as ranks
+    from workshop.runs import torchrun as ranks
 
     if not arguments:
         raise WorkshopError("name a script: workshop torchrun --nproc_per_node=2 train.py configs/example_config.py")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from workshop.judge.verdict import Verdict
     from workshop.memory.memory_diagnosis import MemoryDiagnosis
     from workshop.memory.memory_findings import MemoryFinding
-    from workshop.processes.script import ScriptError
     from workshop.profiles.line_change import LineChange
+    from workshop.runs.script import ScriptError
 
 MAX_LINES = 10
 """The number of lines of a difference that are reported; GitHub shows no more annotations of a step."""
@@ -79,7 +79,7 @@ def end_of_broken(
 
 def of_diagnosis(name: str, found: "Diagnosis") -> Report:
     """Return what `measure` has found."""
-    from workshop.processes.other_load import about
+    from workshop.runs.other_load import about
 
     steps, machine = found.measurement.steps, found.measurement.machine
     rough = about(machine is not None and machine.busy)

@@ -6,9 +6,9 @@ from rich.text import Text
 from workshop.cli.output import commands, console, filled
 from workshop.judge.verdict import Outcome, Speed, Verdict
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import about
-from workshop.processes.script import ScriptError
-from workshop.processes.script_output import shorten
+from workshop.runs.other_load import about
+from workshop.runs.script import ScriptError
+from workshop.runs.script_output import shorten
 
 _BAR_WIDTH = 20
 _STYLES = {

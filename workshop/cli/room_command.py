@@ -41,14 +41,14 @@ def room(
     Ctrl-C ends it. What it has acknowledged is kept: started again with the same database, it goes on.
     """
     try:
-        from workshop.classroom.open_room import OpenRoom
-        from workshop.classroom.serving import ServedAt, serve
+        from workshop.room.open_room import OpenRoom
+        from workshop.room.serving import ServedAt, serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "sqlalchemy", "anyio"):
             raise
         raise WorkshopError("this needs a server and a database: pip install 'profiling-workshop[room]'") from None
 
-    from workshop.participant.room_client import normal_address
+    from workshop.room.room_client import normal_address
 
     if private_key and not certificate:
         raise typer.BadParameter("goes with --certificate", param_hint="--private-key")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def tell_check(state: State, check: "KeptCheck") -> None:
     """Send how a check ended."""
     if _has_joined(state):
-        from workshop.participant.reporting import report_check
+        from workshop.room.reporting import report_check
 
         _say(report_check(state, check))
 
@@ -20,7 +20,7 @@ def tell_check(state: State, check: "KeptCheck") -> None:
 def tell_hint(state: State, part: str) -> None:
     """Send that a hint was read."""
     if _has_joined(state):
-        from workshop.participant.reporting import report_hint
+        from workshop.room.reporting import report_hint
 
         _say(report_hint(state, part))
 
@@ -28,13 +28,13 @@ def tell_hint(state: State, part: str) -> None:
 def tell_waiting(state: State) -> None:
     """Send what waits since the room did not answer, if anything does."""
     if _has_joined(state):
-        from workshop.participant.reporting import send_waiting
+        from workshop.room.reporting import send_waiting
 
         _say(send_waiting(state).line)
 
 
 def _has_joined(state: State) -> bool:
-    from workshop.participant.membership import path_beside
+    from workshop.room.membership import path_beside
 
     return path_beside(state).exists()
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from workshop.processes.again_and_again import again_and_again
+from workshop.runs.again_and_again import again_and_again
 
 MIN_ROWS = 10
 """In a lower terminal, a person needs all rows."""

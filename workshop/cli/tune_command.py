@@ -70,7 +70,7 @@ def tune(
     from workshop.course.scripts import replace_content
     from workshop.judge.verdict import Outcome
     from workshop.pages.tuning_page import page
-    from workshop.processes.script import ScriptError
+    from workshop.runs.script import ScriptError
     from workshop.tuning.edit_proof import why_not_written
     from workshop.tuning.tuning_result import Advice
 

@@ -9,8 +9,8 @@ from rich.text import Text
 from workshop.cli.output import commands, console, filled, print_diff
 from workshop.cli.result_text import bar, filled_crash
 from workshop.judge.verdict import Outcome, Verdict
-from workshop.processes.other_load import about
-from workshop.tuning.room import size
+from workshop.runs.other_load import about
+from workshop.tuning.memory_room import size
 from workshop.tuning.setting_words import in_words
 from workshop.tuning.tried_setting import TriedSetting
 from workshop.tuning.tuning_result import Advice, Tuning

@@ -25,10 +25,10 @@ from workshop.parts.case import Case
 from workshop.pets.download import OFFLINE_VARIABLE
 from workshop.pets.ensure import ensure_stand_in
 from workshop.pets.layout import BASE_FOLDER
-from workshop.processes.machine import usable_cores
-from workshop.processes.script import Say, ScriptError
-from workshop.processes.syntax import require_syntax
-from workshop.processes.waiting_line import turn
+from workshop.runs.machine import usable_cores
+from workshop.runs.script import Say, ScriptError
+from workshop.runs.syntax import require_syntax
+from workshop.runs.waiting_line import turn
 
 ITEMS = (39, 41, 43)
 """The number of items in an epoch of a check is one of these; a script cannot know which. The data have 37 classes."""

@@ -18,9 +18,9 @@ from typing import Literal
 from workshop.course.tried_versions import untried
 from workshop.errors import WorkshopError, first_line
 from workshop.pets.status import report
-from workshop.processes.machine import core_quota, own_executable, usable_cores
-from workshop.processes.other_load import LoadMeter, OtherLoad
 from workshop.recording import py_spy
+from workshop.runs.machine import core_quota, own_executable, usable_cores
+from workshop.runs.other_load import LoadMeter, OtherLoad
 
 OLDEST_PYTHON = (3, 11)
 

@@ -24,8 +24,8 @@ from workshop.course.kept_lines import KeptLines, known_fields
 from workshop.course.progress import fingerprint
 from workshop.course.state import State
 from workshop.judge.verdict import MemoryPeaks, NotLookedAt, Outcome, Speed, Timing, Verdict
-from workshop.processes.machine import gpus, processor, usable_cores
-from workshop.processes.other_load import OtherLoad
+from workshop.runs.machine import gpus, processor, usable_cores
+from workshop.runs.other_load import OtherLoad
 
 FILE = "checks.jsonl"
 SCHEMA_VERSION = 1

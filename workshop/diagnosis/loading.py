@@ -17,8 +17,8 @@ from workshop.diagnosis.user_lines import hottest
 from workshop.probe.internals import FETCH_PATH, LOADER_PATH, STARTS_OR_ENDS_WORKERS
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
-from workshop.processes.machine import core_quota, usable_cores
 from workshop.profiles.stacks import Frame
+from workshop.runs.machine import core_quota, usable_cores
 
 BUSY = 0.7
 """Workers that load for this share of their time cannot keep up."""

@@ -12,8 +12,8 @@ from workshop.noise import Floats
 from workshop.probe.messages import BatchCounts, Circumstances, StepReport
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad
-from workshop.processes.script import ScriptError
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.script import ScriptError
 
 BLOCKS = 20
 

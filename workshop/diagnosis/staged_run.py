@@ -14,9 +14,9 @@ from workshop.probe.connection import ClosedError
 from workshop.probe.log import log
 from workshop.probe.messages import Circumstances, SetStage, StepReport
 from workshop.probe.settings import MAX_KEPT
-from workshop.processes.other_load import busy_seconds
-from workshop.processes.process_tree import cpu_seconds, descendants
-from workshop.processes.script import Script, ScriptError, UnseenError
+from workshop.runs.other_load import busy_seconds
+from workshop.runs.process_tree import cpu_seconds, descendants
+from workshop.runs.script import Script, ScriptError, UnseenError
 
 TORCHRUN = "torch.distributed.run"
 """The module that the command torchrun runs."""

@@ -14,11 +14,11 @@ from workshop.diagnosis.tried_stages import try_changes
 from workshop.errors import WorkshopError
 from workshop.probe.messages import Circumstances, LoaderSettings, SetStage, StepUnit
 from workshop.probe.settings import WRITTEN_EVERY_S
-from workshop.processes.machine import usable_cores
-from workshop.processes.other_load import LoadMeter
-from workshop.processes.script import Say, ScriptError, UnseenError, run_folder
-from workshop.processes.syntax import require_syntax, script_in
 from workshop.profiles.file_kind import require_script
+from workshop.runs.machine import usable_cores
+from workshop.runs.other_load import LoadMeter
+from workshop.runs.script import Say, ScriptError, UnseenError, run_folder
+from workshop.runs.syntax import require_syntax, script_in
 
 WARM_UP_STEPS = 2
 PATIENCE_S = 600.0

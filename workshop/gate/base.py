@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.gate.git import GitError, git, names
-from workshop.processes.script import Say
+from workshop.runs.script import Say
 
 SUBMODULE = "160000"
 """The mode of an entry that is another repository."""

@@ -13,8 +13,8 @@ from workshop.judge.contest import Contest, of_two_scripts, target_of
 from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.probe import wire
 from workshop.probe.settings import REDIRECT_VARIABLE, RedirectedImports
-from workshop.processes.script import Say, ScriptError
-from workshop.processes.syntax import require_syntax
+from workshop.runs.script import Say, ScriptError
+from workshop.runs.syntax import require_syntax
 
 LINES_SHARE = 0.2
 """The share of the budget that is kept for counting lines."""

@@ -12,12 +12,12 @@ from workshop.judge.contest import Contest
 from workshop.line_counts import counts
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
-from workshop.processes.other_load import LoadMeter
-from workshop.processes.script import Say, ScriptError
 from workshop.profiles import line_change, line_profile
 from workshop.profiles.line_change import FunctionChange, LineChange, RowChange
 from workshop.profiles.line_profile import LineProfile
 from workshop.recording.line_recorder import write_profile
+from workshop.runs.other_load import LoadMeter
+from workshop.runs.script import Say, ScriptError
 
 MAX_RUNS = 3
 """The number of times that each version is run."""

@@ -14,7 +14,7 @@ from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.time_plan import OutOfTimeError
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import Phase
-from workshop.processes.script import Say
+from workshop.runs.script import Say
 
 BEATEN = 1.2
 """If a script beats the solution's speedup by more than this factor, that is measured anew in the next check."""

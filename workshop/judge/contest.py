@@ -8,7 +8,7 @@ from typing import Any
 
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.time_plan import MAX_EPOCHS
-from workshop.processes.script import run_folder
+from workshop.runs.script import run_folder
 
 MIN_TARGET = 1.1
 """Speedup, at least, that a part asks for where its solution is slow: a script that gains nothing must not reach it."""

@@ -6,7 +6,7 @@ import math
 from workshop.judge.race import RaceResult
 from workshop.judge.verdict import Speed
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad
+from workshop.runs.other_load import OtherLoad
 
 CLEAR = 1.25
 """Times: a speedup this far above or below the target is told apart from it, unless the pairs differ too much."""

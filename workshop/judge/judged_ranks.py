@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from workshop.judge.contest import Contest
 from workshop.judge.judged_script import JudgedScript, TimedEpoch
 from workshop.probe.messages import Proceed
-from workshop.processes.machine import threads_each
-from workshop.processes.script import ScriptError, run_folder
-from workshop.processes.script_output import CONSEQUENCE
+from workshop.runs.machine import threads_each
+from workshop.runs.script import ScriptError, run_folder
+from workshop.runs.script_output import CONSEQUENCE
 
 NOTICE_S = 5.0
 """How long the other ranks get to fail after the first: their messages tell which rank failed first."""

@@ -24,8 +24,8 @@ from workshop.probe.messages import (
 )
 from workshop.probe.phases import Phase
 from workshop.probe.settings import JudgedRun
-from workshop.processes.activity_text import activities
-from workshop.processes.script import Script, ScriptError
+from workshop.runs.activity_text import activities
+from workshop.runs.script import Script, ScriptError
 
 MAX_REPEATED = 60
 """The number of recorded transforms that are applied again at a time."""

@@ -11,7 +11,7 @@ from workshop.judge.step_proof import not_reproducible
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.probe.messages import Recomputation
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import OtherLoad
+from workshop.runs.other_load import OtherLoad
 
 SLOWER, AS_FAST, FASTER = "slower than allowed", "not slower than allowed", "faster"
 

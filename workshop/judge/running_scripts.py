@@ -15,8 +15,8 @@ from workshop.judge.sampled_steps import SampledSteps
 from workshop.judge.time_plan import TimePlan, why_long
 from workshop.probe.messages import Proceed
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import LoadMeter
-from workshop.processes.script import Say
+from workshop.runs.other_load import LoadMeter
+from workshop.runs.script import Say
 
 FIRST_EPOCHS = 2
 """A script that was just started warms up for this many epochs, which are watched but not raced."""

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from workshop.errors import EXIT_CRASHED
-from workshop.processes.other_load import OtherLoad
-from workshop.processes.script import ScriptError, UnseenError
-from workshop.processes.script_output import shorten
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.script import ScriptError, UnseenError
+from workshop.runs.script_output import shorten
 
 SCHEMA_VERSION = 2
 """The version of a verdict's fields in JSON: since 2, there are `unraced` and `timing`."""

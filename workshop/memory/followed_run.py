@@ -8,7 +8,7 @@ from workshop.diagnosis.staged_run import MeasuredScript
 from workshop.memory.device_peak import DevicePeak, device_peaks
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
-from workshop.processes.script import Say, run_folder
+from workshop.runs.script import Say, run_folder
 
 SETTLED = 4
 """After so many steps, libraries have loaded what they need."""

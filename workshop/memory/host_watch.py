@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import psutil
 
 from workshop.probe.memory.memory_notes import HoldersLook
-from workshop.processes.again_and_again import again_and_again
-from workshop.processes.memory_use import SHARED_MEMORY, free_memory
-from workshop.processes.process_tree import descendants
+from workshop.runs.again_and_again import again_and_again
+from workshop.runs.memory_use import SHARED_MEMORY, free_memory
+from workshop.runs.process_tree import descendants
 
 EVERY_S = 0.5
 

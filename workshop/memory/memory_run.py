@@ -13,8 +13,8 @@ from workshop.errors import WorkshopError
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord, read_memory
 from workshop.probe.messages import StepReport
-from workshop.processes.other_load import LoadMeter, OtherLoad
-from workshop.processes.script import Say, ScriptError, run_folder
+from workshop.runs.other_load import LoadMeter, OtherLoad
+from workshop.runs.script import Say, ScriptError, run_folder
 
 EARLY = 0.25
 """After this share of the time, holders are looked for once: the script may end before the rest is over."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, section, table
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import about
+from workshop.runs.other_load import about
 
 MAX_STEPS = 2000
 """With more steps, each point shows the longest of several in a row."""

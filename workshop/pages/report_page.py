@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from workshop.pages.template import bar, fill, keys, section, table
 from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
-from workshop.processes.other_load import about
+from workshop.runs.other_load import about
 
 Values = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from workshop.pages.template import crashed, fill, section, table
-from workshop.processes.other_load import about
+from workshop.runs.other_load import about
 
 Values = Mapping[str, Any]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from workshop import noise
 from workshop.errors import WorkshopError
-from workshop.processes.other_load import OtherLoad
 from workshop.profiles.line_match import match
 from workshop.profiles.line_profile import Function, LineProfile
 from workshop.profiles.line_tables import calls_of, source_of
 from workshop.profiles.statements import Row, Source
+from workshop.runs.other_load import OtherLoad
 
 NOT_RUN, NOT_PROFILED = "not run", "not profiled"
 """The kinds of a statement that is still there, but has no hits on one side."""

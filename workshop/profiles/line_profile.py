@@ -19,8 +19,8 @@ from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
 from workshop.line_counts.counts import Timings
-from workshop.processes.other_load import OtherLoad
 from workshop.profiles.file_kind import LINE_PROFILE, kind_of, wrong_kind
+from workshop.runs.other_load import OtherLoad
 
 MAKE_ONE = "make one with workshop record lines"
 

@@ -14,12 +14,12 @@ from workshop.line_counts import counts
 from workshop.line_counts.counts import MAIN, ProcessCounts
 from workshop.probe import wire
 from workshop.probe.settings import LINES_VARIABLE, CountedRun
-from workshop.processes.other_load import OtherLoad
-from workshop.processes.script import Say, probe_environment
 from workshop.profiles import line_profile
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import Run, as_command
 from workshop.recording.time_limit import TimeLimit
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.script import Say, probe_environment
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.probe.settings import NVTX_VARIABLE
-from workshop.processes.machine import gpus
-from workshop.processes.other_load import OtherLoad
-from workshop.processes.script import probe_environment
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import Run, as_command
+from workshop.runs.machine import gpus
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.script import probe_environment
 
 WHERE = "https://developer.nvidia.com/nsight-systems"
 

@@ -14,17 +14,17 @@ from pathlib import Path
 import psutil
 
 from workshop.errors import CrashError, WorkshopError, first_line
-from workshop.processes import load_beside
-from workshop.processes.machine import find_executable
-from workshop.processes.other_load import OtherLoad
-from workshop.processes.process_tree import ProcessTree, command_of
-from workshop.processes.script import Say, probe_environment
 from workshop.profiles import stacks
 from workshop.profiles.stacks import Process, Stack
 from workshop.recording.output_paths import output_path
 from workshop.recording.run import Run, require_command
 from workshop.recording.slurm import job_script
 from workshop.recording.time_limit import TimeLimit
+from workshop.runs import load_beside
+from workshop.runs.machine import find_executable
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.process_tree import ProcessTree, command_of
+from workshop.runs.script import Say, probe_environment
 
 FOLDER = "py-spy-outputs/"
 """The folder for recordings, where no other is named."""

@@ -12,9 +12,9 @@ import psutil
 
 from workshop.errors import WorkshopError
 from workshop.probe.settings import RUN_VARIABLE
-from workshop.processes.other_load import LoadMeter
-from workshop.processes.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
 from workshop.profiles.file_kind import require_script, wrong_kind
+from workshop.runs.other_load import LoadMeter
+from workshop.runs.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
 
 CLEAN_UP_S = 60.0
 """After Ctrl-C, a command gets this time to save what it has; pressed again, Ctrl-C ends it at once."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workshop.probe.first_step import STEP, TORCH
 from workshop.probe.settings import FIRST_STEP_VARIABLE
-from workshop.processes.script import Say
+from workshop.runs.script import Say
 
 TORCH_PATIENCE_S = 20.0
 """A run that has not loaded torch within this time is taken for one without."""

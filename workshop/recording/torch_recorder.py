@@ -12,13 +12,13 @@ from pathlib import Path
 from workshop.errors import CrashError, WorkshopError
 from workshop.probe import wire
 from workshop.probe.settings import PROFILER_VARIABLE, REPORTS, ProfilerOptions, ProfilerReport
-from workshop.processes import load_beside
-from workshop.processes.activity_text import describe_activities
-from workshop.processes.other_load import OtherLoad
-from workshop.processes.script import Say, probe_environment
 from workshop.recording.output_paths import TRACES, free_folder
 from workshop.recording.run import Run, as_command
 from workshop.recording.slurm import job_script
+from workshop.runs import load_beside
+from workshop.runs.activity_text import describe_activities
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.script import Say, probe_environment
 
 SETTLED_S = 2.0
 """If no trace has come for this long, none will."""

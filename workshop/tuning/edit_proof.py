@@ -9,7 +9,7 @@ from workshop.errors import WorkshopError
 from workshop.judge.bench import Bench
 from workshop.judge.contest import of_two_scripts
 from workshop.judge.verdict import Outcome, Verdict, broken
-from workshop.processes.script import Say, ScriptError
+from workshop.runs.script import Say, ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.setting_search import MIN_GAIN
 from workshop.tuning.setting_words import TO_TAKE, in_words

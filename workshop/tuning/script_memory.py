@@ -3,9 +3,9 @@
 from workshop.diagnosis.measurement import MeasuredSteps
 from workshop.diagnosis.staged_run import MeasuredScript
 from workshop.probe.messages import LoaderSettings
-from workshop.processes.memory_use import free_memory, free_shared_memory, memory_together, private_memory
-from workshop.processes.process_tree import descendants
-from workshop.tuning.room import FORKED, RESERVE, Room
+from workshop.runs.memory_use import free_memory, free_shared_memory, memory_together, private_memory
+from workshop.runs.process_tree import descendants
+from workshop.tuning.memory_room import FORKED, RESERVE, Room
 from workshop.tuning.tried_setting import TriedSetting
 
 LOOKED_AT = 4

@@ -14,8 +14,8 @@ from workshop.diagnosis.stages import LAST_WRITTEN_S, WARM_UP_STEPS, measure_as_
 from workshop.errors import WorkshopError
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.phases import Phase
-from workshop.processes.other_load import LoadMeter, about
-from workshop.processes.script import Say, run_folder
+from workshop.runs.other_load import LoadMeter, about
+from workshop.runs.script import Say, run_folder
 from workshop.terminal import some_of
 from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
 from workshop.tuning.loader_edit import NoEditError, arguments_for, edit, threads_for

@@ -9,8 +9,8 @@ from workshop.diagnosis.loading import LoadingLine
 from workshop.diagnosis.measurement import MeasuredSteps
 from workshop.judge.verdict import Verdict
 from workshop.probe.messages import LoaderSettings
-from workshop.processes.other_load import OtherLoad
-from workshop.processes.script import ScriptError
+from workshop.runs.other_load import OtherLoad
+from workshop.runs.script import ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.tried_setting import TriedSetting
 

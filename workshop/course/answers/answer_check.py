@@ -11,8 +11,8 @@ from workshop.errors import WorkshopError
 from workshop.judge.judged_script import JudgedScript
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.parts import Part, Question
-from workshop.processes.load_beside import busy_note
-from workshop.processes.script import Say
+from workshop.runs.load_beside import busy_note
+from workshop.runs.script import Say
 
 MIN_OF_HOTTEST = 0.9
 """A line, or a phase, that takes this share of the hottest one's time is as good an answer."""

@@ -9,10 +9,10 @@ from nvitop import ResourceMetricCollector
 from workshop.course.answers.answer_check import AnswerCheck
 from workshop.judge.verdict import Outcome, Verdict
 from workshop.probe.phases import Phase
-from workshop.processes.machine import core_quota, gpus, usable_cores
-from workshop.processes.process_tree import cpu_seconds
-from workshop.processes.syntax import require_syntax
-from workshop.processes.waiting_line import turn
+from workshop.runs.machine import core_quota, gpus, usable_cores
+from workshop.runs.process_tree import cpu_seconds
+from workshop.runs.syntax import require_syntax
+from workshop.runs.waiting_line import turn
 
 EPOCHS = 2
 

@@ -9,7 +9,7 @@ from workshop.judge.bench import Bench
 from workshop.judge.judged_ranks import JudgedRanks
 from workshop.judge.ledger import Ledger
 from workshop.judge.verdict import Outcome, Timing, Verdict
-from workshop.processes.machine import usable_cores
+from workshop.runs.machine import usable_cores
 
 PAIRS = 3
 

@@ -1,0 +1,89 @@
+"""What a participant reads of a traceback is about the participant's script."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workshop.runs.script_output import MAX_LINES, shorten
+
+
+def test_frames_of_packages_are_left_out(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys\nfrom psutil import Process\nsys.stderr.write('Epoch:  0%\\rEpoch: 50%\\r')\n"
+        "def main():\n    Process(\n        -5,\n    )\n\nmain()\n"
+    )
+    output = subprocess.run([sys.executable, script], capture_output=True, text=True).stderr
+    assert "site-packages" in output
+    lines = shorten(output).splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert [line for line in lines if line.startswith("  File ")] == [
+        f'  File "{script}", line 9, in <module>',
+        f'  File "{script}", line 5, in main',
+    ]
+    assert lines[-1].startswith("ValueError: ")
+
+
+TRACE = 'Traceback (most recent call last):\n  File "<frozen x>", line 1, in f\n'
+PAGE = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 7 (pid: 1) \n"
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        (f"{TRACE}ValueError: no\n", f"{TRACE}ValueError: no"),
+        ("\n".join(map(str, range(100))), "\n".join(map(str, range(100 - MAX_LINES, 100)))),
+        ("a bar\rthe last of the bar\n\n", "the last of the bar"),
+        ("", ""),
+        (
+            f"said\n{TRACE}torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n{PAGE}",
+            "said\nrank 1 ended with exit code 7",
+        ),
+    ],
+    ids="package lines bar nothing torchrun".split(),
+)
+def test_what_is_shown_without_a_traceback_of_ones_own(output: str, shown: str) -> None:
+    assert shorten(output) == shown
+
+
+RANK = """
+import os, sys, torch
+from torch import distributed
+
+def main():
+    if os.environ["RANK"] == "1" and sys.argv[1] == "at once":
+        os.environ["missing"]
+    distributed.init_process_group("gloo")
+    for step in range(5):
+        distributed.all_reduce(torch.ones(1))
+        if os.environ["RANK"] == "1" and step == 3:
+            sys.exit(7) if sys.argv[1] == "silently" else torch.nn.Linear(3, 4)(torch.ones(2, 2))
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "first", "last"),
+    [
+        pytest.param("in a step", "rank 1:\nTraceback", "RuntimeError: ", marks=pytest.mark.slow),
+        pytest.param("at once", "rank 1:\nTraceback", "KeyError: 'missing'", marks=pytest.mark.acceptance),
+        pytest.param("silently", "", "", marks=pytest.mark.acceptance),
+    ],
+)
+def test_of_ranks_the_traceback_of_the_one_that_failed_first(how: str, first: str, last: str, tmp_path: Path) -> None:
+    """And not that of torchrun, which comes last, nor of the rank whose neighbour has gone."""
+    (tmp_path / "ranks.py").write_text(RANK)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "ranks.py", how]
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert "ChildFailedError" in done.stdout
+    told = shorten(done.stdout)
+    assert "ChildFailedError" not in told
+    if last:
+        assert told.startswith(first)
+        assert told.splitlines()[-1].startswith(last)
+        assert "site-packages" not in told
+    else:  # torch tells of the other rank alone
+        assert "rank 0" in told or told.endswith("rank 1 ended with exit code 7")

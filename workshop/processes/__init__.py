@@ -1,1 +1,0 @@
-"""Starts, follows and ends other people's processes."""

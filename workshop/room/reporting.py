@@ -1,0 +1,165 @@
+"""Tells the room how a check ended, if the participant has joined one; a check never fails because of it."""
+
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+
+from workshop.course.kept_checks import KeptCheck
+from workshop.course.state import State
+from workshop.errors import WorkshopError
+from workshop.judge.verdict import HALF_DONE
+from workshop.room.membership import Membership
+from workshop.room.outbox import Outbox
+from workshop.room.posts import RoomReport
+from workshop.room.room_client import AnsweredNoError, RoomClient, UnreachableError
+from workshop.room.told_reason import told
+
+WITHIN_S = 2.0
+"""The most time that a command waits for the room."""
+
+WHAT_IS_SENT = (
+    "From now on, each `workshop check` and `workshop hint` in this folder tells the room: the part, how it ended, the "
+    "speedup with its interval and that of the solution, why it was refused (in the workshop's own words), how many "
+    "hints you have seen, and what this machine is (processor, cores, memory, system, GPUs). Never your code, never a "
+    "path, never the name of the machine."
+)
+
+
+@dataclass
+class Sent:
+    """What became of the reports that waited."""
+
+    sent: int = 0
+    waiting: int = 0
+    problems: list[str] = field(default_factory=list)
+    """Why something was not sent, each a sentence."""
+
+    @property
+    def line(self) -> str:
+        """What a participant is told; "" for nothing."""
+        if self.problems:
+            wait = f"; {_results(self.waiting)} to be sent, with the next command" if self.waiting else ""
+            return f"the room: {'; '.join(self.problems)}{wait}"
+        return (
+            "" if not self.sent else "sent to the room" if self.sent == 1 else f"{self.sent} results sent to the room"
+        )
+
+
+def report_check(state: State, check: KeptCheck) -> str:
+    """Tell the room of a check, and return what the participant is told of it; "" for one who has not joined."""
+    speed = check.speed
+    fits = speed is not None and 0 < speed.low <= speed.ratio <= speed.high <= 1e6
+    figures = {"ratio": speed.ratio, "low": speed.low, "high": speed.high} if speed and fits else {}
+    report = RoomReport(
+        id=secrets.token_hex(16),
+        kind="check",
+        part=check.part,
+        at=time.time(),
+        hints=_hints(state, check.part),
+        outcome="half done" if check.state == HALF_DONE else check.outcome.value,
+        **figures,
+        solution_ratio=speed.solution_ratio if speed else None,
+        reason="" if check.outcome.value == "done" or not check.reasons else told(check.reasons[0]),
+        machine=_machine(check),
+    )
+    return _report(state, report)
+
+
+def report_hint(state: State, part: str) -> str:
+    """Tell the room that a hint was read; return as `report_check` does."""
+    report = RoomReport(secrets.token_hex(16), "hint", part, time.time(), _hints(state, part))
+    return _report(state, report)
+
+
+def send_waiting(state: State, within_s: float = WITHIN_S) -> Sent:
+    """Send what waits, for so many seconds at most; what has not been acknowledged by then goes on waiting."""
+    outbox = Outbox(state)
+    result = Sent(waiting=len(outbox.waiting()))
+    if not result.waiting:
+        return result
+    try:
+        membership = Membership.beside(state)
+    except WorkshopError as error:
+        return Sent(waiting=result.waiting, problems=[str(error)])
+    if membership is None:
+        return Sent()
+    finished = threading.Event()
+
+    def work() -> None:
+        try:
+            _send_all(outbox, membership, result, time.monotonic() + within_s)
+        finally:
+            finished.set()
+
+    threading.Thread(target=work, daemon=True).start()  # because the look-up of a host's name takes no time limit
+    if not finished.wait(within_s):
+        return Sent(result.sent, len(outbox.waiting()), [f"no answer within {within_s:g} s"])
+    return result
+
+
+def _report(state: State, report: RoomReport) -> str:
+    """Keep a report and send it with those that wait; where it cannot be kept, send it alone."""
+    try:
+        membership = Membership.beside(state)
+    except WorkshopError as error:
+        return str(error)
+    if membership is None:
+        return ""
+    try:
+        Outbox(state).put(report)
+    except OSError as error:
+        return _send_without_keeping(state, membership, report, error)
+    return send_waiting(state).line
+
+
+def _send_without_keeping(state: State, membership: Membership, report: RoomReport, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    try:
+        client = RoomClient(membership.address, membership.certificate, WITHIN_S)
+        client.send(report, membership.token)
+        client.close()
+    except (UnreachableError, AnsweredNoError, WorkshopError) as problem:
+        return f"the room: {problem}; and this result cannot be kept for later in {Outbox(state).folder}: {reason}"
+    return "sent to the room"
+
+
+def _send_all(outbox: Outbox, membership: Membership, result: Sent, until_s: float) -> None:
+    """Send what waits, one after the other, and note in `result` what became of it."""
+    try:
+        client = RoomClient(membership.address, membership.certificate, WITHIN_S)
+    except WorkshopError as error:
+        result.problems.append(str(error))
+        return
+    for report in outbox.waiting():
+        if time.monotonic() > until_s:
+            break
+        try:
+            client.send(report, membership.token)
+            result.sent += 1
+        except UnreachableError as error:
+            result.problems.append(f"no answer from {membership.address} ({error})")
+            break
+        except AnsweredNoError as error:
+            result.problems.append(str(error))
+            if error.status in (401, 403):
+                break  # it is about the participant, not about this report
+        outbox.remove(report)
+        result.waiting -= 1
+    client.close()
+
+
+def _results(count: int) -> str:
+    return "1 result waits" if count == 1 else f"{count} results wait"
+
+
+def _hints(state: State, part: str) -> int:
+    return min(int(state.get("parts", part, "hints") or 0), 20)
+
+
+def _machine(check: KeptCheck) -> str:
+    machine = check.machine
+    memory = f"{machine.memory_bytes / 2**30:.0f} GiB"
+    gpus = ", ".join(machine.gpus) or "no NVIDIA GPU"
+    text = f"{machine.processor}, {machine.usable_cores} cores, {memory}, {machine.system}, {gpus}"
+    return "".join(each for each in text if each.isprintable())[:300]

@@ -1,0 +1,145 @@
+"""Serves the room until it is ended, at the address that it was told."""
+
+import resource
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from workshop.errors import WorkshopError
+from workshop.room.bounded_connection import BoundedConnection
+from workshop.room.open_room import OpenRoom
+from workshop.room.shared_files import SharedFiles
+from workshop.room.store import Store
+from workshop.room.web_app import web_app
+
+MAX_CONNECTIONS = 2000
+"""The most connections at once; a class has a few for each participant."""
+
+MAX_FILES = 3 * MAX_CONNECTIONS
+"""A connection is an open file, and so is what it downloads; the usual limit of 256 or 1024 is raised to this."""
+
+ALL_ADDRESSES = ("0.0.0.0", "::", "")
+
+
+@dataclass(frozen=True)
+class ServedAt:
+    """Where a room is served.
+
+    Args:
+        host: the address of this machine that it listens on.
+        port: its port; 0 for one that is free.
+        certificate: the file with the certificate, for TLS; None for none.
+        private_key: the file with its private key, if it is another one.
+        address: the address that others type, if it is another one.
+    """
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    private_key: Path | None = None
+    address: str = ""
+
+
+def serve(
+    database: str,
+    share: Path | None,
+    at: ServedAt,
+    parts: dict[str, str],
+    say: Callable[[OpenRoom, str], None],
+    server: Callable[[uvicorn.Config], uvicorn.Server] = uvicorn.Server,
+) -> None:
+    """Serve a room until SIGINT or SIGTERM.
+
+    Args:
+        database: the path of an SQLite file, or the URL of a PostgreSQL database.
+        share: the folder whose files the class gets; None for none.
+        at: where.
+        parts: the names of the parts, in order, with their titles.
+        say: told of the room, and what it listens on, once it does.
+        server: makes the server, which whoever calls this from a thread may end.
+
+    Raises:
+        WorkshopError: the database, the address, the certificate or the folder cannot be used.
+    """
+    if share and not share.is_dir():
+        raise WorkshopError(f"there is no folder {share}")
+    _refuse_to_share_secrets(share, database, at)
+    _raise_limit_of_files()
+    listening = _listen(at)
+    port = listening.getsockname()[1]
+    scheme = "https" if at.certificate else "http"
+    address = at.address or f"{scheme}://{_in_url(_reached_at(at.host))}:{port}"
+    store = Store(database)
+    room = OpenRoom(store, parts, address.rstrip("/"))
+    config = uvicorn.Config(
+        web_app(room, SharedFiles(share, room.with_store)),
+        http=BoundedConnection,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=16_384,
+        ssl_certfile=at.certificate,
+        ssl_keyfile=at.private_key,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise WorkshopError(f"the certificate {at.certificate} cannot be used: {error}") from None
+    say(room, f"{at.host}:{port}")
+    try:
+        server(config).run(sockets=[listening])
+    finally:
+        room.close()
+        store.close()
+
+
+def _refuse_to_share_secrets(share: Path | None, database: str, at: ServedAt) -> None:
+    """Raise an error if the folder that everybody gets has the room's database, or its private key."""
+    secrets = [None if "://" in database else Path(database), at.private_key or at.certificate]
+    for each in filter(None, secrets):
+        if share and each.resolve().is_relative_to(share.resolve()):
+            raise WorkshopError(f"{each} lies in {share}, so the whole class could fetch it; keep it elsewhere")
+
+
+def _listen(at: ServedAt) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(at.host or None, at.port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((at.host, at.port))
+        listening.listen(MAX_CONNECTIONS)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WorkshopError(f"cannot listen on {at.host}:{at.port} ({reason}); choose others: --host, --port") from None
+    return listening
+
+
+def _raise_limit_of_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < MAX_FILES:
+        wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _reached_at(host: str) -> str:
+    """Return the address at which others reach what listens on `host`."""
+    if host not in ALL_ADDRESSES:
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:  # nothing is sent: it only chooses the way out
+        try:
+            asking.connect(("192.0.2.1", 9))
+            return asking.getsockname()[0]
+        except OSError:
+            return socket.gethostname()
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,1 @@
+"""Other people's processes: started, followed, led through stages, ended."""

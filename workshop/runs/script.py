@@ -1,0 +1,352 @@
+"""Somebody's script in a process of its own, with a probe inside: started, listened to, and got rid of."""
+
+import contextlib
+import getpass
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from workshop import probe
+from workshop.probe import wire
+from workshop.probe.activity import SUFFIX
+from workshop.probe.connection import ClosedError
+from workshop.probe.log import FILE_VARIABLE, log
+from workshop.probe.messages import ProbeFault
+from workshop.probe.settings import PROBE_VARIABLE, JudgedRun, ProbeConfig
+from workshop.runs.activity_text import activities, activity, counted_activities, describe_activities
+from workshop.runs.connections import Connections
+from workshop.runs.process_tree import MAX_PROCESSES, end, group_size, marked, tree_of
+from workshop.runs.script_output import OutputTail, shorten
+
+Say = Callable[[str], None]
+"""A function that shows a person the progress, a line at a time."""
+
+LOOK_EVERY_S = 1.0
+"""The time between two looks at a script's processes, which take time from the script."""
+
+MAX_TMPDIR = 50
+"""A longer folder leaves no room for the names of sockets in it: their paths may have 103 characters on macOS."""
+
+SILENCE_S = 30.0
+"""After this time without a message, it is said what was seen in its place."""
+
+EXIT_PATIENCE_S = 60.0
+"""A script that has closed its connection gets this time to end."""
+
+# Reading ends when the other end of the pipe is closed, which only the process that has started the guard holds.
+_GUARD = """
+import os, shutil, sys
+sys.stdin.read()
+try:
+    os.killpg(int(sys.argv[1]), 9)
+finally:
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
+"""
+
+
+@dataclass(frozen=True)
+class RunAlone:
+    """How a script fared that was run once more, with nothing put into it."""
+
+    seconds: float
+    """How long it ran."""
+    exit_code: int | None
+    """Its exit code; None if it still ran, and was ended."""
+
+
+class ScriptError(Exception):
+    """A script ended, hung or ran away before it had done what was asked of it.
+
+    `exit_code` is None if it was still running and has been killed; `output` is the end of what it printed; `script` is
+    its name; `alone` is how it fares alone, if that was tried.
+    """
+
+    def __init__(self, message: str, exit_code: int | None, output: str, script: str) -> None:
+        super().__init__(message)
+        self.exit_code, self.output, self.script = exit_code, output, script
+        self.alone: RunAlone | None = None
+
+    @property
+    def about_alone(self) -> str:
+        """Whether the script also crashes alone, in a sentence; empty if that is not known."""
+        if self.alone is None:
+            return ""
+        if self.alone.exit_code:
+            return f"Run once more without being measured, it crashes, too, with code {self.alone.exit_code}."
+        seconds = f"{self.alone.seconds:.0f} s"
+        how = f"came to its end after {seconds}" if self.alone.exit_code == 0 else f"ran for {seconds}"
+        return f"Run once more without being measured, it {how} without a crash: the measurement may be to blame."
+
+    @property
+    def words(self) -> str:
+        """What happened to a script while it was measured, and whether it also happens alone."""
+        what = "crashed" if self.exit_code else "was stopped"
+        return f"The script {what} while it was measured: {self}. {self.about_alone}".strip()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        alone = self.alone and asdict(self.alone)
+        return {"exit_code": self.exit_code, "alone": alone, "words": self.words, "output": shorten(self.output)}
+
+
+class UnseenError(ScriptError):
+    """What a script does cannot be seen, which is not the script's fault."""
+
+
+@contextlib.contextmanager
+def run_folder() -> Iterator[Path]:
+    """Make a folder for what a script's probe writes, and delete it in the end; it is the script's TMPDIR, too."""
+    usual = tempfile.gettempdir()
+    base = usual if len(os.fsencode(usual)) <= MAX_TMPDIR else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="workshop-", dir=base, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # as in a container that is run with a number for its user
+        return str(os.getuid())
+
+
+def probe_environment() -> dict[str, str]:
+    """Return the variables that start the probe in every Python of a command: on PYTHONPATH is its sitecustomize."""
+    folder = str(Path(probe.__file__).parent / "inject")
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))}
+
+
+class Script:
+    """A script that runs in a process group of its own and says what it does.
+
+    A small process beside it, the guard, kills the group and deletes the folder if this process is killed.
+
+    Args:
+        command: the script and its arguments, or "-m", a module and its arguments.
+        folder: the folder for what the probe writes; a script that is started again goes on in it.
+        work_folder: the folder it runs in; None for an empty one.
+        environment: variables beside those of this process.
+        patience_s: how long it may be silent, the start-up included.
+        title: what it is called in messages; by default the name of the script, or of the module.
+
+    Attributes:
+        say: told what was seen where nothing else was for half a minute.
+    """
+
+    unit = "a step"
+    """What a script is expected to report again and again."""
+
+    memory = False
+    """Whether its memory is what is measured."""
+
+    every_step = False
+    """Whether the memory of every step is."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        work_folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        patience_s: float = 180.0,
+        title: str = "",
+    ) -> None:
+        self.command, self.folder, self.title = list(command), folder, title
+        self.work_folder = work_folder or folder / "work"
+        self.environment, self.patience_s = dict(environment or {}), patience_s
+        self.process: subprocess.Popen[bytes] | None = None
+        self.say: Say = lambda _: None
+        self._log_read = 0
+        self.runs = len(list(folder.glob("*.claimed")))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def name(self) -> str:
+        """What the script is called in messages."""
+        return self.title or (self.command[1] if self.command[0] == "-m" else Path(self.command[0]).name)
+
+    def start(self, judged: JudgedRun | None = None) -> None:
+        """Start the script from its beginning; `judged` is None for a script that is measured."""
+        self.stop()
+        self.work_folder.mkdir(exist_ok=True)
+        for seen in self.folder.glob(f"*{SUFFIX}"):  # in an earlier run
+            seen.unlink(missing_ok=True)
+        self.connections = Connections(self.folder, several=judged is None)
+        config = ProbeConfig(str(self.folder), self.connections.path, self.runs, judged, self.memory, self.every_step)
+        self._launch({PROBE_VARIABLE: wire.encode(config)} | probe_environment())
+        self.runs += 1
+
+    def run_alone(self, seconds: float) -> RunAlone:
+        """Run the script once more with nothing put into it, for so many seconds at most; then it is stopped."""
+        self.stop()
+        began = time.monotonic()
+        self._launch({})
+        assert self.process
+        exit_code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            exit_code = self.process.wait(seconds)
+        found = RunAlone(time.monotonic() - began, exit_code)
+        self.stop()
+        return found
+
+    def _launch(self, variables: Mapping[str, str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *self.command],
+            cwd=self.work_folder,
+            env=self._environment(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+        log(f"started process {self.process.pid}: {' '.join(self.command)}")
+        self._guard = subprocess.Popen(
+            [sys.executable, "-S", "-c", _GUARD, str(self.process.pid), str(self.folder)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self.process.stdout
+        self.output = OutputTail(self.process.stdout)
+
+    def stop(self) -> None:
+        """Kill the script with everything it started."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if group_size(process.pid) > MAX_PROCESSES:  # only killing all at once outruns a fork bomb
+                os.killpg(process.pid, signal.SIGKILL)
+        end(lambda: tree_of(process, mark=str(self.folder)), grace_s=0)
+        self._guard.kill()
+        self._guard.communicate()
+        self.connections.close()
+        self._follow_log()
+
+    def terminate(self) -> None:
+        """Tell the script, and everything that it started, to end, so that it writes what it keeps until then."""
+        if process := self.process:
+            end(lambda: tree_of(process, mark=str(self.folder)))
+            self.stop()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the script and everything that it has started, also what has left its process group."""
+        if self.process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+        for each in marked(str(self.folder)):
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getpgid(each.pid) != self.process.pid:
+                    each.send_signal(number)
+
+    def send(self, message: Any) -> None:
+        """Send the script a message; a script that has ended does not receive it."""
+        with contextlib.suppress(ClosedError):
+            self.connections.send(message)
+
+    def receive(self) -> Any:
+        """Wait for the script's next message, and watch over it meanwhile.
+
+        Raises:
+            ClosedError: it has ended, or hung up.
+            ScriptError: it was silent for too long, or has started too many processes.
+            UnseenError: the probe has failed in it.
+        """
+        assert self.process
+        began = time.monotonic()
+        give_up, speak_up = began + self.patience_s, began + SILENCE_S
+        while (message := self.connections.receive(LOOK_EVERY_S)) is None:
+            self._follow_log()
+            if self.process.poll() is not None:
+                raise ClosedError("the process has ended")
+            now = time.monotonic()
+            if now > give_up:
+                raise self.out_of_patience()
+            if now > speak_up:
+                speak_up = now + 2 * SILENCE_S
+                self.on_silence()
+            if group_size(self.process.pid) > MAX_PROCESSES:
+                raise self.broken(f"it started more than {MAX_PROCESSES} processes")
+        if isinstance(message, ProbeFault):
+            raise self.unseen(f"the workshop's probe failed in it: {message.fault}")
+        return message
+
+    def out_of_patience(self) -> ScriptError:
+        """Return the error of a script that was silent for too long, and stop it."""
+        return self.broken(f"it did not come to the end of {self.unit} within {self.patience_s:.0f} s: {self.seen()}")
+
+    def on_silence(self) -> None:
+        """Say what was seen in place of what is waited for.
+
+        Raises:
+            UnseenError: the probe has failed in all processes that do something.
+        """
+        active = [each for each in activities(self.folder) if each.fault or activity(each)]
+        if active and all(each.fault for each in active):
+            raise self.unseen(self.seen())
+        self.say(self.silence())
+
+    def silence(self) -> str:
+        """Return what is going on while nothing else is heard."""
+        return f"no end of {self.unit} yet; so far {counted_activities(self.folder)}"
+
+    def seen(self) -> str:
+        """Return what the script's processes have done with torch so far, in a sentence."""
+        return describe_activities(self.folder)
+
+    def unseen(self, message: str) -> ScriptError:
+        """Kill the script, and return the error of what cannot be seen."""
+        return self.broken(message, UnseenError)
+
+    def broken(self, message: str, kind: type[ScriptError] = ScriptError, exit_code: int | None = None) -> ScriptError:
+        """Kill the script, and return the error that says why."""
+        self.stop()
+        return kind(message, exit_code, self.output.text(), self.name)
+
+    def ended(self, when: str) -> ScriptError:
+        """Return the error of a script that has ended by itself at some time, such as "after 3 steps"."""
+        exit_code = self.exit_code()
+        how = f"was killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with code {exit_code}"
+        return self.broken(f"it {how} {when}", exit_code=exit_code)
+
+    def exit_code(self) -> int:
+        """Return the exit code of a script that has closed its connection; it is an error if it goes on."""
+        assert self.process
+        try:
+            return self.process.wait(EXIT_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise self.broken("it closed its connection to the workshop, and went on") from None
+
+    def _environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        environment = {**os.environ, **self.environment, **variables}
+        environment.pop("LINE_PROFILE", None)
+        environment[FILE_VARIABLE] = str(self._log_file)
+        # What a killed process leaves goes with the folder; only what was compiled is worth keeping for the next time.
+        compiled = Path(tempfile.gettempdir()) / f"torchinductor_{_user_name()}"
+        return {"TORCHINDUCTOR_CACHE_DIR": str(compiled)} | environment | {"TMPDIR": str(self.folder)}
+
+    @property
+    def _log_file(self) -> Path:
+        """The file that the script's processes write the log to, if it was asked for: what they print is not shown."""
+        return self.folder / "log"
+
+    def _follow_log(self) -> None:
+        """Print what has been added to the log."""
+        with contextlib.suppress(OSError), self._log_file.open("rb") as file:
+            file.seek(self._log_read)
+            added = file.read()
+            self._log_read += len(added)
+            sys.stderr.write(added.decode(errors="replace"))
