@@ -22,10 +22,11 @@ from machine import machine
 
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
 from workshop.diagnosis.findings import OPTIONS
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import CLOSER_STEPS, WARM_UP_STEPS, measure, staged_script
+from workshop.diagnosis.stages import CLOSER_STEPS, measure
 from workshop.diagnosis.tried import tried_changes
+from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
+from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
 
 NOTED = {"kept-graphs": "are kept with their graphs"}
 """What takes memory has no measured gain, and is no finding but a note: a piece of that, by the cause."""

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import staged_script
 from workshop.probe.messages import LoaderSettings, SetStage
 from workshop.probe.settings import TRIALS_OF_MODEL, TRIALS_OF_OPTIMIZER
+from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
+from workshop.runs.staged_run import StagedRun
 
 SCRIPT = Path(__file__).with_name("stateful_training.py")
 

@@ -9,12 +9,13 @@ from workshop.cli.measurement_text import print_diagnosis
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
 from workshop.diagnosis.findings import COST_MARGIN
 from workshop.diagnosis.loading import Loading, cores, other_workers
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.messages import Circumstances, LoaderSettings
 from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
 LOADER = Frame("fetch", "/env/site-packages/torch/utils/data/_utils/fetch.py", 50)
 ITEM, ITEM_TOO = (Frame("__getitem__", "/me/train.py", line) for line in (7, 8))

@@ -12,11 +12,12 @@ from workshop.diagnosis.causes.growing_steps import _grows_on
 from workshop.diagnosis.causes.other_work import other_work_findings
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.findings import Finding
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.probe.observations import BackwardPass, Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
 STEP_S = 0.1
 ORDINALS = {2: "nd", 3: "rd"}

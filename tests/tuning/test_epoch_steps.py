@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from workshop.diagnosis.measurement import Stage
 from workshop.probe.messages import BatchCounts, Circumstances, StepReport
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import Stage
 from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
 
 

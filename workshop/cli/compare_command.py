@@ -105,10 +105,10 @@ def compare(
 
 def _of_two(context: typer.Context, scripts: list[str], target: float, steps: int | None, seconds: float) -> "Verdict":
     """Judge two scripts."""
+    from workshop.file_kind import require_script
     from workshop.judge.bench import Bench
     from workshop.judge.contest import of_two_scripts
     from workshop.judge.verdict import broken
-    from workshop.profiles.file_kind import require_script
     from workshop.runs.script import ScriptError
     from workshop.runs.syntax import require_syntax
 
@@ -132,8 +132,8 @@ def _of_base(
     context: typer.Context, base: str, scripts: list[str], allowed: float, steps: int | None, seconds: float
 ) -> "GateResult":
     """Judge a script against its version at a git revision."""
+    from workshop.file_kind import require_script
     from workshop.gate.gate import judge_against
-    from workshop.profiles.file_kind import require_script
 
     script = Path(scripts[0])
     require_script(script, "name a training script")

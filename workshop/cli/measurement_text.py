@@ -14,9 +14,10 @@ from workshop.diagnosis.change import MeasuredChange
 from workshop.diagnosis.diagnosis import Diagnosis
 from workshop.diagnosis.findings import MIN_GAIN, OF_WORKERS, OPTIONS, Finding
 from workshop.diagnosis.line_table import LineTime
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
 from workshop.probe.phases import COMPUTING, TRACED, Phase
+from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import about
 
 MAX_FINDINGS = 4

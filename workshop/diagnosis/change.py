@@ -11,8 +11,8 @@ import numpy as np
 
 from workshop import noise
 from workshop.errors import WorkshopError
+from workshop.file_kind import wrong_kind
 from workshop.probe.phases import Phase
-from workshop.profiles.file_kind import wrong_kind
 
 MIN_SHARE = 0.02
 """Lines whose time differs by a smaller share of a step are left out."""

@@ -8,8 +8,9 @@ import math
 from dataclasses import replace
 
 from workshop.diagnosis.loading import NEARLY_ALL, Loading
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.probe.phases import COMPUTING
+from workshop.runs.measured_steps import MeasuredSteps
 
 MIN_SHARE = 0.1
 """Computing times that differ by a smaller share of a step hardly change a gain."""

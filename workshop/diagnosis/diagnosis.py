@@ -9,10 +9,11 @@ from workshop.diagnosis.causes.growing_steps import getting_shorter
 from workshop.diagnosis.comparable_stages import comparable
 from workshop.diagnosis.findings import Finding, in_order
 from workshop.diagnosis.line_table import LineTime, line_table
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.ranks import slow_rank, waits_ms
 from workshop.diagnosis.tried import tried_changes
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps
 
 
 @dataclass(frozen=True)

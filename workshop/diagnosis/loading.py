@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.diagnosis.user_lines import Path as UserPath
 from workshop.diagnosis.user_lines import hottest
@@ -19,6 +19,7 @@ from workshop.probe.observations import LoaderIterated, Role
 from workshop.probe.phases import COMPUTING, Phase
 from workshop.profiles.stacks import Frame
 from workshop.runs.machine import core_quota, usable_cores
+from workshop.runs.measured_steps import MeasuredSteps
 
 BUSY = 0.7
 """Workers that load for this share of their time cannot keep up."""

@@ -7,12 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.user_lines import HotLine, Path, hottest, trunk_of
 from workshop.noise import Floats
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
 ENVIRONMENTS = re.compile(
     r"(^|/)(gym|gymnasium|gymnax|envpool|pettingzoo|dm_control|dm_env|ale_py|procgen|minigrid|brax)/"

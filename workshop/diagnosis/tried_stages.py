@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from workshop.diagnosis.findings import LITTLE
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.samples import Observations, read_observations
-from workshop.diagnosis.staged_run import StagedRun
+from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.tried import PHASES, zeroing
 from workshop.probe.messages import StepUnit
 from workshop.probe.phases import Phase
@@ -17,6 +16,7 @@ from workshop.probe.settings import (
     TRIALS_OF_OPTIMIZER,
     TRIALS_ON_CUDA,
 )
+from workshop.runs.staged_run import StagedRun
 
 GRADIENT_STEPS = 12
 GRADIENT_S = 4.0
@@ -61,8 +61,7 @@ def try_changes(run: StagedRun, found: Measurement, left_s: float) -> Measuremen
             _wait_for_validation(run, f"trial {each}", 2.0 * _seconds_to_validation(found))
         else:
             run.measure(f"trial {each}", 0.0, 1)
-    assert run.lead is not None
-    observations = read_observations(run.script.folder, run.script.trainers[run.lead])
+    observations = observations_of(run)
     notes = (*found.notes, *untried, *_untold(run, begun, observations))
     return replace(found, observations=observations, notes=notes)
 

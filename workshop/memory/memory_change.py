@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.errors import WorkshopError
-from workshop.profiles.file_kind import wrong_kind
+from workshop.file_kind import wrong_kind
 
 NOISE_OF_TENSORS = 0.02
 NOISE_OF_PROCESSES = 0.05

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workshop.errors import WorkshopError
+from workshop.file_kind import SNAPSHOT, kind_of, wrong_kind
 from workshop.memory.host_watch import HostWatch
 from workshop.memory.memory_record import MemoryRecord
 from workshop.memory.memory_run import MeasuredMemory
 from workshop.probe.memory.memory_notes import MemorySegment, SegmentName, TensorKind, TensorRow, TensorsOfDevice
 from workshop.probe.observations import WireFrame
 from workshop.probe.user_code import is_user_code
-from workshop.profiles.file_kind import SNAPSHOT, kind_of, wrong_kind
 
 SUFFIXES = (".pickle", ".pkl")
 

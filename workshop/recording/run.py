@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 
 from workshop.errors import WorkshopError
+from workshop.file_kind import require_script, wrong_kind
 from workshop.probe.settings import RUN_VARIABLE
-from workshop.profiles.file_kind import require_script, wrong_kind
 from workshop.runs.other_load import LoadMeter
 from workshop.runs.process_tree import GRACE_S, LOOK_EVERY_S, end, tree_of, wait_while
 

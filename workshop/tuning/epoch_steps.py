@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps, Stage
 
 MAX_BLOCKS = 12
 MIN_STEPS = 3

@@ -3,11 +3,10 @@
 import time
 from dataclasses import dataclass, field, replace
 
-from workshop.diagnosis.measurement import MeasuredSteps, Stage
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import WARM_UP_STEPS
 from workshop.errors import WorkshopError
 from workshop.probe.messages import LoaderSettings, SetStage
+from workshop.runs.measured_steps import MeasuredSteps, Stage
+from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
 from workshop.tuning.epoch_steps import blocks_ms, within_epochs
 from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.setting_search import SettingSearch

@@ -1,8 +1,8 @@
 """The memory of a script whose DataLoader is tuned: what its processes use, and what there is room for."""
 
-from workshop.diagnosis.measurement import MeasuredSteps
-from workshop.diagnosis.staged_run import MeasuredScript
 from workshop.probe.messages import LoaderSettings
+from workshop.runs.measured_script import MeasuredScript
+from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.memory_use import free_memory, free_shared_memory, memory_together, private_memory
 from workshop.runs.process_tree import descendants
 from workshop.tuning.memory_room import FORKED, RESERVE, Room

@@ -7,15 +7,16 @@ from typing import Any
 
 from workshop.diagnosis.diagnosis import diagnose
 from workshop.diagnosis.loading import Loading, cores
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
-from workshop.diagnosis.samples import Observations, read_observations
-from workshop.diagnosis.staged_run import StagedRun
-from workshop.diagnosis.stages import LAST_WRITTEN_S, WARM_UP_STEPS, measure_as_it_is, measure_headroom, staged_script
+from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.samples import Observations, observations_of
 from workshop.errors import WorkshopError
 from workshop.probe.messages import LoaderSettings
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps, Stage
 from workshop.runs.other_load import LoadMeter, about
-from workshop.runs.script import Say, run_folder
+from workshop.runs.script import Say
+from workshop.runs.shared_stages import measure_as_it_is, measure_headroom
+from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
 from workshop.terminal import some_of
 from workshop.tuning.epoch_steps import blocks_ms, ceiling_ms, within_epochs
 from workshop.tuning.loader_edit import NoEditError, arguments_for, edit, threads_for
@@ -68,10 +69,8 @@ def tune(
         ScriptError: it broke before anything was measured.
     """
     name, trial_s = Path(script).name, max(MIN_TRIAL_S, seconds / TRIALS)
-    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
-        measured.say = say
-        say(f"waiting for the first steps of {name}; from then on, the search takes about {seconds:.0f} s")
-        run = StagedRun(measured)
+    then = f"the search takes about {seconds:.0f} s"
+    with led(script, arguments, is_module, say, then) as (run, load):
         run.take(WARM_UP_STEPS)
         until_s = time.monotonic() + seconds
         as_it_is = measure_as_it_is(run, name, f"measuring {name} as it is", 3 * trial_s)
@@ -154,9 +153,8 @@ class TunedRun:
         return round(batches * self.steps.count / self.steps.batches) if batches and self.steps.batches else None
 
     def _observed(self) -> Observations:
-        time.sleep(LAST_WRITTEN_S)
-        assert self.run.lead is not None
-        return read_observations(self.run.script.folder, self.run.script.trainers[self.run.lead])
+        self.run.wait_until_written()
+        return observations_of(self.run)
 
     @property
     def _rough(self) -> str:

@@ -5,12 +5,13 @@ from functools import partial
 from workshop import noise
 from workshop.diagnosis.findings import LITTLE, MIN_GAIN, Finding, finding, gain_of
 from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
 from workshop.diagnosis.user_lines import hottest
 from workshop.probe.observations import Role
 from workshop.probe.phases import Phase
 from workshop.profiles.stacks import Frame
+from workshop.runs.measured_steps import MeasuredSteps
 
 NEARLY = 1.2
 """Numbers of workers whose step times differ by less than this factor are equally good."""

@@ -1,10 +1,11 @@
 """Causes that only a GPU has: lines that wait for it, and copies from memory that is not pinned."""
 
 from workshop.diagnosis.findings import LITTLE, Finding, finding, gain_of
-from workshop.diagnosis.measurement import MeasuredSteps, Measurement
+from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import SAME_RESULTS, TriedChange, tried_changes
 from workshop.diagnosis.user_lines import hottest
 from workshop.probe.phases import Phase
+from workshop.runs.measured_steps import MeasuredSteps
 
 
 def gpu_findings(measurement: Measurement) -> list[Finding]:

@@ -8,7 +8,7 @@ import pytest
 from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
-from workshop.profiles.file_kind import kind_of, require_script, wrong_kind
+from workshop.file_kind import kind_of, require_script, wrong_kind
 
 FILES = {
     "train.py": (b"[1, 2", "a Python script"),

@@ -1,87 +1,35 @@
 """A script that is measured in stages: unchanged, with batches from memory, and so on."""
 
-import itertools
 import math
 import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
+from contextlib import contextmanager
 
-from workshop.diagnosis.measurement import MeasuredSteps, Stage
-from workshop.probe.connection import ClosedError
 from workshop.probe.log import log
 from workshop.probe.messages import Circumstances, SetStage, StepReport
-from workshop.probe.settings import MAX_KEPT
-from workshop.runs.other_load import busy_seconds
+from workshop.probe.settings import MAX_KEPT, WRITTEN_EVERY_S
+from workshop.runs.measured_script import MeasuredScript, staged_script
+from workshop.runs.measured_steps import MeasuredSteps, Stage
+from workshop.runs.other_load import LoadMeter, busy_seconds
 from workshop.runs.process_tree import cpu_seconds, descendants
-from workshop.runs.script import Script, ScriptError, UnseenError
+from workshop.runs.script import Say, ScriptError, UnseenError, run_folder
 
-TORCHRUN = "torch.distributed.run"
-"""The module that the command torchrun runs."""
+WARM_UP_STEPS = 2
+"""Steps that are left out at the beginning: libraries start up in them."""
 
 MIN_STEPS = 5
-"""The smallest number of steps that are measured, however long they take."""
+"""Steps that are measured, at least, however long they take."""
 
 SETTLED = 0.05
 """Workers that use less than this share of a core have filled their queues, and disturb nothing."""
 
+LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
+"""Seconds after which a process has written its last samples to disk."""
+
 MAX_SETTLING_S = 15.0
 MAX_KEEPING_S = 60.0
-
-
-class MeasuredScript(Script):
-    """A script that reports each step, or several short ones at a time, until it ends.
-
-    Attributes:
-        trainers: the processes of each rank, in all runs. Processes without a rank are numbered as they appear; the
-            number of an ended one goes to the next.
-        doing: what is done with it now, as it was told last.
-    """
-
-    def __init__(self, *command: Any, **options: Any) -> None:
-        super().__init__(*command, **options)
-        self.doing = ""
-        self.trainers: dict[int, list[int]] = {}
-        self._of_earlier_runs: set[int] = set()
-
-    def tell(self, doing: str) -> None:
-        """Say what is done with the script from now on."""
-        self.doing = doing
-        self.say(doing)
-
-    def silence(self) -> str:
-        """Return what is going on while no step ends."""
-        return f"{self.doing}; its step has not ended yet" if self.doing else super().silence()
-
-    def reports(self) -> Iterator[StepReport]:
-        """Yield the script's reports until it ends; each has a rank.
-
-        Raises:
-            ScriptError: it ended with an exit code other than 0, hung, or ran away.
-        """
-        self._of_earlier_runs = {pid for pids in self.trainers.values() for pid in pids}
-        steps = 0
-        try:
-            while self.process is not None:
-                report = self.receive()
-                steps += report.steps
-                yield replace(report, rank=self._rank(report))
-        except ClosedError:
-            if self.exit_code() != 0:
-                raise self.ended(f"after {steps} steps") from None
-
-    def _rank(self, report: StepReport) -> int:
-        gone = self.connections.gone | self._of_earlier_runs
-        present = {pids[-1]: rank for rank, pids in self.trainers.items() if pids[-1] not in gone}
-        if report.pid in present:
-            return present[report.pid]
-        taken = set(present.values())
-        free = next(number for number in itertools.count() if number not in taken)
-        rank = free if report.rank is None or report.rank in taken else report.rank
-        self.trainers.setdefault(rank, []).append(report.pid)
-        return rank
 
 
 class StagedRun:
@@ -126,6 +74,12 @@ class StagedRun:
         self.in_epoch = self.epoch_steps = 0
         self.ended = False
         self.error: ScriptError | None = None
+
+    def start_again(self, what: str) -> None:
+        """Run a script once more that has come to its end before all was measured."""
+        self.script.tell(f"it has ended; starting it again, {what}")
+        self.start()
+        self.take(WARM_UP_STEPS)
 
     def now(self) -> float:
         """Return the time of the clock that steps are measured by."""
@@ -266,6 +220,10 @@ class StagedRun:
         while (self.last is None or self.last.stage != stage) and self.report():
             pass
 
+    def wait_until_written(self) -> None:
+        """Wait until the script's processes have written all that they noted so far."""
+        time.sleep(LAST_WRITTEN_S)
+
     def settle(self) -> None:
         """Wait until the workers have prefetched all that they may."""
         log("waiting until the workers have loaded all that they may load ahead")
@@ -277,3 +235,28 @@ class StagedRun:
                 self.report()
             if cpu_seconds(process.pid, trainers) - before_s < SETTLED * (time.monotonic() - begin):
                 return
+
+
+@contextmanager
+def led(
+    script: str, arguments: list[str], is_module: bool, say: Say, then: str, memory: bool = False
+) -> Iterator[tuple[StagedRun, LoadMeter]]:
+    """Start a script, and end it when the context does; meanwhile, it is metered what other programs use.
+
+    Args:
+        script: any training script; it runs in the present folder, and writes what it always writes. Processes
+            that it starts to train, such as ranks, are measured, too; "torchrun" starts them itself.
+        arguments: the arguments of the script.
+        is_module: the script is named as in `python -m package.train`.
+        say: told of the progress.
+        then: what comes after its first steps, in words.
+        memory: its memory is measured.
+
+    Raises:
+        WorkshopError: there is no such script.
+        ScriptError: it cannot be parsed.
+    """
+    with run_folder() as folder, staged_script(script, arguments, is_module, folder) as measured, LoadMeter() as load:
+        measured.say, measured.memory = say, memory
+        say(f"waiting for the first steps of {script}; from then on {then}")
+        yield StagedRun(measured), load

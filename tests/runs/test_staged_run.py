@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from workshop.diagnosis.staged_run import MeasuredScript
+from workshop.runs.measured_script import MeasuredScript
 
 
 def test_while_a_step_goes_on_it_is_said_what_is_done_in_it(tmp_path: Path) -> None:
