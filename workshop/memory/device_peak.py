@@ -83,6 +83,9 @@ class DevicePeak:
             "during": self.segment.name,
             "failure": self.segment.failure,
             "peak_bytes": self.memory.peak_bytes,
+            "steps_bytes": [
+                of.peak_bytes for each in self.record.training for of in each.devices if of.device == self.device
+            ],
             "allocator_bytes": self.memory.allocator_bytes,
             "followed_bytes": self.memory.followed_bytes,
             "kinds": self.kinds,
