@@ -10,12 +10,12 @@ from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import MeasuredSteps, Measurement, Stage
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
-from workshop.diagnosis.tried_stages import try_changes
+from workshop.diagnosis.tried_stages import look_closer, try_changes
 from workshop.errors import WorkshopError
-from workshop.probe.messages import Circumstances, LoaderSettings, SetStage, StepUnit
+from workshop.probe.messages import LoaderSettings, SetStage, StepUnit
 from workshop.probe.settings import WRITTEN_EVERY_S
+from workshop.probe.trials import tried_causes
 from workshop.profiles.file_kind import require_script
-from workshop.runs.machine import usable_cores
 from workshop.runs.other_load import LoadMeter
 from workshop.runs.script import Say, ScriptError, UnseenError, run_folder
 from workshop.runs.syntax import require_syntax, script_in
@@ -25,9 +25,6 @@ PATIENCE_S = 600.0
 
 MAX_DURATION_S = 55.0
 """After so long, only what takes a few seconds is still tried."""
-
-CLOSER_STEPS = 2
-"""For this many steps, backward passes are attributed to lines; these steps also warm the script up."""
 
 MIN_STEPS = 10
 """A script that trains for fewer steps may end before any was measured."""
@@ -78,8 +75,9 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
     all_s, until_s = seconds * (2 if headroom else 1), time.monotonic() + MAX_DURATION_S
     script.say(f"waiting for the first steps of {name}; from then on it takes about {all_s:.0f} s")
     run = StagedRun(script)
+    tried_causes()  # torch is imported here while the script does the same
     run.take(WARM_UP_STEPS)
-    _look_closer(run)
+    look_closer(run)
     as_it_is = measure_as_it_is(run, name, f"measuring its steps for {seconds:g} s", seconds)
     notes = _unseen(run)
     if run.unit != StepUnit.OPTIMIZER:
@@ -279,26 +277,6 @@ def _start_again(run: StagedRun, what: str) -> None:
     run.script.tell(f"it has ended; starting it again, {what}")
     run.start()
     run.take(WARM_UP_STEPS)
-
-
-def _look_closer(run: StagedRun) -> None:
-    """Watch a few of the first steps in more detail than is possible while steps are timed."""
-    run.measure("closer", 0.0, CLOSER_STEPS)
-    processes = 1 + len(run.others)
-    for trial in _worth_a_trial(run.circumstances, usable_cores() // processes):
-        run.measure(f"trial {trial}", 0.0, 1)
-
-
-def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
-    """The settings that slow computing down and can be changed on a copy of the model."""
-    if circumstances.compiled:
-        return []
-    slows = {
-        "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < cores and not circumstances.forked,
-        "anomaly-mode": circumstances.anomaly_mode,
-        "float64": circumstances.double,
-    }
-    return [name for name, holds in slows.items() if holds]
 
 
 def too_early(run: StagedRun) -> str:
