@@ -21,9 +21,11 @@ from corpus import SLOW, Planted, planted
 from machine import machine
 
 from workshop.diagnosis.diagnosis import Diagnosis, diagnose
-from workshop.diagnosis.findings import OPTIONS
-from workshop.diagnosis.stages import CLOSER_STEPS, measure
+from workshop.diagnosis.stages import measure
 from workshop.diagnosis.tried import tried_changes
+from workshop.diagnosis.tried_stages import CLOSER_STEPS
+from workshop.probe.cause import CausePlace
+from workshop.probe.trials import tried_causes
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun
@@ -65,7 +67,8 @@ class Tried:
     @property
     def faults(self) -> list[dict[str, Any]]:
         """The findings that are no options: a healthy script has none, but a setting may be faster on this machine."""
-        return [each for each in self.found if each["cause"] not in OPTIONS]
+        options = {name for name, each in tried_causes().items() if each.place is CausePlace.OPTION}
+        return [each for each in self.found if each["cause"] not in options]
 
     @property
     def no_less(self) -> bool:

@@ -13,7 +13,7 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
-from workshop.probe.watchers.gradient_use import GradientUse
+from workshop.probe.trials.gradient_use import GradientUse
 
 STEPS = 8
 

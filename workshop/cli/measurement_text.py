@@ -10,12 +10,14 @@ from rich.text import Text
 
 from workshop.cli.output import console, filled
 from workshop.cli.result_text import bar, filled_crash
+from workshop.diagnosis.causes.data_wait import OF_WORKERS
 from workshop.diagnosis.change import MeasuredChange
 from workshop.diagnosis.diagnosis import Diagnosis
-from workshop.diagnosis.findings import MIN_GAIN, OF_WORKERS, OPTIONS, Finding
+from workshop.diagnosis.findings import MIN_GAIN, Finding
 from workshop.diagnosis.line_table import LineTime
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.tried import TriedChange, tried_changes
+from workshop.probe.cause import CausePlace
 from workshop.probe.phases import COMPUTING, TRACED, Phase
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import about
@@ -58,7 +60,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")
     for number, each in enumerate(causes[:MAX_FINDINGS], start=1):
-        if each.cause in OPTIONS and (number == 1 or causes[number - 2].cause not in OPTIONS):
+        if each.place is CausePlace.OPTION and (number == 1 or causes[number - 2].place is not CausePlace.OPTION):
             out.print("\nNo fault of the script, but faster in a trial:")
         out.print(_finding(number, each, rough))
     if not causes:

@@ -3,39 +3,21 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from workshop.probe.cause import Cause, CausePlace
 from workshop.profiles.stacks import Frame
 
 MIN_GAIN = 1.05
-"""A finding with a smaller potential speedup is not reported."""
+"""Speedup, at least, of a finding that is reported."""
 
-LITTLE = 0.04
-"""Whatever takes a smaller share of a step is not reported, either."""
+MIN_SHARE_OF_STEP = 0.04
+"""Share of a step, at least, of what is reported."""
 
 MAX_GAIN = 1000.0
-"""Shares of the time cannot show a larger gain than this."""
+"""Speedup, at most, that shares of the time can show."""
 
 COST_MARGIN = 1.25
-"""Removing a line may save this many times its time: what comes after it finds cold caches and sleeping threads."""
-
-
-FIRST = ("growing-steps", "slow-rank")
-
-OF_WORKERS = ("few-workers", "worker-contention", "worker-restarts", "large-batches")
-"""The causes that a trial with a different number of workers can show."""
-
-OPTIONS = (
-    "fused-optimizer",
-    "foreach-optimizer",
-    "torch-compile",
-    "channels-last",
-    "bfloat16",
-    "matmul-precision",
-    "cudnn-benchmark",
-    "other-threads",
-    "set-to-none",
-    "inference-mode",
-)
-"""Settings that were tried, and were faster: not to use them is no fault."""
+"""The factor by which removing a line may save more than its time: what follows it finds cold caches and sleeping
+threads."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +57,8 @@ class Finding:
     """The file and the line that decide how often it is done, if that is another one."""
     beside: dict[int, float] = field(default_factory=dict)
     """Other lines of the same function that take time: the share of a step, by the number of the line."""
+    place: CausePlace = CausePlace.FAULT
+    """The place of the cause among others."""
 
     @property
     def step_ms(self) -> float:
@@ -106,11 +90,11 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values for JSON."""
         derived = {name: getattr(self, name) for name in ("step_ms", "fixed_step_ms", "speedup", "fixed")}
-        return asdict(self) | derived
+        return {name: value for name, value in asdict(self).items() if name != "place"} | derived
 
 
 def finding(
-    cause: str,
+    cause: Cause,
     words: str,
     *,
     gain: float,
@@ -153,7 +137,8 @@ def finding(
     if gain == max_gain:
         figures += f"; limited to {max_gain:.2f}x, the most that can be gained there"
     return Finding(
-        cause=cause,
+        cause=cause.name,
+        place=cause.place,
         phase=phase,
         file=frame.path,
         line=frame.line,
@@ -197,4 +182,4 @@ def in_order(findings: list[Finding]) -> list[Finding]:
     Growing steps and a slow rank come before all others, which may be their consequences; options come last.
     """
     worth = [each for each in findings if each.gain >= MIN_GAIN]
-    return sorted(worth, key=lambda each: (each.cause in FIRST, each.cause not in OPTIONS, each.gain), reverse=True)
+    return sorted(worth, key=lambda each: (each.place, -each.gain))

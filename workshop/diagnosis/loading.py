@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workshop.diagnosis.findings import COST_MARGIN, LITTLE, gain_of
+from workshop.diagnosis.findings import COST_MARGIN, MIN_SHARE_OF_STEP, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, Sample
 from workshop.diagnosis.user_lines import Path as UserPath
@@ -235,7 +235,7 @@ class Loading:
     @property
     def matters(self) -> bool:
         """Whether the training waits for its data, or is hindered by the workers."""
-        return self.loader is not None and (self.share >= LITTLE or self.hinders)
+        return self.loader is not None and (self.share >= MIN_SHARE_OF_STEP or self.hinders)
 
 
 def other_workers(loading: Loading) -> list[int]:

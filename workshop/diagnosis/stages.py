@@ -7,9 +7,9 @@ from dataclasses import replace
 from workshop.diagnosis.loading import Loading, other_workers
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations, observations_of
-from workshop.diagnosis.tried_stages import try_changes
-from workshop.probe.messages import Circumstances, LoaderSettings, SetStage, StepUnit
-from workshop.runs.machine import usable_cores
+from workshop.diagnosis.tried_stages import look_closer, try_changes
+from workshop.probe.messages import LoaderSettings, SetStage, StepUnit
+from workshop.probe.trials import tried_causes
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import Say, UnseenError
 from workshop.runs.shared_stages import INTERRUPTED, how_it_ended, measure_as_it_is, measure_headroom
@@ -17,9 +17,6 @@ from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
 
 MAX_DURATION_S = 55.0
 """After so long, only what takes a few seconds is still tried."""
-
-CLOSER_STEPS = 2
-"""For this many steps, backward passes are attributed to lines; these steps also warm the script up."""
 
 MAX_WARM_UP = 4.0
 """A number of workers is given up if its warm-up takes more than this many times the measuring time."""
@@ -60,8 +57,9 @@ def measure(
 def _in_stages(run: StagedRun, name: str, seconds: float, headroom: bool, thorough: bool) -> Measurement:
     """Lead a script through the stages, and put together what is measured in them."""
     until_s = time.monotonic() + MAX_DURATION_S
+    tried_causes()  # torch is imported here while the script does the same
     run.take(WARM_UP_STEPS)
-    _look_closer(run)
+    look_closer(run)
     as_it_is = measure_as_it_is(run, name, f"measuring its steps for {seconds:g} s", seconds)
     notes = _unseen(run)
     if run.unit != StepUnit.OPTIMIZER:
@@ -190,23 +188,3 @@ def _to_no_result(run: StagedRun, what: str, seconds: float) -> str:
             "gives it more time"
         )
     return f"Tried {what}, to no result: {why}."
-
-
-def _look_closer(run: StagedRun) -> None:
-    """Watch a few of the first steps in more detail than is possible while steps are timed."""
-    run.measure("closer", 0.0, CLOSER_STEPS)
-    processes = 1 + len(run.others)
-    for trial in _worth_a_trial(run.circumstances, usable_cores() // processes):
-        run.measure(f"trial {trial}", 0.0, 1)
-
-
-def _worth_a_trial(circumstances: Circumstances, cores: int) -> list[str]:
-    """The settings that slow computing down and can be changed on a copy of the model."""
-    if circumstances.compiled:
-        return []
-    slows = {
-        "one-thread": circumstances.device == "cpu" and circumstances.threads == 1 < cores and not circumstances.forked,
-        "anomaly-mode": circumstances.anomaly_mode,
-        "float64": circumstances.double,
-    }
-    return [name for name, holds in slows.items() if holds]

@@ -116,13 +116,14 @@ class SetStage:
 
     stage: str
     """"warm-up": the steps do not count; "as it is"; "synchronized": with a wait for the GPU after each phase;
-    "closer": each backward pass is cut into lines; "gradients": it is watched who reads them; "trial" and the name of
-    one of `workshop.probe.trials`: that is tried in the first step; "keep": batches are kept; "replay": batches come
-    from memory; any other name, with `loading`."""
+    "closer": each backward pass is cut into lines; "keep": batches are kept; "replay": batches come from memory; any
+    other name, with `causes` or with `loading`."""
     loading: LoaderSettings | None = None
     """The settings that the batches of the training are loaded with; None for the script's own."""
     loader: int = -1
     """The number of the DataLoader that others take the place of, with all that are made in its line; -1 for all."""
+    causes: tuple[str, ...] = ()
+    """The names of the causes of `workshop.probe.trials` that are tried or watched."""
 
 
 @dataclass(frozen=True)

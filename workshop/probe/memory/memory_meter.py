@@ -135,7 +135,6 @@ class MemoryMeter(StepMeter):
         """Go on to another stage: "holders" wants one more step to be recorded, with all that is known of it."""
         super().set_stage(message)
         self.is_last_wanted = message.stage == "holders"
-        self.trials = []  # those of the time are not raced here
         self.tries_checkpoints = message.stage == NAME
         if message.stage == "touch":
             for loader, name, value in self.objects.present():

@@ -79,6 +79,11 @@ def copied_optimizer(
     return copied
 
 
+def convolutions_of(model: nn.Module) -> list[nn.Module]:
+    """Return the layers of a model that convolve pictures."""
+    return [each for each in model.modules() if isinstance(each, (nn.Conv2d, nn.ConvTranspose2d))]
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let operators use one thread: small ones use no more, and others would only be waited for on a busy machine."""

@@ -6,18 +6,32 @@ from typing import Any
 import torch
 from torch import nn
 
-from workshop.probe.trials.channels_last import CONVOLUTIONS
-from workshop.probe.trials.copies import with_setting
+from workshop.probe.cause import CausePlace, TriedCause
+from workshop.probe.trials.copies import convolutions_of, with_setting
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.watcher import ModelTrial
 
 
-def cudnn_benchmark(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-    """Convolutions with torch.backends.cudnn.benchmark."""
-    convolves = any(isinstance(each, CONVOLUTIONS) for each in model.modules())
-    if torch.backends.cudnn.benchmark or not convolves or not next(model.parameters()).is_cuda:
-        raise NothingToTryError("it has no convolutions on a GPU, or cuDNN searches already")
+class CudnnBenchmark(ModelTrial):
+    """Computes with torch.backends.cudnn.benchmark."""
 
-    def search(enabled: bool) -> None:
-        torch.backends.cudnn.benchmark = enabled
+    causes = (
+        TriedCause(
+            "cudnn-benchmark",
+            "Convolutions are faster with torch.backends.cudnn.benchmark = True, if their sizes stay.",
+            CausePlace.OPTION,
+            is_worth_it=lambda look: look.circumstances.device == "cuda",
+        ),
+    )
 
-    yield from with_setting(model, inputs, options, search, False, True)
+    @staticmethod
+    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+        """Yield passes without the search, and with it."""
+        convolves = bool(convolutions_of(model))
+        if torch.backends.cudnn.benchmark or not convolves or not next(model.parameters()).is_cuda:
+            raise NothingToTryError("it has no convolutions on a GPU, or cuDNN searches already")
+
+        def search(enabled: bool) -> None:
+            torch.backends.cudnn.benchmark = enabled
+
+        yield from with_setting(model, inputs, options, search, False, True)

@@ -6,26 +6,56 @@ from typing import Any
 import torch
 from torch import nn
 
+from workshop.probe.cause import CausePlace, Results, TriedCause
 from workshop.probe.internals import tree_leaves
+from workshop.probe.phases import Phase
+from workshop.probe.stack_sampler import called_by_user
 from workshop.probe.trials.copies import copied_model
 from workshop.probe.trials.trial_race import Pass
+from workshop.probe.trials.watcher import ModelTrial
 
 
-def inference_mode(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-    """A forward pass under torch.no_grad(), and under torch.inference_mode()."""
-    model = copied_model(model)
+class InferenceMode(ModelTrial):
+    """Tries a call in a validation, if it is the script that decides how the model is called."""
 
-    def call() -> torch.Tensor:
-        outputs = [each for each in tree_leaves(model(*inputs, **options)) if isinstance(each, torch.Tensor)]
-        return torch.cat([each.flatten().float() for each in outputs])
+    causes = (
+        TriedCause(
+            "inference-mode",
+            "The validation calls the model ({about}) under torch.no_grad(): torch.inference_mode() is "
+            "faster for what no backward pass ever sees.",
+            CausePlace.OPTION,
+            phases=(Phase.VALIDATION,),
+            seconds=lambda _, look: look.validations_s,  # of which one call is tried, as soon as it comes
+            results=Results.SAME_OPERATIONS,
+        ),
+    )
 
-    def without_gradients() -> torch.Tensor:
-        with torch.no_grad():
-            return call()
+    def before_model(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float) -> None:
+        """Leave a call of the training alone."""
 
-    def inferring() -> torch.Tensor:
-        with torch.inference_mode():
-            return call()
+    def before_validation(
+        self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float
+    ) -> None:
+        """Try it."""
+        if not torch.is_inference_mode_enabled() and called_by_user():
+            self.attempt(module, inputs, options, times)
 
-    yield without_gradients
-    yield inferring
+    @staticmethod
+    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+        """Yield a forward pass under torch.no_grad(), and one under torch.inference_mode()."""
+        model = copied_model(model)
+
+        def call() -> torch.Tensor:
+            outputs = [each for each in tree_leaves(model(*inputs, **options)) if isinstance(each, torch.Tensor)]
+            return torch.cat([each.flatten().float() for each in outputs])
+
+        def without_gradients() -> torch.Tensor:
+            with torch.no_grad():
+                return call()
+
+        def inferring() -> torch.Tensor:
+            with torch.inference_mode():
+                return call()
+
+        yield without_gradients
+        yield inferring

@@ -13,8 +13,8 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
+from workshop.probe.trials.repeated_call import RepeatedCalls
 from workshop.probe.trials.trial_race import Pass, Raced, race
-from workshop.probe.watchers.repeated_calls import RepeatedCalls
 
 STEPS = 8
 
@@ -138,7 +138,7 @@ def test_a_call_less_is_tried(loop: Loop, tmp_path: Path, monkeypatch: pytest.Mo
             calls.append(called.count(nn.Sequential))
         return race(*passes)
 
-    monkeypatch.setattr("workshop.probe.trials.race", counted)
+    monkeypatch.setattr("workshop.probe.trials.watcher.race", counted)
     (trial,) = tried(layers(), loop, tmp_path)
     assert (trial.name, trial.about, trial.error) == ("repeated-call", "model", "")
     assert trial.times == 1.0

@@ -9,8 +9,8 @@ from torch import nn
 
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
-from workshop.probe.watchers.kept_graphs import MAX_MARKS, GraphLives
-from workshop.probe.watchers.output_use import OutputUse
+from workshop.probe.trials.kept_graphs import MAX_MARKS, GraphLives
+from workshop.probe.trials.unused_graph import OutputUse
 
 STEPS = 7
 

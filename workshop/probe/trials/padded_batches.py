@@ -12,29 +12,36 @@ from typing import Any
 import torch
 from torch import nn
 
+from workshop.probe.cause import Extent, Moment, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, tree_leaves, tree_map
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials import note_race
 from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
+from workshop.probe.trials.watcher import ENOUGH, Watcher
 from workshop.probe.user_names import name_in
-from workshop.probe.watchers.watcher import Watcher
-
-CALLS = 4
-"""So many calls of a model must have had padding."""
 
 MIN_LENGTH = 16
-MIN_SHARE = 0.2
-"""Of shorter inputs, or a smaller share of them, padding is not looked for."""
+"""Positions of an input, at least, in which padding is looked for."""
 
-COPIES = 4
-"""The memory of a trial, in that of the parameters."""
+MIN_PADDING = 0.2
+"""Share of the positions, at least, that must be padding."""
 
 
 class PaddedInputs(Watcher):
     """Watches the calls of models."""
+
+    causes = (
+        TriedCause(
+            "padded-batches",
+            "{about} are padding in every sample of a batch: where batches are put together, pad each one to its own "
+            "longest sample. Where neither the model nor the loss masks padding, as in a mean over all positions, the "
+            "results change: compare the loss of a batch with and without.",
+            moment=Moment.WATCHING,
+            extent=Extent.PASSES_OR_ALL,
+        ),
+    )
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
@@ -52,17 +59,17 @@ class PaddedInputs(Watcher):
             seen.append(padding_in((inputs, options)))
         except RuntimeError:  # values of sparse tensors, or under vmap, cannot be looked at
             return
-        if self._of_steps[module] < CALLS:
+        if self._of_steps[module] < ENOUGH:
             return
         length, to = usual_lengths(seen)
-        if length - to < MIN_SHARE * max(length, 1):
+        if length - to < MIN_PADDING * max(length, 1):
             return
         self._tried.add(module)
         about = f"About {length - to} of {length} positions in the inputs of {name_in(frame_above(0), module)}"
         times = self._of_steps[module] / self._steps
 
         def passes() -> Iterator[Pass]:
-            ensure_room(module.parameters(), COPIES)
+            ensure_room(module.parameters(), 4)
             copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
             less, less_named = tree_map(lambda leaf: shortened(leaf, length, to), (given, named))
             try:
@@ -72,7 +79,7 @@ class PaddedInputs(Watcher):
             yield lambda: forward_and_backward(copied, given, named)
             yield lambda: forward_and_backward(copied, less, less_named)
 
-        note_race("padded-batches", passes, self.events, about=about, stack=user_stack_here(), times=times)
+        self.race(self.causes[0], passes, about=about, stack=user_stack_here(), times=times)
 
     def on_step_end(self, steps: int) -> None:
         """Begin with the next step."""

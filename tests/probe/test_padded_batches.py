@@ -11,7 +11,7 @@ from torch import nn
 from workshop.diagnosis.samples import read_observations
 from workshop.probe.event_file import EventFile
 from workshop.probe.observations import Trial
-from workshop.probe.watchers.padded_inputs import PaddedInputs, padding_in, shortened
+from workshop.probe.trials.padded_batches import PaddedInputs, padding_in, shortened
 
 LENGTH = 64
 

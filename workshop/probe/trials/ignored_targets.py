@@ -13,32 +13,34 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from workshop.probe.cause import Moment, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above
 from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import WireFrame
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials import note_race
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
+from workshop.probe.trials.watcher import ENOUGH, Watcher
 from workshop.probe.user_names import name_in
-from workshop.probe.watchers.watcher import Watcher
 
-LOSSES = 4
-"""So many losses must have ignored most of their targets."""
-
-MIN_SHARE = 0.4
-"""That is this share at least."""
-
-COPIES = 6
-"""The memory of a trial, in that of the layer."""
-
+MIN_IGNORED = 0.4
+"""Share of the targets, at least, that a loss must ignore."""
 
 CROSS_ENTROPY = signature(functional.cross_entropy)
 
 
 class IgnoredTargets(Watcher):
     """Watches the last linear layers, and the cross entropies of what they return."""
+
+    causes = (
+        TriedCause(
+            "ignored-targets",
+            "{about} are ignored by the loss: pick the positions that count before this layer, for its inputs and the "
+            "targets alike.",
+            moment=Moment.WATCHING,
+        ),
+    )
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
@@ -79,10 +81,10 @@ class IgnoredTargets(Watcher):
             share = 1.0 - float(counts.float().mean())
         except RuntimeError:  # values under vmap cannot be looked at
             return
-        if share < MIN_SHARE:
+        if share < MIN_IGNORED:
             return
         self._losses[layer] += 1
-        if self._of_steps[layer] >= LOSSES:
+        if self._of_steps[layer] >= ENOUGH:
             self._try(layer, targets.detach().flatten(), counts, ignored)
 
     def _try(self, layer: nn.Linear, asked: torch.Tensor, counts: torch.Tensor, ignored: int) -> None:
@@ -91,7 +93,7 @@ class IgnoredTargets(Watcher):
         kept, (stack, name) = counts.nonzero().flatten(), self._places[layer]
 
         def passes() -> Iterator[Pass]:
-            ensure_room(layer.parameters(), COPIES)
+            ensure_room(layer.parameters(), 6)
             values = torch.randn(len(asked), layer.in_features, device=asked.device, dtype=layer.weight.dtype)
             weight = layer.weight.detach().clone().requires_grad_()
             bias = None if layer.bias is None else layer.bias.detach().clone().requires_grad_()
@@ -108,7 +110,7 @@ class IgnoredTargets(Watcher):
 
         times = self._of_steps[layer] / self._steps
         about = f"{1.0 - len(kept) / len(asked):.0%} of the targets of {name}"
-        note_race("ignored-targets", passes, self.events, about=about, stack=stack, times=times)
+        self.race(self.causes[0], passes, about=about, stack=stack, times=times)
 
     def on_step_end(self, steps: int) -> None:
         """Begin with the next step."""

@@ -11,27 +11,28 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
+from workshop.probe.cause import Moment, Results, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, tree_leaves
 from workshop.probe.observations import WireFrame
+from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials import note_race
 from workshop.probe.trials.copies import copied_arguments, copied_model, of_one_process
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
+from workshop.probe.trials.watcher import Watcher
 from workshop.probe.user_names import name_in
-from workshop.probe.watchers.watcher import Watcher
 
-SURE = 3
-"""A line whose calls were in no backward pass this often, and never in one, needs no graph."""
+MIN_CALLS = 3
+"""Calls from a line, at least, that were in no backward pass, and never one that was, if it needs no graph."""
 
-Place: TypeAlias = tuple[nn.Module, tuple[WireFrame, ...]]
+CausePlace: TypeAlias = tuple[nn.Module, tuple[WireFrame, ...]]
 """A module, and the user's frames of its call."""
 
 
 @dataclass
 class _WatchedCall:
-    place: Place
+    place: CausePlace
     step: int
     is_reached: bool = False
 
@@ -43,14 +44,26 @@ class _WatchedCall:
 class OutputUse(Watcher):
     """Watches the calls of models."""
 
+    causes = (
+        TriedCause(
+            "unused-graph",
+            "This call of {about} builds a graph that no backward pass went through while it was watched: if none ever "
+            "does, call it under torch.no_grad().",
+            phases=(Phase.FORWARD,),
+            moment=Moment.WATCHING,
+            results=Results.SAME,
+            group="calls for a metric",
+        ),
+    )
+
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
         self._steps = 0
         self._calls: list[_WatchedCall] = []
-        self._reached: set[Place] = set()
-        self._in_vain: Counter[Place] = Counter()
-        self._tried: set[Place] = set()
-        self._place: Place | None = None
+        self._reached: set[CausePlace] = set()
+        self._in_vain: Counter[CausePlace] = Counter()
+        self._tried: set[CausePlace] = set()
+        self._place: CausePlace | None = None
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Try a call without a graph, if it is known by now that nobody goes through it."""
@@ -58,7 +71,7 @@ class OutputUse(Watcher):
         if not torch.is_grad_enabled():
             return
         place = self._place = module, user_stack_here()
-        if self._in_vain[place] < SURE or place in self._reached or place in self._tried:
+        if self._in_vain[place] < MIN_CALLS or place in self._reached or place in self._tried:
             return
         self._tried.add(place)
 
@@ -76,7 +89,7 @@ class OutputUse(Watcher):
 
         times = self._in_vain[place] / max(self._steps - 1, 1)
         name = name_in(frame_above(0), module)
-        note_race("unused-graph", passes, self.events, about=name, stack=place[1], times=times)
+        self.race(self.causes[0], passes, about=name, stack=place[1], times=times)
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Note whether the graph of a call will be gone through."""

@@ -16,14 +16,14 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above
 from workshop.probe.observations import KeptGraphs
 from workshop.probe.stack_sampler import stack_here
+from workshop.probe.trials.watcher import Watcher
 from workshop.probe.user_names import name_in
-from workshop.probe.watchers.watcher import Watcher
 
 MIN_GRAPHS = 6
-"""So many must be kept: one or two may belong to the present step."""
+"""Graphs, at least, that must be kept: one or two may belong to the present step."""
 
 MAX_MARKS = 64
-"""Once so many losses are watched, only every other one of them is, and of those to come."""
+"""Losses, at most, that are watched: of more, only every other one is, and of those to come."""
 
 
 class _Mark:

@@ -14,23 +14,24 @@ import torch
 from torch import nn
 
 from workshop.probe.backward_graph import nodes_below, nodes_of, roots_of
+from workshop.probe.cause import Moment, Results, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, plain_gradient, tree_leaves
 from workshop.probe.model_hooks import ModuleHook
 from workshop.probe.observations import WireFrame
 from workshop.probe.optimizers import all_optimizers, parameters_of
+from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials import note_race
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
+from workshop.probe.trials.watcher import Watcher
 from workshop.probe.user_names import names_of_parts
-from workshop.probe.watchers.watcher import Watcher
 
-SURE = 2
-"""Gradients that were cleared this often, and never read, are of no use."""
+MIN_CLEARED = 2
+"""Times, at least, that gradients must be cleared, and never read, to be of no use."""
 
-SURE_WITHOUT_OPTIMIZER = 3
-"""The same for those of parameters that no optimizer has, and that nobody clears."""
+MIN_MADE = 3
+"""Times, at least, that gradients must be made of parameters that no optimizer has, and that nobody clears."""
 
 CLEARS = "zero_grad"
 """The functions of torch that look at a gradient only to clear it."""
@@ -54,11 +55,11 @@ class _Site:
 
     def unused(self, optimized: Callable[[], set[nn.Parameter]]) -> set[nn.Parameter]:
         """Return the parameters whose gradients from here nobody reads."""
-        kept = {each for each, times in self.made.items() if times >= SURE_WITHOUT_OPTIMIZER and not self.cleared[each]}
+        kept = {each for each, times in self.made.items() if times >= MIN_MADE and not self.cleared[each]}
         kept -= self.read
         if kept:
             kept -= optimized()
-        return kept | {each for each, times in self.cleared.items() if times >= SURE and each not in self.read}
+        return kept | {each for each, times in self.cleared.items() if times >= MIN_CLEARED and each not in self.read}
 
 
 @dataclass
@@ -71,8 +72,31 @@ class _Pass:
     site: Site
 
 
+UNUSED_GRADIENTS = TriedCause(
+    "unused-gradients",
+    "A backward pass computes gradients of {about} that are cleared before anything reads them: detach what comes from "
+    "there before it goes into this pass. If no other pass needs it, make it under torch.no_grad().",
+    phases=(Phase.BACKWARD,),
+    moment=Moment.WATCHING,
+    results=Results.SAME,
+    words_where_it_leads_on="A backward pass computes gradients of {about} that are cleared before anything reads "
+    "them. Gradients that are used come through there, so detach nothing: let its parameters require no gradients in "
+    "this pass, with requires_grad_(False) before the call and requires_grad_(True) after it.",
+)
+GRAPH_TWICE = TriedCause(
+    "graph-twice",
+    "This backward pass goes once more through what that of line {about} went through: add both losses, and call "
+    "backward once, unless the gradients are read in between.",
+    phases=(Phase.BACKWARD,),
+    moment=Moment.WATCHING,
+    results=Results.SAME,
+)
+
+
 class GradientUse(Watcher):
     """Watches the gradients of all parameters."""
+
+    causes = (UNUSED_GRADIENTS, GRAPH_TWICE)
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
@@ -174,7 +198,7 @@ class GradientUse(Watcher):
     def _try_without_unused(self) -> None:
         """Compare the pass that is about to run with one that makes no gradients that nobody reads."""
         site = self._sites[self._site]
-        if site.is_tried or site.passes < SURE:
+        if site.is_tried or site.passes < MIN_CLEARED:
             return
         unused = site.unused(_optimized)
         unused = {each for each in self._leaves if each in unused}
@@ -193,7 +217,7 @@ class GradientUse(Watcher):
         times = site.passes / max(self._steps, 1)
         stack = next((call for module, call in self.models.items() if _trains_only(module, unused)), self._site)
         leads_on = _leads_on(self._now.nodes, unused, set(wanted))
-        note_race("unused-gradients", passes, self.events, names, stack, times, leads_on)
+        self.race(UNUSED_GRADIENTS, passes, names, stack, times, leads_on)
 
     def _try_at_once(self) -> None:
         """Compare two passes through the same operations with a single one from both losses."""
@@ -202,7 +226,7 @@ class GradientUse(Watcher):
             return
         before, now = shared[-1], self._now
         self._twice[before.site, now.site] += 1
-        if self._twice[before.site, now.site] != SURE:
+        if self._twice[before.site, now.site] != MIN_CLEARED:
             return
         leaves = [each for each in self._leaves if isinstance(each, nn.Parameter)]
 
@@ -217,7 +241,7 @@ class GradientUse(Watcher):
         times = self._sites[self._site].passes / max(self._steps, 1)
         apart = (one[2] for one, other in zip(before.site, now.site, strict=False) if one != other)
         line = str(next(apart, now.site[-1][2] if now.site else ""))
-        note_race("graph-twice", passes, self.events, about=line, stack=self._site, times=times)
+        self.race(GRAPH_TWICE, passes, about=line, stack=self._site, times=times)
 
 
 def _trains_only(module: nn.Module, parameters: set[nn.Parameter]) -> bool:

@@ -12,28 +12,22 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import nn
 
+from workshop.probe.cause import Moment, Results, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, tree_leaves
 from workshop.probe.observations import WireFrame
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials import note_race
 from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
+from workshop.probe.trials.watcher import ENOUGH, Watcher
 from workshop.probe.user_names import name_in
-from workshop.probe.watchers.watcher import Watcher
 
-SURE = 4
-"""In each of so many steps, a model must have been called again as often: equal inputs of a game are chance."""
-
-LATELY = 8
-"""A call is compared with so many before it."""
+MAX_CALLS = 8
+"""Calls before it, at most, that a call is compared with."""
 
 SAMPLE = 256
 """The number of values that are kept of a tensor."""
-
-COPIES = 4
-"""The memory of a trial, in that of the parameters."""
 
 PLAIN = (bool, int, float, str, type(None))
 
@@ -95,12 +89,26 @@ class _Repetition:
 
 
 class RepeatedCalls(Watcher):
-    """Watches the calls of models, and tries each once without a call that was made before."""
+    """Watches the calls of models, and tries each once without a call that was made before.
+
+    In each of some steps it must have been called again as often: equal inputs of a game are chance.
+    """
+
+    causes = (
+        TriedCause(
+            "repeated-call",
+            "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: call it "
+            "once, and use what it has returned again.{setting}",
+            moment=Moment.WATCHING,
+            results=Results.SAME_OPERATIONS,
+            group="calls for a metric",
+        ),
+    )
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
         self._open: list[_Call] = []
-        self._calls: defaultdict[nn.Module, deque[_Call]] = defaultdict(lambda: deque(maxlen=LATELY))
+        self._calls: defaultdict[nn.Module, deque[_Call]] = defaultdict(lambda: deque(maxlen=MAX_CALLS))
         self._found: list[_Repetition] = []
         self._counts: defaultdict[nn.Module, list[int]] = defaultdict(list)
         """How often each model has been called again, in the steps that are over since it was first."""
@@ -113,7 +121,7 @@ class RepeatedCalls(Watcher):
         call = _Call(module, user_stack_here(), _traits((inputs, options)) if self._is_of_training(module) else None)
         self._open.append(call)
         counts = self._counts.get(module, [])
-        if module in self._tried or len(counts) < SURE or len({*counts}) > 1:
+        if module in self._tried or len(counts) < ENOUGH or len({*counts}) > 1:
             return
         if any(_are_equal(each.inputs, call.inputs) for each in self._calls[module]):
             self._tried.add(module)
@@ -170,7 +178,7 @@ class RepeatedCalls(Watcher):
         module, learns = call.module, self._in_backward[call.module]
 
         def passes() -> Generator[Pass, None, str]:
-            ensure_room(module.parameters(), COPIES)
+            ensure_room(module.parameters(), 4)
             copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
 
             def run() -> object:
@@ -185,7 +193,7 @@ class RepeatedCalls(Watcher):
             yield run
             return " Its running statistics then count each batch once." if _keeps_statistics(module) else ""
 
-        note_race("repeated-call", passes, self.events, about=name, stack=call.stack, times=times)
+        self.race(self.causes[0], passes, about=name, stack=call.stack, times=times)
 
 
 def _keeps_statistics(module: nn.Module) -> bool:
