@@ -11,8 +11,9 @@ import pytest
 from conftest import Once, Run
 from made_memory import MIB, STACK, look, made_memory, report, row, segment
 
-from workshop.cli.memory_text import print_memory, print_memory_changes
-from workshop.memory.memory_change import MemoryChange
+from workshop.cli.finding_text import print_changes
+from workshop.cli.memory_text import print_memory
+from workshop.diagnosis.change import Change, Measure
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
 from workshop.probe.memory.memory_notes import HostObject
 
@@ -149,7 +150,7 @@ def test_the_tables_fit_into_80_columns(monkeypatch: pytest.MonkeyPatch, capsys:
     )
     print_memory("train.py", diagnosis)
     name = "activations, a_function_with_a_rather_long_name: hidden = self.layer(inputs)"
-    print_memory_changes([MemoryChange(name, 99_999 << 20, 99_998 << 20, False)])
+    print_changes([Change(name, 99_999 << 20, 99_998 << 20, margin=1 << 20, measure=Measure.BYTES)])
     text = capsys.readouterr().out
     tables = [each for each in text.splitlines() if not re.match(r"\d\. |train.py: |The line ", each)]
     assert "held by tracker.history" in text

@@ -1,7 +1,8 @@
 """The bottlenecks of a script: the cause, the line, and the potential speedup."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from workshop.probe.cause import Cause, CausePlace
 from workshop.profiles.stacks import Frame
@@ -18,6 +19,60 @@ MAX_GAIN = 1000.0
 COST_MARGIN = 1.25
 """The factor by which removing a line may save more than its time: what follows it finds cold caches and sleeping
 threads."""
+
+
+class AnyFinding(Protocol):
+    """Something that a script could do without, of time or of memory: why, where, what it costs and what to do."""
+
+    @property
+    def cause(self) -> str:
+        """A stable name, such as "slow-item"."""
+
+    @property
+    def file(self) -> str:
+        """The path of the script or module; empty if no line causes it."""
+
+    @property
+    def line(self) -> int | None:
+        """The line to change; None if it is not known."""
+
+    @property
+    def function(self) -> str:
+        """The function to change."""
+
+    @property
+    def process(self) -> str:
+        """The process: "training" or "worker"; in a run with several ranks, "rank 1" or "rank 1, worker"."""
+
+    @property
+    def words(self) -> str:
+        """What to do about it, in a sentence or two."""
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it was better in a trial: not to use it is no fault."""
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it brings enough to be reported."""
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """What findings are sorted by: first those of which others may be consequences, last the options."""
+
+    def costs(self, rough: str) -> str:
+        """Return what it costs and what may be gained, in sentences; `rough` stands before what is derived."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values for JSON."""
+
+
+SomeFinding = TypeVar("SomeFinding", bound=AnyFinding)
+
+
+def in_order(findings: Iterable[SomeFinding]) -> list[SomeFinding]:
+    """Return the findings worth reporting, those that bring most first."""
+    return sorted((each for each in findings if each.is_worth_it), key=lambda each: each.order)
 
 
 @dataclass(frozen=True)
@@ -86,6 +141,32 @@ class Finding:
     def together(self) -> float:
         """The share of a step's time that all these lines of the function take."""
         return self.share + sum(self.beside.values())
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it was faster in a trial: not to use it is no fault."""
+        return self.place is CausePlace.OPTION
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it brings enough to be reported."""
+        return self.gain >= MIN_GAIN
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """Growing steps and a slow rank come first, then the largest potential speedup; options come last."""
+        return self.place, -self.gain
+
+    def costs(self, rough: str) -> str:
+        """Return what it costs and what may be gained, in sentences; `rough` stands before what is derived."""
+        beside = ""
+        if self.beside:
+            others = ", ".join(f"line {number}: {share:.0%}" for number, share in self.beside.items())
+            beside = f" In the same function, {others}; together {self.together:.0%}."
+        basis = self.basis.partition(":")[0]  # the figures that lead to it are in --json and --html
+        durations = f"a step of {self.step_ms:.1f} ms would take {rough}{self.fixed}"
+        gain = f"Potential speedup: {rough}{self.speedup}, {durations} ({basis})."
+        return f"{self.ms_a_step:.1f} ms a step, {self.share:.0%}.{beside} {gain}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values for JSON."""
@@ -174,12 +255,3 @@ def within_phase(found: Finding, share: float) -> Finding:
 def gain_of(before_ms: float, after_ms: float) -> float:
     """Return the speedup of a step from one duration to another; `MAX_GAIN` at most."""
     return min(before_ms / max(after_ms, 1e-9), MAX_GAIN)
-
-
-def in_order(findings: list[Finding]) -> list[Finding]:
-    """Return the findings worth reporting, those with the largest potential speedup first.
-
-    Growing steps and a slow rank come before all others, which may be their consequences; options come last.
-    """
-    worth = [each for each in findings if each.gain >= MIN_GAIN]
-    return sorted(worth, key=lambda each: (each.place, -each.gain))

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from workshop.terminal import size_text
+
 MIN_BYTES = 4 << 20
 MIN_SHARE = 0.03
 """A finding that frees less than this, or a smaller share of the peak, is not reported."""
@@ -43,21 +45,29 @@ class MemoryFinding:
     process: str = "training"
     """"training" or "worker"; in a run with several ranks, "rank 1"."""
 
+    @property
+    def is_option(self) -> bool:
+        """Whether it needed less in a trial: not to use it is no fault."""
+        return self.cause in OPTIONS
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it frees enough to be reported; what grows does in the end."""
+        return bool(self.bytes_a_step) or (self.gain_bytes >= MIN_BYTES and self.share >= MIN_SHARE)
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        """What grows comes first, then what frees most; options come last."""
+        return self.cause not in FIRST, self.is_option, -self.gain_bytes
+
+    def costs(self, rough: str) -> str:
+        """Return what it takes and who holds it, in sentences; `rough` stands before what is derived."""
+        gain, basis = f"{rough}{size_text(self.gain_bytes)}", self.basis.partition(":")[0]
+        takes = f"Frees {gain}, {self.share:.0%} of the peak ({basis})."
+        if self.bytes_a_step:
+            takes = f"Grows by {size_text(self.bytes_a_step)} a step, {gain} so far ({basis})."
+        return f"{takes} Held by {self.holder}." if self.holder and self.holder not in self.words else takes
+
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values for JSON."""
         return asdict(self)
-
-
-def in_order(findings: list[MemoryFinding]) -> list[MemoryFinding]:
-    """Return the findings worth reporting: what grows, then those that free most, options last."""
-    worth = [each for each in findings if is_worth_it(each)]
-    return sorted(
-        worth, key=lambda each: (each.cause in FIRST, each.cause not in OPTIONS, each.gain_bytes), reverse=True
-    )
-
-
-def is_worth_it(finding: MemoryFinding) -> bool:
-    """Return whether it frees enough; what grows does in the end."""
-    if finding.bytes_a_step:
-        return True
-    return finding.gain_bytes >= MIN_BYTES and finding.share >= MIN_SHARE

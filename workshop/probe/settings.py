@@ -18,6 +18,9 @@ FIRST_STEP_VARIABLE = "WORKSHOP_FIRST_STEP"
 REDIRECT_VARIABLE = "WORKSHOP_REDIRECT"
 """The environment variable of `RedirectedImports`."""
 
+MAX_EPOCH_STEPS = 50
+"""Steps, at most, of an epoch of a judged script, unless the judge asks for another number."""
+
 MAX_KEPT = 8
 """The number of batches that are kept of one DataLoader, for a stage with batches from memory."""
 

@@ -141,9 +141,6 @@ class Script:
         say: told what was seen where nothing else was for half a minute.
     """
 
-    unit = "a step"
-    """What a script is expected to report again and again."""
-
     memory = False
     """Whether its memory is what is measured."""
 
@@ -172,6 +169,11 @@ class Script:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    @property
+    def unit(self) -> str:
+        """What the script is expected to report again and again."""
+        return "a step"
 
     @property
     def name(self) -> str:

@@ -1,7 +1,8 @@
 """Finds the causes in what was measured of a script's memory: each module here is about one place where memory goes."""
 
+from workshop.diagnosis.findings import in_order
 from workshop.memory.memory_causes import arrays, containers, growing, peaks, validation, workers
-from workshop.memory.memory_findings import MemoryFinding, in_order
+from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_run import MeasuredMemory
 
 ALL = (growing.find, containers.find, arrays.find, peaks.find, validation.find, workers.find)
