@@ -69,7 +69,7 @@ def of_diagnosis(name: str, found: "Diagnosis") -> Report:
     crashed = [crash.words] if crash else []
     rough = about(machine is not None and machine.busy)
     lines = [replace(_reported(each, rough), gain=round(each.gain, 3)) for each in found.findings]
-    return _of_lines(name, lines, crashed, (pace, *found.measurement.notes))
+    return _of_lines(name, lines, crashed, (pace, *map(str, found.measurement.notes)))
 
 
 def of_memory(name: str, found: "MemoryDiagnosis") -> Report:

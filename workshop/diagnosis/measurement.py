@@ -1,6 +1,7 @@
 """The measurement of a training script: its steps, unchanged and varied, and what its processes did meanwhile."""
 
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.user_lines import Path
@@ -17,6 +18,42 @@ UNDISTURBED_SHARE = 0.1
 """On a busy machine, so many of the steps are nearly as short as on a quiet one."""
 
 
+class NoteKind(Enum):
+    """What is said beside the figures of a measurement."""
+
+    BUSY_MACHINE = auto()
+    SHORTER_STEPS = auto()
+    """Steps became shorter meanwhile, for the same work."""
+    UNSURE_STAGE = auto()
+    """The times of a stage cannot be compared with those of the script as it is."""
+    OTHER_STEP = auto()
+    """No optimizer ends a step."""
+    LOADED_ELSEWHERE = auto()
+    """Batches are loaded in another thread."""
+    NO_HEADROOM = auto()
+    NO_RESULT = auto()
+    """Something was tried, and nothing came of it."""
+    NOT_TRIED = auto()
+    """There was no time to try something, or nothing to try."""
+    KEPT_GRAPHS = auto()
+    """Graphs of losses are kept."""
+    INTERRUPTED = auto()
+    NOT_SEEN = auto()
+    """Part of what the script did was not seen, or not recorded."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the figures of a measurement do not show."""
+
+    kind: NoteKind
+    words: str
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        return self.words
+
+
 @dataclass(frozen=True)
 class Measurement:
     """The result of a measurement."""
@@ -28,8 +65,7 @@ class Measurement:
     for it; None without a CUDA device."""
     headroom: MeasuredSteps | None = None
     """The steps with batches from memory; None if that was not possible."""
-    notes: tuple[str, ...] = ()
-    """What the figures do not show: why there is no headroom, what was not seen."""
+    notes: tuple[Note, ...] = ()
     circumstances: Circumstances = field(default_factory=Circumstances)
     """What decided how fast a step was computed."""
     observations: Observations = field(default_factory=Observations)

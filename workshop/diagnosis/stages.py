@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 from workshop.diagnosis.loading import Loading, other_workers
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.tried_stages import look_closer, try_changes
 from workshop.probe.messages import LoaderSettings, SetStage, StepUnit
@@ -63,9 +63,11 @@ def _in_stages(run: StagedRun, name: str, seconds: float, headroom: bool, thorou
     as_it_is = measure_as_it_is(run, name, f"measuring its steps for {seconds:g} s", seconds)
     notes = _unseen(run)
     if run.unit != StepUnit.OPTIMIZER:
-        notes.append(f"No optimizer of torch ends a step of this script: a step is a {run.unit}.")
+        says = f"No optimizer of torch ends a step of this script: a step is a {run.unit}."
+        notes.append(Note(NoteKind.OTHER_STEP, says))
     if run.batches["elsewhere"]:
-        notes.append("Batches are loaded in another thread: the wait for them is under other.")
+        says = "Batches are loaded in another thread: the wait for them is under other."
+        notes.append(Note(NoteKind.LOADED_ELSEWHERE, says))
     synchronized = run.measure("synchronized", seconds / 2) if run.circumstances.device == "cuda" else None
     found = Measurement(
         as_it_is.together,
@@ -82,10 +84,11 @@ def _in_stages(run: StagedRun, name: str, seconds: float, headroom: bool, thorou
     return replace(found, notes=tuple(dict.fromkeys(said)), crash=run.crash)
 
 
-def _unseen(run: StagedRun) -> list[str]:
+def _unseen(run: StagedRun) -> list[Note]:
     """Say it if the script went on, and was not seen any more."""
-    is_unseen = isinstance(run.error, UnseenError)
-    return [f"Nothing more was seen of the script: {run.error}"] if is_unseen else []
+    if not isinstance(run.error, UnseenError):
+        return []
+    return [Note(NoteKind.NOT_SEEN, f"Nothing more was seen of the script: {run.error}")]
 
 
 def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
@@ -94,7 +97,7 @@ def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
     assert run.lead is not None
     steps = {run.lead: first.steps, **run.of_others("as it is")}
     synchronized = {run.lead: first.synchronized, **run.of_others("synchronized")}
-    notes = (*first.notes, *[INTERRUPTED] * run.interrupted)
+    notes = (*first.notes, *[Note(NoteKind.INTERRUPTED, INTERRUPTED)] * run.interrupted)
     observed = {rank: observations_of(run, rank) for rank in sorted(steps)}
     ranks = {
         rank: replace(
@@ -109,17 +112,18 @@ def _of_ranks(first: Measurement, run: StagedRun) -> Measurement:
     return replace(ranks[min(ranks)], ranks=ranks)
 
 
-def _kept_graphs(observations: Observations) -> list[str]:
+def _kept_graphs(observations: Observations) -> list[Note]:
     """Say it if the script keeps the graphs of its losses."""
     found = []
     for each in observations.kept_graphs[-1:]:
         frames = observations.user_frames_of(each.stack)
         at = f" (line {frames[-1].line})" if frames else ""
         where = f", in {each.place}," if each.place else ""
-        found.append(
+        says = (
             f"The losses of {each.kept} of {each.of} watched backward passes{at} are kept with their graphs{where} and "
             "take memory: keep loss.item(), or loss.detach()."
         )
+        found.append(Note(NoteKind.KEPT_GRAPHS, says))
     return found
 
 
@@ -128,10 +132,12 @@ def _with_headroom(
 ) -> Measurement:
     """Add the headroom, or why there is none, and the trials of other numbers of workers if these may help."""
     run.wait_until_written()
-    notes = (*found.notes, *[why_not] * bool(why_not))
+    kind = NoteKind.INTERRUPTED if run.interrupted else NoteKind.NO_HEADROOM
+    notes = (*found.notes, *[Note(kind, why_not)] * bool(why_not))
     observations = observations_of(run)
     if observations.lost:
-        notes += (f"Part of what the script did could not be recorded: {observations.lost}.",)
+        says = f"Part of what the script did could not be recorded: {observations.lost}."
+        notes += (Note(NoteKind.NOT_SEEN, says),)
     found = replace(found, headroom=reached, notes=notes, observations=observations)
     if not reached:
         return found
@@ -140,9 +146,10 @@ def _with_headroom(
     return replace(found, with_workers=tried, whole_batches=whole, notes=(*found.notes, *failures, *failed))
 
 
-def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[str]]:
+def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[dict[int, MeasuredSteps], list[Note]]:
     """Measure the same loop with other numbers of workers if that may help, and say why if a number cannot load."""
-    tried, failures, loading = {}, [], Loading(found)
+    tried: dict[int, MeasuredSteps] = {}
+    failures, loading = list[Note](), Loading(found)
     own = loading.loader.settings if loading.loader else LoaderSettings()
     usual = replace(own, worker_threads=1, prefetch_factor=LoaderSettings.prefetch_factor)
     for workers in other_workers(loading):
@@ -160,10 +167,10 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
             tried[workers] = steps.together
         else:
             failures.append(_to_no_result(run, f"num_workers={workers}", seconds))
-    return tried, [*failures, *[UNTRIED] * run.interrupted]
+    return tried, [*failures, *[Note(NoteKind.INTERRUPTED, UNTRIED)] * run.interrupted]
 
 
-def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[MeasuredSteps | None, list[str]]:
+def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[MeasuredSteps | None, list[Note]]:
     """Measure the same loop with batches that are taken at once, if they are put together from single samples."""
     loading = Loading(found)
     if run.error or run.interrupted or not loading.matters or not (loading.loader and loading.loader.singles):
@@ -176,7 +183,7 @@ def _whole_batches(run: StagedRun, found: Measurement, seconds: float) -> tuple[
     return (steps.together, []) if steps else (None, [_to_no_result(run, "whole batches", seconds)])
 
 
-def _to_no_result(run: StagedRun, what: str, seconds: float) -> str:
+def _to_no_result(run: StagedRun, what: str, seconds: float) -> Note:
     """Say why a trial of the loading came to nothing."""
     if run.ended:
         why = how_it_ended(run.error) if run.error else "the script ended before"
@@ -187,4 +194,4 @@ def _to_no_result(run: StagedRun, what: str, seconds: float) -> str:
             f"the training did not come to what was loaded within {MAX_WARM_UP * seconds:.3g} s; a larger --seconds "
             "gives it more time"
         )
-    return f"Tried {what}, to no result: {why}."
+    return Note(NoteKind.NO_RESULT, f"Tried {what}, to no result: {why}.")

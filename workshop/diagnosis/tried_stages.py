@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 from workshop.diagnosis.findings import MIN_SHARE_OF_STEP
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.probe.cause import FirstLook, Moment, TriedCause
 from workshop.probe.messages import SetStage, StepUnit
@@ -69,7 +69,7 @@ def _trying(cause: TriedCause) -> SetStage:
     return SetStage(f"trying {cause.name}", causes=(cause.name,))
 
 
-def _untold(run: StagedRun, begun: list[str], observations: Observations) -> list[str]:
+def _untold(run: StagedRun, begun: list[str], observations: Observations) -> list[Note]:
     """Say of which trials that were begun nothing came, and why, as far as that is known."""
     tried = observations.trials
     why = "nothing of what it needs came up in these steps"
@@ -78,9 +78,10 @@ def _untold(run: StagedRun, begun: list[str], observations: Observations) -> lis
     if run.interrupted:
         why = "Ctrl-C was pressed"
     without = [each for each in begun if each not in tried]
-    found = [f"Tried, to no result: {', '.join(without)} ({why})."] if without else []
     moot = [each for each in begun if each in tried and not tried[each].applies]
-    return [*found, *[f"Nothing to try for {', '.join(moot)} in this script."] * bool(moot)]
+    no_result = Note(NoteKind.NO_RESULT, f"Tried, to no result: {', '.join(without)} ({why}).")
+    nothing = Note(NoteKind.NOT_TRIED, f"Nothing to try for {', '.join(moot)} in this script.")
+    return [*[no_result] * bool(without), *[nothing] * bool(moot)]
 
 
 def _wait_for_validation(run: StagedRun, stage: SetStage, seconds: float) -> None:
@@ -102,7 +103,7 @@ def _look_at(found: Measurement) -> FirstLook:
     )
 
 
-def _worth_it(found: Measurement, look: FirstLook, left_s: float) -> tuple[list[TriedCause], list[str]]:
+def _worth_it(found: Measurement, look: FirstLook, left_s: float) -> tuple[list[TriedCause], list[Note]]:
     """Return what may bring something, what is soon done first, and a sentence about what would take too long."""
     taken, untried = list[TriedCause](), list[str]()
     seconds = {each.name: each.seconds(found.table.ms_in(*each.phases) / 1e3, look) for each in causes_at(Moment.AFTER)}
@@ -115,4 +116,5 @@ def _worth_it(found: Measurement, look: FirstLook, left_s: float) -> tuple[list[
             left_s -= each_s
         else:
             untried.append(f"{name} (about {each_s:.0f} s)")
-    return taken, [f"Not tried for lack of time: {', '.join(untried)}; --thorough tries all."] if untried else []
+    says = f"Not tried for lack of time: {', '.join(untried)}; --thorough tries all."
+    return taken, [Note(NoteKind.NOT_TRIED, says)] * bool(untried)

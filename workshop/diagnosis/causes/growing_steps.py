@@ -3,7 +3,7 @@
 import numpy as np
 
 from workshop.diagnosis.findings import MAX_GAIN, MIN_SHARE_OF_STEP, Finding, finding
-from workshop.diagnosis.measurement import Measurement
+from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.timeline import StepSample, Timeline
 from workshop.diagnosis.user_lines import HotLine, hottest
 from workshop.noise import Floats, change
@@ -88,7 +88,7 @@ def may_grow(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> st
     return f" It took {early_ms:.1f} ms in the first half of the steps and {late_ms:.1f} ms in the second: {longer}"
 
 
-def getting_shorter(measurement: Measurement) -> list[str]:
+def getting_shorter(measurement: Measurement) -> list[Note]:
     """Say it if the steps have become shorter for the same work: what was measured is then not what is to come."""
     timeline = Timeline(measurement)
     durations = np.array(timeline.steps.durations_s) / timeline.work
@@ -98,10 +98,11 @@ def getting_shorter(measurement: Measurement) -> list[str]:
     if min(each[0] / max(each[3], 1e-9) for each in (quarters, shortest)) < MIN_GROWTH:
         return []
     change_ms = f"from {quarters[0] * 1e3:.1f} to {quarters[3] * 1e3:.1f} ms"
-    return [
+    says = (
         f"Steps have become shorter meanwhile, {change_ms}, as where caches warm up or other programs end. With a "
         "larger --seconds, the figures tell more of a long training."
-    ]
+    )
+    return [Note(NoteKind.SHORTER_STEPS, says)]
 
 
 def _quarters(durations: Floats) -> tuple[list[float], list[float]]:
