@@ -17,13 +17,13 @@ from workshop.agents.command_run import CommandEnd, page_of, run_command
 from workshop.errors import WorkshopError
 
 MAX_ARGUMENTS, MAX_LENGTH = 64, 2000
-"""The number of arguments that a script may get, and of the characters of each."""
+"""Arguments of a script, at most, and characters of each."""
 
 MAX_SECONDS = 600.0
-"""The longest time that an agent may ask for."""
+"""Seconds, at most, that an agent may ask for."""
 
 SLACK_S = 150.0
-"""A command may take this much longer than the seconds it was given: a script takes time to start."""
+"""Seconds that a command may take beyond those it was given: a script takes time to start."""
 
 INSTRUCTIONS = """Find out why a PyTorch training script is slow, and prove that an edit makes it faster without
 changing what it computes. First `measure`: it names the line and the cause. Then edit a copy, and `compare` the old

@@ -12,20 +12,23 @@ from workshop.cli.output import console, filled
 from workshop.diagnosis.change import Change, Measure
 from workshop.diagnosis.findings import AnyFinding
 
-MAX_CHANGES, MAX_SOURCE, WIDEST_NAME = 14, 72, 42
-"""The most changes of a table, and the most columns of a line of source and of the name of a change."""
+MAX_FINDINGS, MAX_CHANGES = 5, 14
+"""Findings that are printed, and rows of a table of changes, at most."""
+
+MAX_SOURCE, MAX_NAME = 72, 42
+"""Columns, at most, of a line of source, and of the name of a change."""
 
 
 def print_findings(findings: Sequence[AnyFinding], rough: str, in_a_trial: str) -> None:
     """Print findings.
 
     Args:
-        findings: those to print, in their order.
+        findings: those that were found, in their order; the first of them are printed.
         rough: what stands before figures that are derived on a busy machine, as of `about`.
         in_a_trial: what the options among them were in a trial, such as "faster".
     """
     out, told = console(), False
-    for number, finding in enumerate(findings, start=1):
+    for number, finding in enumerate(findings[:MAX_FINDINGS], start=1):
         if finding.is_option and not told:
             out.print(f"\nNo fault of the script, but {in_a_trial} in a trial:")
             told = True
@@ -57,7 +60,7 @@ def print_changes(changes: Sequence[Change]) -> None:
         table.columns[number].justify = "right"
     for each in changes[:MAX_CHANGES]:
         figures = [f"{size:.1f}" if is_time else f"{size / 2**20:.2f}" for size in (each.before, each.after)]
-        table.add_row(Text(cut(each.name, WIDEST_NAME)), *figures, _verdict(each))
+        table.add_row(Text(cut(each.name, MAX_NAME)), *figures, _verdict(each))
     console().print("", table, sep="\n")
 
 

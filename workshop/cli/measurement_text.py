@@ -18,13 +18,14 @@ from workshop.probe.phases import COMPUTING, TRACED, Phase
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import about
 
-MAX_FINDINGS = 4
 LINES_OF_A_PHASE = 2
+"""Lines, at most, of each phase that are in the table."""
+
 MIN_SHARE = 0.05
-"""Lines with a smaller share of a step are not in the table."""
+"""Share of a step, at least, of a line in the table."""
 
 WORTH_IT = 1.1
-"""The smallest speedup for which a better data pipeline is worth writing."""
+"""Speedup, at least, for which a better data pipeline is worth writing."""
 
 
 def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
@@ -52,7 +53,7 @@ def print_diagnosis(name: str, diagnosis: Diagnosis) -> None:
         out.print(Text(f"\nTried: a step took {', '.join(tried)}."))
     if diagnosis.headroom and any(each.phase == Phase.DATA_WAIT for each in causes):
         out.print(f"\n{_gain(steps, diagnosis.headroom, causes, rough)}")
-    print_findings(causes[:MAX_FINDINGS], rough, "faster")
+    print_findings(causes, rough, "faster")
     if not causes:
         out.print(f"\n{_as_it_should_be(found.table)}")
     if says := _without_effect(tried_changes(found)):

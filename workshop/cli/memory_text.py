@@ -19,18 +19,14 @@ from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.runs.other_load import about
 from workshop.terminal import UNITS, size_text
 
-MAX_FINDINGS = 5
-LINES_OF_A_KIND = 3
-LINES_OF_UNKNOWN = 12
-"""More of them are shown where no kind is known."""
+LINES_OF_A_KIND, LINES_OF_UNKNOWN = 3, 12
+"""Lines, at most, of each kind, and where no kind is known."""
 
 MIN_SHARE = 0.02
-"""Lines with a smaller share of the peak are not in the table."""
+"""Share of the peak, at least, of a line in the table."""
 
-MAX_HELD_SHOWN = 5
-MAX_GROWING = 3
-MAX_WORKERS = 4
-MAX_HOLDER = 20
+MAX_GROWING, MAX_HELD, MAX_WORKERS = 3, 5, 4
+"""Rows, at most, of lines that grow, of containers that are held in Python, and of workers."""
 
 
 def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
@@ -63,7 +59,7 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
     if largest := diagnosis.largest_batch:
         out.print(Text(f"\n{filled(batch_text(largest))}"))
     causes = diagnosis.findings
-    print_findings(causes[:MAX_FINDINGS], "", "it needed less")
+    print_findings(causes, "", "it needed less")
     if not causes and found.is_followed:
         out.print("\nNone of the known causes was found.")
 
@@ -120,7 +116,7 @@ def _largest(peak: DevicePeak, what: str) -> str:
 def _held(line: LineMemory) -> str:
     """Who holds it; or since when it is there, if that is not known and not this step."""
     if line.holder:
-        return f"held by {cut(line.holder, MAX_HOLDER)}"
+        return f"held by {cut(line.holder, 20)}"
     said = {"before the first step": "since the start", "this step": "", "": ""}
     return said.get(line.since, f"since {line.since}")
 
@@ -170,7 +166,7 @@ def _held_in_python(held: list[dict[str, Any]]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_row(*(Text(each, "bold") for each in ("held in Python", "MiB", "what it is", "filled at")))
     table.columns[1].justify = "right"
-    for each in held[:MAX_HELD_SHOWN]:
+    for each in held[:MAX_HELD]:
         place = f"{Path(each['file']).name}:{each['line']}" if each["line"] else ""
         what = each["what"] if " of " in each["what"] else f"{each['what']} of {each['length']}"
         table.add_row(cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", cut(what, 32), place)

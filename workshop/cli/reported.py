@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from workshop.profiles.line_change import LineChange
 
 MAX_LINES = 10
-"""The number of lines of a difference that are reported; GitHub shows no more annotations of a step."""
+"""Lines of a difference, at most, that are reported: GitHub shows no more annotations of a step."""
 
 MIN_GROWTH_S = 1e-3
-"""A line that grew by less is not reported."""
+"""Seconds, at least, by which a line grew that is reported."""
 
 SHOWN_SHARE = 0.1
-"""A line of a difference is reported if it changed by this share of what the line that grew most did."""
+"""Share of the growth of the line that grew most, at least, of a line that is reported."""
 
 
 def wanted(formats: Sequence[str] | None, as_json: bool) -> dict[str, Path | None]:

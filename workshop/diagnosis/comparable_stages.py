@@ -13,7 +13,7 @@ from workshop.probe.phases import COMPUTING
 from workshop.runs.measured_steps import MeasuredSteps
 
 MIN_SHARE = 0.1
-"""Computing times that differ by a smaller share of a step hardly change a gain."""
+"""Share of a step, at least, of a difference in computing that changes a gain."""
 
 
 def comparable(measurement: Measurement) -> tuple[Measurement, list[Note]]:

@@ -12,10 +12,8 @@ from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import ScriptError
 
-BLOCKS = 20
-
 UNDISTURBED_SHARE = 0.1
-"""On a busy machine, so many of the steps are nearly as short as on a quiet one."""
+"""Share of the steps that are nearly as short on a busy machine as on a quiet one."""
 
 
 class NoteKind(Enum):

@@ -35,7 +35,7 @@ ENTER = "enter", str(Path(PROBE) / "phase_clock.py")
 """The function and the file of what may wait for the GPU as a phase begins: for what other lines have asked of it."""
 
 MAX_WEIGHT_S = 1.0
-"""If a process was not sampled for longer than this, all of it was held up."""
+"""Seconds between two samples, at most: after more, the whole process was held up."""
 
 
 @dataclass(frozen=True)

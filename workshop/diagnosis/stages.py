@@ -16,10 +16,10 @@ from workshop.runs.shared_stages import INTERRUPTED, how_it_ended, measure_as_it
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
 
 MAX_DURATION_S = 55.0
-"""After so long, only what takes a few seconds is still tried."""
+"""Seconds, at most, after which something is still tried that takes longer than a few."""
 
 MAX_WARM_UP = 4.0
-"""A number of workers is given up if its warm-up takes more than this many times the measuring time."""
+"""Times the measuring time, at most, that the warm-up of a number of workers may take."""
 
 UNTRIED = "Stopped by Ctrl-C, before other numbers of workers were tried to the end: what they would gain is not known."
 

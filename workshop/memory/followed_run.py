@@ -11,7 +11,7 @@ from workshop.runs.measured_script import MeasuredScript
 from workshop.runs.script import Say, run_folder
 
 SETTLED = 4
-"""After so many steps, libraries have loaded what they need."""
+"""Steps after which libraries have loaded what they need."""
 
 
 @dataclass(frozen=True)

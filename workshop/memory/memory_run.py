@@ -17,7 +17,7 @@ from workshop.runs.shared_stages import too_early
 from workshop.runs.staged_run import WARM_UP_STEPS, StagedRun, led
 
 EARLY = 0.25
-"""After this share of the time, holders are looked for once: the script may end before the rest is over."""
+"""Share of the time after which holders are looked for first: the script may end before the rest is over."""
 
 AS_IT_IS = "as it is"
 
@@ -27,13 +27,11 @@ KILLED = {
 }
 """What is printed by torch, and by torchrun, if the system has killed a process of the script."""
 
-LAST_STEPS = 2
-LAST_S = 30.0
+LAST_STEPS, LAST_S = 2, 30.0
+"""Steps for which holders are looked for, and seconds that they may take, at most."""
 
-ENOUGH_STEPS = 10
-BEFORE_END = 4
-"""Holders are looked for last when so many steps of an epoch are over, or half of it, and so many are still to come:
-what is kept until its end, such as a list of outputs, is little at its beginning."""
+ENOUGH_STEPS, BEFORE_END = 10, 4
+"""Steps of an epoch that are over when holders are looked for last, or half of it, and steps that are still to come: what is kept until its end, such as a list of outputs, is little at its beginning."""
 
 
 @dataclass

@@ -11,10 +11,10 @@ from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
 
 MAX_STEPS = 2000
-"""With more steps, each point shows the longest of several in a row."""
+"""Points, at most; of more steps, each point shows the longest of several in a row."""
 
 MIN_SHARE = 0.01
-"""Lines with a smaller share of a step are shown only beside others."""
+"""Share of a step, at least, of a line that is shown for itself."""
 
 EXPLANATION = """\
 Milliseconds a step, by the colour of the phase: in the training's own process, and in its workers while the training

@@ -7,10 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, findings, keys, section, table
+from workshop.pages.template import MIB, bar, bar_parts, crashed, excerpt, fill, findings, keys, section, table
 from workshop.probe.memory.memory_notes import SegmentName
-
-MIB = 1 << 20
 
 COLOURS = {
     "parameters": "#3f88c5",
@@ -27,7 +25,7 @@ COLOURS = {
 """The colours of the kinds of tensors."""
 
 MIN_SHARE = 0.005
-"""Lines with a smaller share of a peak are shown only beside others."""
+"""Share of a peak, at least, of a line that is shown for itself."""
 
 WIDTH, HEIGHT, BELOW = 900, 220, 30
 

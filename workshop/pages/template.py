@@ -12,8 +12,11 @@ from typing import Any
 Part = tuple[str, float, str]
 """A part of a bar: its colour, its share of the whole width, and what it says."""
 
+MIB = 1 << 20
+"""Bytes of a mebibyte, in which pages give memory."""
+
 AROUND = 3
-"""The number of lines of source that are shown before and after one that a page is about."""
+"""Lines of source that are shown before and after one that a page is about."""
 
 
 def read(name: str) -> str:

@@ -22,14 +22,14 @@ WARM_UP_STEPS = 2
 MIN_STEPS = 5
 """Steps that are measured, at least, however long they take."""
 
-SETTLED = 0.05
-"""Workers that use less than this share of a core have filled their queues, and disturb nothing."""
+SETTLED_CORES = 0.05
+"""Cores, at most, that workers use who have filled their queues, and disturb nothing."""
 
 LAST_WRITTEN_S = 1.2 * WRITTEN_EVERY_S
 """Seconds after which a process has written its last samples to disk."""
 
-MAX_SETTLING_S = 15.0
-MAX_KEEPING_S = 60.0
+MAX_SETTLING_S, MAX_KEEPING_S = 15.0, 60.0
+"""Seconds, at most, until workers have filled their queues, and until a batch is kept."""
 
 
 class StagedRun:
@@ -233,7 +233,7 @@ class StagedRun:
             begin, before_s = time.monotonic(), cpu_seconds(process.pid, trainers)
             while not self.ended and time.monotonic() < begin + 0.5:
                 self.report()
-            if cpu_seconds(process.pid, trainers) - before_s < SETTLED * (time.monotonic() - begin):
+            if cpu_seconds(process.pid, trainers) - before_s < SETTLED_CORES * (time.monotonic() - begin):
                 return
 
 
