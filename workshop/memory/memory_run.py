@@ -31,7 +31,8 @@ LAST_STEPS, LAST_S = 2, 30.0
 """Steps for which holders are looked for, and seconds that they may take, at most."""
 
 ENOUGH_STEPS, BEFORE_END = 10, 4
-"""Steps of an epoch that are over when holders are looked for last, or half of it, and steps that are still to come: what is kept until its end, such as a list of outputs, is little at its beginning."""
+"""Steps of an epoch that are over, or half of it, and still to come, at least, when holders are looked for last:
+what is kept until its end, such as a list of outputs, is little at its beginning."""
 
 
 @dataclass
