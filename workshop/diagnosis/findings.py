@@ -100,8 +100,10 @@ class Finding:
     """Whether the gain was measured; otherwise it is derived from shares of the time."""
     words: str
     """What to do about it, in a sentence or two."""
-    basis: str
-    """How `fixed_step_ms` is known: "measured" or what it was estimated from, and the figures that lead to it."""
+    source: str
+    """How `fixed_step_ms` is known: "measured", or what it was estimated from."""
+    figures: str = ""
+    """The figures that lead to it, in words; empty if it was measured as it is."""
     saved_ms: float = 0.0
     """What a step would be shorter by, as far as it was seen."""
     margin: float = 1.0
@@ -124,6 +126,11 @@ class Finding:
     def fixed_step_ms(self) -> float:
         """The shortest duration of a step after the fix."""
         return self.step_ms / self.gain
+
+    @property
+    def basis(self) -> str:
+        """How `fixed_step_ms` is known, and the figures that lead to it."""
+        return f"{self.source}: {self.figures}" if self.figures else self.source
 
     @property
     def speedup(self) -> str:
@@ -163,14 +170,13 @@ class Finding:
         if self.beside:
             others = ", ".join(f"line {number}: {share:.0%}" for number, share in self.beside.items())
             beside = f" In the same function, {others}; together {self.together:.0%}."
-        basis = self.basis.partition(":")[0]  # the figures that lead to it are in --json and --html
         durations = f"a step of {self.step_ms:.1f} ms would take {rough}{self.fixed}"
-        gain = f"Potential speedup: {rough}{self.speedup}, {durations} ({basis})."
+        gain = f"Potential speedup: {rough}{self.speedup}, {durations} ({self.source})."
         return f"{self.ms_a_step:.1f} ms a step, {self.share:.0%}.{beside} {gain}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as plain values for JSON."""
-        derived = {name: getattr(self, name) for name in ("step_ms", "fixed_step_ms", "speedup", "fixed")}
+        derived = {name: getattr(self, name) for name in ("step_ms", "fixed_step_ms", "speedup", "fixed", "basis")}
         return {name: value for name, value in asdict(self).items() if name != "place"} | derived
 
 
@@ -234,7 +240,8 @@ def finding(
         saved_ms=step_ms - left_ms,
         margin=margin,
         max_gain=max_gain,
-        basis="measured" if measured and margin == 1.0 else f"{'measured' if measured else basis}: {figures}",
+        source="measured" if measured else basis,
+        figures="" if measured and margin == 1.0 else figures,
         decided_in=decided_in,
         beside=beside or {},
     )
@@ -248,8 +255,8 @@ def within_phase(found: Finding, share: float) -> Finding:
     max_gain = 1.0 + max(found.margin, COST_MARGIN) * (gain_of(1.0, 1.0 - share) - 1.0)
     if found.measured or not found.phase or found.gain <= max_gain:
         return found
-    basis = f"{found.basis}; limited to {max_gain:.2f}x, as {found.phase} has {share:.0%} of a step"
-    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain, basis=basis)
+    figures = f"{found.figures}; limited to {max_gain:.2f}x, as {found.phase} has {share:.0%} of a step"
+    return replace(found, gain=max_gain, gain_low=min(found.gain_low, max_gain), max_gain=max_gain, figures=figures)
 
 
 def gain_of(before_ms: float, after_ms: float) -> float:
