@@ -19,6 +19,9 @@ COST_MARGIN = 1.25
 """The factor by which removing a line may save more than its time: what follows it finds cold caches and sleeping
 threads."""
 
+MEASURED_MARGIN = 1.1
+"""The same factor where what is saved was measured, but on a copy of the model, or of a part of the steps."""
+
 
 @dataclass(frozen=True)
 class Finding:
