@@ -34,7 +34,7 @@ MIN_MADE = 3
 """Times, at least, that gradients must be made of parameters that no optimizer has, and that nobody clears."""
 
 CLEARS = "zero_grad"
-"""The functions of torch that look at a gradient only to clear it."""
+"""The name of the functions of torch that look at a gradient only to clear it."""
 
 _MODULES = "workshop_modules"
 """In the notes of an operation of the graph: the modules that it has made the output of."""

@@ -31,7 +31,7 @@ SAMPLE = 256
 PLAIN = (bool, int, float, str, type(None))
 
 MADE = -1
-"""Where a tensor comes from that an operation has made, with a graph: a backward pass takes no other one for it."""
+"""The origin of a tensor that an operation has made, with a graph: a backward pass takes no other one for it."""
 
 
 class _TensorTraits(NamedTuple):
