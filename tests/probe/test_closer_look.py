@@ -13,9 +13,10 @@ from torch import nn
 
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.probe.backward_lines import MANY_TIMES, BackwardLines
-from workshop.probe.cause import Moment
+from workshop.probe.cause import FirstLook, Moment
 from workshop.probe.event_file import EventFile
-from workshop.probe.observations import Trial
+from workshop.probe.messages import Circumstances
+from workshop.probe.observations import SettingMade, Trial
 from workshop.probe.phases import Phase
 from workshop.probe.trials import tried_causes, watchers_for
 from workshop.probe.trials.copy_room import ensure_room
@@ -89,7 +90,12 @@ class RowByRow(nn.Module):
 
 
 DOUBLE = ("one-thread", "float64", "anomaly-mode", "tiny-operators", "once-for-all")
-ON_CUDA = ("matmul-precision", "cudnn-benchmark")
+ON_CPU = FirstLook(
+    Circumstances("cpu", threads=1, double=True, anomaly_mode=True),
+    settings=[SettingMade(0.0, 1, 1, "zero_grad", ("False",), ())],
+    cores=2,
+)
+ON_CUDA = [each.name for each in tried_causes().values() if not each.is_worth_it(ON_CPU)]
 OF_OPTIMIZER = [each.name for each in tried_causes().values() if each.phases == (Phase.OPTIMIZER,)]
 OF_MODEL = [
     each.name
