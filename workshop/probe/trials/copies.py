@@ -45,7 +45,8 @@ def copied_call(model: nn.Module, inputs: Any, options: Any, times: float = 4) -
     There must be memory for them, with gradients and what passes make: so many times that of the parameters.
     """
     ensure_room(model.parameters(), times)
-    return copied_model(of_one_process(model)), *copied_arguments(inputs, options)
+    given, named = copied_arguments(inputs, options)
+    return copied_model(of_one_process(model)), given, named
 
 
 def copied_model(model: nn.Module) -> nn.Module:
