@@ -14,7 +14,6 @@ from workshop.diagnosis.tried_stages import look_closer, try_changes
 from workshop.errors import WorkshopError
 from workshop.probe.messages import LoaderSettings, SetStage, StepUnit
 from workshop.probe.settings import WRITTEN_EVERY_S
-from workshop.probe.trials import tried_causes
 from workshop.profiles.file_kind import require_script
 from workshop.runs.other_load import LoadMeter
 from workshop.runs.script import Say, ScriptError, UnseenError, run_folder
@@ -75,9 +74,7 @@ def _in_stages(script: MeasuredScript, name: str, seconds: float, headroom: bool
     all_s, until_s = seconds * (2 if headroom else 1), time.monotonic() + MAX_DURATION_S
     script.say(f"waiting for the first steps of {name}; from then on it takes about {all_s:.0f} s")
     run = StagedRun(script)
-    tried_causes()  # torch is imported here while the script does the same
-    run.take(WARM_UP_STEPS)
-    look_closer(run)
+    look_closer(run, WARM_UP_STEPS)
     as_it_is = measure_as_it_is(run, name, f"measuring its steps for {seconds:g} s", seconds)
     notes = _unseen(run)
     if run.unit != StepUnit.OPTIMIZER:
