@@ -13,17 +13,20 @@ from torch import nn
 
 from workshop.diagnosis.samples import Observations, read_observations
 from workshop.probe.backward_lines import MANY_TIMES, BackwardLines
+from workshop.probe.cause import FirstLook, Moment
 from workshop.probe.event_file import EventFile
-from workshop.probe.observations import Trial
-from workshop.probe.trials import watchers, watchers_for
+from workshop.probe.messages import Circumstances
+from workshop.probe.observations import SettingMade, Trial
+from workshop.probe.phases import Phase
+from workshop.probe.trials import tried_causes, watchers_for
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.dense_embedding import DenseEmbedding
-from workshop.probe.trials.once_for_all import OnceForAll
-from workshop.probe.trials.other_threads import OtherThreads, usable_cores
+from workshop.probe.trials.once_for_all import once_for_all
+from workshop.probe.trials.other_threads import other_threads, usable_cores
 from workshop.probe.trials.pageable_copy import PinnedCopy
-from workshop.probe.trials.set_to_none import SetToNone
+from workshop.probe.trials.set_to_none import set_to_none
 from workshop.probe.trials.trial_race import MAX_ROUNDS, MIN_ROUNDS, ROUNDS, NothingToTryError, race
-from workshop.probe.trials.watcher import ModelTrial, OptimizerTrial, Watcher
+from workshop.probe.trials.watcher import ModelTrial
 
 
 class TwoLines(nn.Module):
@@ -87,13 +90,19 @@ class RowByRow(nn.Module):
 
 
 DOUBLE = ("one-thread", "float64", "anomaly-mode", "tiny-operators", "once-for-all")
-ON_CUDA = ("matmul-precision", "cudnn-benchmark")
+ON_CPU = FirstLook(
+    Circumstances("cpu", threads=1, double=True, anomaly_mode=True),
+    settings=[SettingMade(0.0, 1, 1, "zero_grad", ("False",), ())],
+    cores=2,
+)
+ON_CUDA = [each.name for each in tried_causes().values() if not each.is_worth_it(ON_CPU)]
+OF_OPTIMIZER = [each.name for each in tried_causes().values() if each.phases == (Phase.OPTIMIZER,)]
+OF_MODEL = [
+    each.name
+    for each in tried_causes().values()
+    if each.moment is not Moment.WATCHING and not {Phase.OPTIMIZER, Phase.COPY}.issuperset(each.phases or Phase)
+]
 MARKS = {"torch-compile": pytest.mark.acceptance} | dict.fromkeys(ON_CUDA, pytest.mark.cuda)
-
-
-def trials_of(kind: type[Watcher]) -> list[str]:
-    """The causes that are tried with a call of a model, or with an optimizer."""
-    return [each.causes[0].name for each in watchers() if issubclass(each, kind)]
 
 
 def raced(name: str, folder: Path, *call: Any) -> Trial:
@@ -124,7 +133,7 @@ class Pictures(nn.Sequential):
         super().__init__(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8 * 36, 1))
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, ())) for each in trials_of(ModelTrial)])
+@pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, ())) for each in OF_MODEL])
 def test_a_trial_changes_nothing(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, inputs = (RowByRow(), torch.randn(16, 32)) if name in DOUBLE else (Pictures(), torch.randn(16, 3, 8, 8))
@@ -220,7 +229,7 @@ def test_where_there_is_one_core_no_other_number_of_threads_is_tried(monkeypatch
     torch.set_num_threads(1)
     try:
         with pytest.raises(NothingToTryError, match="one core"):
-            next(OtherThreads.passes(nn.Linear(2, 2), (torch.ones(1, 2),), {}))
+            next(other_threads(nn.Linear(2, 2), (torch.ones(1, 2),), {}))
     finally:
         torch.set_num_threads(threads)
     assert usable_cores() >= 1
@@ -235,7 +244,7 @@ def test_gradients_that_are_cleared_by_zeros_are_added_to() -> None:
             made.append(self)
             return super().forward(inputs)
 
-    zeroing, dropping = SetToNone.passes(Seen(4, 2), (torch.ones(3, 4),), {})
+    zeroing, dropping = set_to_none(Seen(4, 2), (torch.ones(3, 4),), {})
     for _ in range(2):
         assert torch.equal(zeroing(), dropping())  # type: ignore[arg-type]
     zeroed, dropped = (next(each.parameters()).grad for each in made[:2])
@@ -259,7 +268,7 @@ def test_without_a_gpu_nothing_is_pinned(tmp_path: Path) -> None:
     assert not read_observations(tmp_path, [os.getpid()]).trials["pageable-copy"].applies
 
 
-@pytest.mark.parametrize("name", trials_of(OptimizerTrial))
+@pytest.mark.parametrize("name", OF_OPTIMIZER)
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
 def test_a_trial_of_an_optimizer_changes_nothing(name: str, kind: type[torch.optim.Optimizer], tmp_path: Path) -> None:
     model = nn.Linear(8, 8)
@@ -316,7 +325,7 @@ def test_a_model_that_cannot_be_copied_is_not_tried(tmp_path: Path) -> None:
 
 def shapes_called(model: nn.Module, inputs: torch.Tensor) -> list[list[tuple[int, ...]]]:
     """What the modules are given that are called in a loop, in a pass as it is and in a changed one."""
-    passes = OnceForAll.passes(model, (inputs,), {})
+    passes = once_for_all(model, (inputs,), {})
     passes_of, found = [next(passes), next(passes)], []
     for each in passes_of:
         called: list[tuple[int, ...]] = []

@@ -7,7 +7,7 @@ cores, a small forward pass of 0.02 ms took 4.4 ms after 50 ms of waiting, and 0
 import math
 from dataclasses import replace
 
-from workshop.diagnosis.loading import NEARLY_ALL, Loading
+from workshop.diagnosis.loading import MIN_CORES_USED, Loading
 from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.probe.phases import COMPUTING
 from workshop.runs.measured_steps import MeasuredSteps
@@ -49,7 +49,7 @@ def _why_unsure(loading: Loading, stage: MeasuredSteps, by: str, what: str) -> s
         return (
             f"The machine was busier with {by}: computing took {1 / factor:.1f}x longer than as it is; {what} unsure."
         )
-    if loading.workers and loading.cores_used > NEARLY_ALL:
+    if loading.workers and loading.cores_used > MIN_CORES_USED:
         return ""
     longer = f"Computing took {factor:.1f}x longer in the unchanged script than with {by}"
     workers = ", or the workers were in the way" if loading.workers else ""

@@ -20,6 +20,9 @@ COST_MARGIN = 1.25
 """The factor by which removing a line may save more than its time: what follows it finds cold caches and sleeping
 threads."""
 
+MEASURED_MARGIN = 1.1
+"""The same factor where what is saved was measured, but on a copy of the model, or of a part of the steps."""
+
 
 class AnyFinding(Protocol):
     """Something that a script could do without, of time or of memory: why, where, what it costs and what to do."""

@@ -9,7 +9,6 @@ from workshop.diagnosis.measurement import Measurement, Note, NoteKind
 from workshop.diagnosis.samples import Observations, observations_of
 from workshop.diagnosis.tried_stages import look_closer, try_changes
 from workshop.probe.messages import LoaderSettings, SetStage, StepUnit
-from workshop.probe.trials import tried_causes
 from workshop.runs.measured_steps import MeasuredSteps
 from workshop.runs.script import Say, UnseenError
 from workshop.runs.shared_stages import INTERRUPTED, how_it_ended, measure_as_it_is, measure_headroom
@@ -57,9 +56,7 @@ def measure(
 def _in_stages(run: StagedRun, name: str, seconds: float, headroom: bool, thorough: bool) -> Measurement:
     """Lead a script through the stages, and put together what is measured in them."""
     until_s = time.monotonic() + MAX_DURATION_S
-    tried_causes()  # torch is imported here while the script does the same
-    run.take(WARM_UP_STEPS)
-    look_closer(run)
+    look_closer(run, WARM_UP_STEPS)
     as_it_is = measure_as_it_is(run, name, f"measuring its steps for {seconds:g} s", seconds)
     notes = _unseen(run)
     if run.unit != StepUnit.OPTIMIZER:

@@ -1,6 +1,6 @@
 """What was tried on copies of the model and of the optimizer, and what each change would bring to a step."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -38,48 +38,46 @@ class NewResults(Enum):
 class TriedChange:
     """A change that was raced against the script as it is, and its gain for a step."""
 
-    name: str
-    about: str
-    """What was changed: a module, an optimizer, or a line."""
-    as_it_is_s: float
-    changed_s: float
-    """The seconds of a pass before and after the change: the shortest of some."""
-    usual_s: float
-    """The median of the passes before the change, as busy as the machine was."""
-    times: float
-    """How many such passes a training step has; 0 if all of the phases below are such passes."""
+    trial: Trial
+    cause: TriedCause
     phases_ms: float
     """The milliseconds of a step in the phases in which the change can save time."""
     step_ms: float
-    faster: float
-    """The share of the rounds in which it was faster."""
     sure: bool
     """Whether it was faster by more than noise."""
-    begin_s: float
-    """What it costs to begin, such as to compile."""
-    difference: float | None
-    """The largest difference of the results, relative to the largest value; None if it is not known."""
-    draws: bool = False
-    """Whether random numbers are drawn, so that the results cannot be compared."""
     error: str = ""
     """Why it could not be tried; the figures then mean nothing."""
     undisturbed_ms: float = 0.0
     """The milliseconds of a step that other programs disturbed least; 0 if that is no other than `step_ms`."""
-    setting: str = ""
-    """What was changed to, if that was searched for, such as "4 threads"."""
 
     @property
-    def cause(self) -> TriedCause:
-        """The cause that was tried."""
-        return tried_causes()[self.name]
+    def name(self) -> str:
+        """The name of the cause."""
+        return self.cause.name
+
+    @property
+    def times(self) -> float:
+        """How many such passes a training step has; 0 if all of the phases are such passes."""
+        return 0.0 if self.cause.extent is Extent.ALL else self.trial.times
+
+    @property
+    def faster(self) -> float:
+        """The share of the rounds in which it was faster."""
+        rounds = self.trial.rounds
+        return sum(after < before for before, after in rounds) / max(len(rounds), 1)
+
+    @property
+    def left(self) -> float:
+        """The share of a pass that is left with the change."""
+        return self.trial.changed_s / self.trial.as_it_is_s if self.trial.as_it_is_s else 1.0
 
     @property
     def saved_ms(self) -> float:
         """The milliseconds that it would save in a step: what the passes of a step take, less what they would take."""
-        if self.error or self.changed_s >= self.as_it_is_s:
+        if self.error or self.left >= 1.0:
             return 0.0
-        seen_ms = min(self.usual_s * 1e3 * self.times, self.phases_ms) if self.times else self.phases_ms
-        return seen_ms * (1.0 - self.changed_s / self.as_it_is_s)
+        seen_ms = min(self.trial.usual_s * 1e3 * self.times, self.phases_ms) if self.times else self.phases_ms
+        return seen_ms * (1.0 - self.left)
 
     @property
     def gain(self) -> float:
@@ -91,32 +89,32 @@ class TriedChange:
         """The speedup if all of the phases are such passes, with what a copy does not show."""
         if self.cause.extent is not Extent.PASSES_OR_ALL or not self.saved_ms:
             return self.gain
-        return gain_of(self.step_ms, self.step_ms - self.phases_ms * (1.0 - self.changed_s / self.as_it_is_s))
+        return gain_of(self.step_ms, self.step_ms - self.phases_ms * (1.0 - self.left))
 
     @property
     def has_effect(self) -> bool:
         """Whether it is worth a change of the script; what takes all of its phases is, if it is beside short steps."""
         gain = self.gain
         if self.cause.extent is Extent.PASSES_OR_ALL and self.undisturbed_ms and self.saved_ms:
-            saved_ms = (self.as_it_is_s - self.changed_s) * self.times * 1e3
+            saved_ms = (self.trial.as_it_is_s - self.trial.changed_s) * self.times * 1e3
             gain = max(gain, gain_of(self.undisturbed_ms, self.undisturbed_ms - saved_ms))
         return gain >= MIN_GAIN and self.sure
 
     @property
     def new_results(self) -> NewResults:
         """What becomes of the numbers."""
-        if self.setting in self.cause.other_results:
+        difference = self.trial.difference
+        if self.trial.setting in self.cause.other_results:
             return NewResults.OTHER_MATH
         if self.cause.results is Results.SAME:
             return NewResults.SAME
-        if self.draws:
+        if self.trial.draws:
             return NewResults.RANDOM
-        if self.difference is None:
+        if difference is None:
             return NewResults.UNKNOWN
-        is_same = self.cause.results is Results.SAME_OPERATIONS and self.difference < ROUNDING
-        if is_same or not self.difference:
+        if not difference or (self.cause.results is Results.SAME_OPERATIONS and difference < ROUNDING):
             return NewResults.SAME
-        return NewResults.ROUNDED if self.difference < ROUNDING else NewResults.DIFFERENT
+        return NewResults.ROUNDED if difference < ROUNDING else NewResults.DIFFERENT
 
     @property
     def results(self) -> str:
@@ -125,45 +123,42 @@ class TriedChange:
             case NewResults.SAME:
                 return SAME_RESULTS
             case NewResults.OTHER_MATH:
-                return self.cause.other_results[self.setting]
+                return self.cause.other_results[self.trial.setting]
             case NewResults.RANDOM:
                 return (
                     "Whether the results are the same could not be seen, as each pass draws random numbers, as dropout "
                     "does: see whether the loss still falls as it did."
                 )
             case NewResults.ROUNDED:
-                by = f"by {self.difference:.0e} of the largest value at most"
+                by = f"by {self.trial.difference:.0e} of the largest value at most"
                 return f"The results differ only in how they are rounded, {by}: nothing is to be done about that."
             case NewResults.DIFFERENT:
-                by = f"by up to {self.difference:.0%} of the largest value, more than rounding does"
+                by = f"by up to {self.trial.difference:.0%} of the largest value, more than rounding does"
                 return f"The results differ {by}: see whether the loss still falls as it did."
         return ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
+        noted = ("about", "as_it_is_s", "changed_s", "usual_s", "begin_s", "difference", "draws", "setting")
+        own = ("name", "times", "phases_ms", "step_ms", "faster", "sure", "error", "undisturbed_ms")
         derived = ("saved_ms", "gain", "most_gain", "has_effect", "results")
-        return asdict(self) | {name: getattr(self, name) for name in derived}
+        return {name: getattr(self.trial if name in noted else self, name) for name in (*noted, *own, *derived)}
 
 
 def tried_changes(measurement: Measurement) -> list[TriedChange]:
     """Return all changes that were tried, those with the largest gain first."""
     trials = [each for each in _last(measurement) if each.applies]
     known = tried_causes() if trials else {}
-    found = [_change(measurement, each) for each in trials if each.name in known and known[each.name].phases]
-    return sorted(found, key=lambda each: each.gain, reverse=True)
-
-
-def trial_of(measurement: Measurement, change: TriedChange) -> Trial:
-    """Return what was noted of a change."""
-    return next(each for each in _last(measurement) if (each.name, each.about) == (change.name, change.about))
+    changes = [_change(measurement, each, cause) for each in trials if (cause := known.get(each.name)) and cause.phases]
+    return sorted(changes, key=lambda each: each.gain, reverse=True)
 
 
 def line_to_change(measurement: Measurement, change: TriedChange) -> Path:
     """Return the line that a trial was about, or the call of the script that asks for what was changed."""
     observations = measurement.observations
-    if stack := trial_of(measurement, change).stack:
-        return observations.user_frames_of(stack)
-    names = change.about.replace(";", ",").split(", ")
+    if change.trial.stack:
+        return observations.user_frames_of(change.trial.stack)
+    names = change.trial.about.replace(";", ",").split(", ")
     asks = [each for name in names for each in observations.settings if change.cause.is_asked_by(each, name)]
     if not asks:
         return ()
@@ -186,24 +181,15 @@ def _last(measurement: Measurement) -> list[Trial]:
     return list({(each.name, each.about): each for each in measurement.observations.raced}.values())
 
 
-def _change(measurement: Measurement, trial: Trial) -> TriedChange:
-    is_busy, cause = measurement.machine is not None and measurement.machine.busy, tried_causes()[trial.name]
+def _change(measurement: Measurement, trial: Trial, cause: TriedCause) -> TriedChange:
+    is_busy = measurement.machine is not None and measurement.machine.busy
     change = TriedChange(
-        name=trial.name,
-        about=trial.about,
-        as_it_is_s=trial.as_it_is_s,
-        changed_s=trial.changed_s,
-        usual_s=trial.usual_s,
-        times=0.0 if cause.extent is Extent.ALL else trial.times,
+        trial,
+        cause,
         phases_ms=measurement.table.share(*cause.phases) * measurement.steps.ms_a_step,
         step_ms=measurement.steps.ms_a_step,
-        faster=sum(after < before for before, after in trial.rounds) / max(len(trial.rounds), 1),
         sure=is_faster(measurement, trial),
-        begin_s=trial.begin_s,
-        difference=trial.difference,
-        draws=trial.draws,
         error=trial.error,
-        setting=trial.setting,
         undisturbed_ms=measurement.undisturbed_ms if is_busy else 0.0,
     )
     is_noise = change.gain >= MIN_GAIN and not change.sure

@@ -24,8 +24,10 @@ MIN_BUDGET_S = 8.0
 """Seconds that trials may always take together."""
 
 
-def look_closer(run: StagedRun) -> None:
-    """Watch a few of the first steps in more detail than is possible while steps are timed."""
+def look_closer(run: StagedRun, warm_up_steps: int) -> None:
+    """Watch a few steps after the first ones in more detail than is possible while steps are timed."""
+    tried_causes()  # imports torch, as the script does meanwhile
+    run.take(warm_up_steps)
     causes = tuple(each.name for each in causes_at(Moment.CLOSER_LOOK))
     run.measure(SetStage("closer", causes=causes), 0.0, CLOSER_STEPS)
     look = FirstLook(run.circumstances, cores=usable_cores() // (1 + len(run.others)))

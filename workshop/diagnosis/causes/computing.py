@@ -1,7 +1,6 @@
 """Many small operators: loops over small tensors, and small modules of the same shapes, one after the other."""
 
-from workshop.diagnosis.causes.tried_change import TRIAL_MARGIN
-from workshop.diagnosis.findings import Finding, finding, gain_of
+from workshop.diagnosis.findings import MEASURED_MARGIN, Finding, finding, gain_of
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Observations
 from workshop.diagnosis.tried import TriedChange, tried_changes
@@ -79,16 +78,16 @@ def _loop(measurement: Measurement) -> Path:
 def _small_modules(change: TriedChange, path: Path) -> Finding:
     """Modules of the same shapes that were tried at once."""
     share = 1.0 - 1.0 / change.most_gain
-    figures = {"before_ms": change.as_it_is_s * 1e3, "after_ms": change.changed_s * 1e3, "results": change.results}
+    before_ms, after_ms = change.trial.as_it_is_s * 1e3, change.trial.changed_s * 1e3
     return finding(
         SMALL_MODULES,
-        SMALL_MODULES.words.format(**figures).strip(),
+        SMALL_MODULES.words.format(before_ms=before_ms, after_ms=after_ms, results=change.results).strip(),
         gain=change.most_gain,
         low=change.gain,
         path=path,
         ms_a_step=share * change.step_ms,
         share=share,
-        margin=TRIAL_MARGIN,
+        margin=MEASURED_MARGIN,
         measured=True,
     )
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from workshop import noise
 from workshop.diagnosis.findings import MIN_GAIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
-from workshop.diagnosis.loading import BUSY, LARGE_BATCH, MEGABYTE, Loading, cores, starts_workers, weight
+from workshop.diagnosis.loading import LARGE_BATCH, MEGABYTE, MIN_BUSY, Loading, cores, starts_workers, weight
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.samples import Sample
 from workshop.diagnosis.user_lines import hottest
@@ -79,7 +79,7 @@ def data_wait_findings(measurement: Measurement) -> list[Finding]:
 
 def _lines(loading: Loading) -> list[Finding]:
     """The hottest line of items, and the hottest of the collate function."""
-    if loading.workers and loading.busy_share < BUSY and not loading.hinders:
+    if loading.workers and loading.busy_share < MIN_BUSY and not loading.hinders:
         return []
     all_of_it = weight(loading.samples if not loading.workers else loading.busy) or 1.0
     collate = loading.loader.collate if loading.loader else ("", "")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from workshop.diagnosis.causes.growing_steps import growing_steps, may_grow
-from workshop.diagnosis.findings import MIN_SHARE_OF_STEP, Finding, finding, gain_of
+from workshop.diagnosis.findings import MEASURED_MARGIN, MIN_SHARE_OF_STEP, Finding, finding, gain_of
 from workshop.diagnosis.how_often import decided_by
 from workshop.diagnosis.measurement import Measurement
 from workshop.diagnosis.timeline import StepSample, Timeline
@@ -46,9 +46,6 @@ VALIDATION = Cause(
     "This takes {each_ms:.0f} ms {when}{calls}: do it less often, or less of it, unless a learning rate or the end of "
     "the training depends on it.{decides}",
 )
-
-VALIDATION_MARGIN = 1.1
-"""The factor by which leaving out a validation, whose time was measured, may save more: what is done around it."""
 
 MAX_LINES = 3
 """Lines beside the phases, at most, that are reported."""
@@ -101,20 +98,18 @@ def _before_model(path: Path) -> Path:
 
 def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) -> Finding:
     """Return the finding about a line, which is in some steps or in all, of those samples that lead through it."""
-    steps, each_ms = timeline.steps, line.weight / len({each.step for each in samples}) * 1e3
-    every = _every(samples, steps.count, each_ms)
+    steps, within = timeline.steps, {each.step for each in samples}
+    each_ms = line.weight / len(within) * 1e3
     validates = sum(each.weight_s for each in samples if each.phase == Phase.VALIDATION) > line.weight / 2
     acts = sum(each.weight_s for each in samples if each.acts) > MIN_ACTING * line.weight
+    is_seldom = len(within) <= MAX_SHARE_OF_STEPS * steps.count and each_ms > SEEN_MS
+    cause = VALIDATION if validates else PERIODIC_WORK if is_seldom else OWN_WORK
     if timeline.trains(line) and not validates:
         cause = OF_LIBRARY
     elif acts:
         cause = ROLLOUT
-    elif validates:
-        cause = VALIDATION
-    else:
-        cause = PERIODIC_WORK if _is_seldom(samples, steps.count, each_ms) else OWN_WORK
     decides, spent_s, of_call_s = None, line.weight, line.of_call
-    if cause.name == PERIODIC_WORK.name:
+    if cause in (VALIDATION, PERIODIC_WORK):
         decides = decided_by(timeline.measurement.observations, line.path, validates)
         if validates and decides:  # all of the validation is done as often
             spent_s = max(spent_s, steps.phases_s[Phase.VALIDATION])
@@ -123,7 +118,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         spent_s, of_call_s = of_period * spent_s, of_period * of_call_s
     words = cause.words.format(
         each_ms=each_ms,
-        when=_when(every, samples, steps.count),
+        when=_when(within, steps.count, is_seldom),
         calls=_calls(timeline, line),
         decides=_decides(decides, line) if decides else "",
         grows=may_grow(timeline, line, samples) if cause is OWN_WORK else "",
@@ -134,7 +129,7 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
         decided_in=(decides.path, decides.line or 0) if decides else None,
         gain=gain_of(1.0, 1.0 - timeline.share(of_call_s)),
         basis=FROM_CALL,
-        margin=VALIDATION_MARGIN if validates and decides else None,
+        margin=MEASURED_MARGIN if validates and decides else None,
         phase=Phase.VALIDATION if validates else Phase.OTHER,
         path=line.path,
         ms_a_step=spent_s / steps.count * 1e3,
@@ -142,22 +137,14 @@ def _finding_of(timeline: Timeline, line: HotLine, samples: list[StepSample]) ->
     )
 
 
-def _is_seldom(samples: list[StepSample], count: int, each_ms: float) -> bool:
-    return len({each.step for each in samples}) <= MAX_SHARE_OF_STEPS * count and each_ms > SEEN_MS
-
-
-def _every(samples: list[StepSample], count: int, each_ms: float) -> int:
-    """Return in every how many steps a line is."""
-    within = {each.step for each in samples}
-    period = (max(within) - min(within)) / max(len(within) - 1, 1)
-    often = round(max(period, count / (len(within) + 1)))  # the latter where they come in a row
-    return max(1 + _is_seldom(samples, count, each_ms), often)
-
-
-def _when(every: int, samples: list[StepSample], count: int) -> str:
-    if len({each.step for each in samples}) == 1 < count:
+def _when(within: set[int], count: int, is_seldom: bool) -> str:
+    """Say in which steps a line is, by their numbers."""
+    if len(within) == 1 < count:
         return f"once in {count} steps"
-    return f"in every {_ordinal(every)} step" if every > 1 else "in every step"
+    period = (max(within) - min(within)) / max(len(within) - 1, 1)
+    every = max(1 + is_seldom, round(max(period, count / (len(within) + 1))))  # the latter where they come in a row
+    ending = "th" if 10 < every % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(every % 10, "th")
+    return f"in every {every}{ending} step" if every > 1 else "in every step"
 
 
 def _calls(timeline: Timeline, line: HotLine) -> str:
@@ -214,8 +201,3 @@ def _in_forward(timeline: Timeline, samples: list[StepSample]) -> list[Finding]:
             share=share,
         )
     ]
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"

@@ -1,12 +1,10 @@
 """Causes that a trial has shown: what is computed for nothing, and settings with which it is computed faster."""
 
-from workshop.diagnosis.findings import Finding, finding
+from workshop.diagnosis.findings import MEASURED_MARGIN, Finding, finding
 from workshop.diagnosis.measurement import Measurement
-from workshop.diagnosis.tried import TriedChange, line_to_change, trial_of, tried_changes
+from workshop.diagnosis.tried import TriedChange, line_to_change, tried_changes
+from workshop.probe.observations import Trial
 from workshop.terminal import some_of
-
-TRIAL_MARGIN = 1.1
-"""The factor by which a change may bring more in the training than in the trial, as on a copy with another loss."""
 
 
 def tried_findings(measurement: Measurement) -> list[Finding]:
@@ -22,30 +20,29 @@ def tried_findings(measurement: Measurement) -> list[Finding]:
 
 def _finding(measurement: Measurement, change: TriedChange) -> Finding:
     """Return the finding that a change which was faster is."""
-    cause = change.cause
-    became = f"{change.as_it_is_s * 1e3:.2f} ms became {change.changed_s * 1e3:.2f}"
-    often = f"{change.times:.2g} times a step" if round(change.times, 1) not in (0.0, 1.0) else ""
-    words = cause.words_where_it_leads_on if trial_of(measurement, change).leads_on else cause.words
-    said = [words.format(about=_about(change), setting=change.setting, number=change.setting.partition(" ")[0])]
-    said.append(f"Tried: {', '.join(filter(None, (became, often)))}. {change.results}".strip())
-    if change.begin_s >= 1.0:
-        said.append(f"The first step takes {change.begin_s:.0f} s longer.")
+    trial, cause = change.trial, change.cause
+    often = f", {change.times:.2g} times a step" if round(change.times, 1) not in (0.0, 1.0) else ""
+    words = cause.words_where_it_leads_on if trial.leads_on else cause.words
+    said = [words.format(about=_about(trial), setting=trial.setting, number=trial.setting.partition(" ")[0])]
+    said.append(f"Tried: {trial.as_it_is_s * 1e3:.2f} ms became {trial.changed_s * 1e3:.2f}{often}. {change.results}")
+    if trial.begin_s >= 1.0:
+        said.append(f"The first step takes {trial.begin_s:.0f} s longer.")
     share = 1.0 - 1.0 / change.most_gain
     return finding(
         cause,
-        " ".join(said),
+        " ".join(each.strip() for each in said),
         gain=change.most_gain,
         low=change.gain,
         phase=cause.phases[0] if len(cause.phases) == 1 else "",
         path=line_to_change(measurement, change),
         ms_a_step=share * change.step_ms,
         share=share,
-        margin=TRIAL_MARGIN,
+        margin=MEASURED_MARGIN,
         measured=True,
     )
 
 
-def _about(change: TriedChange) -> str:
+def _about(trial: Trial) -> str:
     """What was changed, as a sentence has it: the first few of many names, and the optimizer that a list ends with."""
-    names, ends, rest = change.about.partition("; ")
+    names, ends, rest = trial.about.partition("; ")
     return f"{some_of(names.split(', '))}{ends}{rest}"

@@ -9,31 +9,26 @@ from torch import nn
 from workshop.probe.cause import CausePlace, TriedCause
 from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
 
 
-class Autocast(ModelTrial):
-    """Calls the model under torch.autocast."""
-
-    causes = (
-        TriedCause(
-            "bfloat16",
-            "The model ({about}) is faster in bfloat16: call it under torch.autocast, and see how well it learns.",
-            CausePlace.OPTION,
-        ),
+@of_model(
+    TriedCause(
+        "bfloat16",
+        "The model ({about}) is faster in bfloat16: call it under torch.autocast, and see how well it learns.",
+        CausePlace.OPTION,
     )
+)
+def bfloat16(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """The forward pass under torch.autocast."""
+    device = next(model.parameters()).device.type
+    if torch.is_autocast_enabled(device) or any(each.dtype != torch.float32 for each in model.parameters()):
+        raise NothingToTryError("it does not compute in single precision")
+    model = copied_model(model)
 
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield passes without autocast, and with it."""
-        device = next(model.parameters()).device.type
-        if torch.is_autocast_enabled(device) or any(each.dtype != torch.float32 for each in model.parameters()):
-            raise NothingToTryError("it does not compute in single precision")
-        model = copied_model(model)
+    def cast(enabled: bool) -> torch.Tensor:
+        with torch.autocast(device, torch.bfloat16, enabled):
+            return forward_and_backward(model, inputs, options)
 
-        def cast(enabled: bool) -> torch.Tensor:
-            with torch.autocast(device, torch.bfloat16, enabled):
-                return forward_and_backward(model, inputs, options)
-
-        yield lambda: cast(False)
-        yield lambda: cast(True)
+    yield lambda: cast(False)
+    yield lambda: cast(True)

@@ -8,34 +8,31 @@ from torch import nn
 
 from workshop.probe.cause import CausePlace, TriedCause
 from workshop.probe.internals import tree_map
-from workshop.probe.trials.copies import convolutions_of, copied_model, forward_and_backward
+from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
+
+CONVOLUTIONS = (nn.Conv2d, nn.ConvTranspose2d)
 
 
-class ChannelsLast(ModelTrial):
-    """Computes with parameters and pictures in torch.channels_last."""
-
-    causes = (
-        TriedCause(
-            "channels-last",
-            "The convolutions of the model ({about}) are faster on channels that come last: "
-            "model.to(memory_format=torch.channels_last), and the same for the pictures.",
-            CausePlace.OPTION,
-        ),
+@of_model(
+    TriedCause(
+        "channels-last",
+        "The convolutions of the model ({about}) are faster on channels that come last: "
+        "model.to(memory_format=torch.channels_last), and the same for the pictures.",
+        CausePlace.OPTION,
     )
-
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield passes as it is, and with channels that come last."""
-        layers = convolutions_of(model)
-        if not layers or all(each.weight.is_contiguous(memory_format=torch.channels_last) for each in layers):
-            raise NothingToTryError("it has no convolution of pictures whose channels come first")
-        as_it_is = copied_model(model)
-        yield lambda: forward_and_backward(as_it_is, inputs, options)
-        changed = copied_model(model).to(memory_format=torch.channels_last)
-        moved, moved_options = tree_map(_moved, (inputs, options))
-        yield lambda: forward_and_backward(changed, moved, moved_options)
+)
+def channels_last(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """Parameters and inputs in torch.channels_last."""
+    convolutions = [each for each in model.modules() if isinstance(each, CONVOLUTIONS)]
+    if not convolutions or all(each.weight.is_contiguous(memory_format=torch.channels_last) for each in convolutions):
+        raise NothingToTryError("it has no convolution of pictures whose channels come first")
+    as_it_is = copied_model(model)
+    yield lambda: forward_and_backward(as_it_is, inputs, options)
+    changed = copied_model(model).to(memory_format=torch.channels_last)
+    moved, moved_options = tree_map(_moved, (inputs, options))
+    yield lambda: forward_and_backward(changed, moved, moved_options)
 
 
 def _moved(leaf: Any) -> Any:

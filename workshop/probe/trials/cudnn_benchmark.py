@@ -7,31 +7,27 @@ import torch
 from torch import nn
 
 from workshop.probe.cause import CausePlace, TriedCause
-from workshop.probe.trials.copies import convolutions_of, with_setting
+from workshop.probe.trials.channels_last import CONVOLUTIONS
+from workshop.probe.trials.copies import with_setting
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
 
 
-class CudnnBenchmark(ModelTrial):
-    """Computes with torch.backends.cudnn.benchmark."""
-
-    causes = (
-        TriedCause(
-            "cudnn-benchmark",
-            "Convolutions are faster with torch.backends.cudnn.benchmark = True, if their sizes stay.",
-            CausePlace.OPTION,
-            is_worth_it=lambda look: look.circumstances.device == "cuda",
-        ),
+@of_model(
+    TriedCause(
+        "cudnn-benchmark",
+        "Convolutions are faster with torch.backends.cudnn.benchmark = True, if their sizes stay.",
+        CausePlace.OPTION,
+        is_worth_it=lambda look: look.circumstances.device == "cuda",
     )
+)
+def cudnn_benchmark(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """Convolutions with torch.backends.cudnn.benchmark."""
+    convolves = any(isinstance(each, CONVOLUTIONS) for each in model.modules())
+    if torch.backends.cudnn.benchmark or not convolves or not next(model.parameters()).is_cuda:
+        raise NothingToTryError("it has no convolutions on a GPU, or cuDNN searches already")
 
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield passes without the search, and with it."""
-        convolves = bool(convolutions_of(model))
-        if torch.backends.cudnn.benchmark or not convolves or not next(model.parameters()).is_cuda:
-            raise NothingToTryError("it has no convolutions on a GPU, or cuDNN searches already")
+    def search(enabled: bool) -> None:
+        torch.backends.cudnn.benchmark = enabled
 
-        def search(enabled: bool) -> None:
-            torch.backends.cudnn.benchmark = enabled
-
-        yield from with_setting(model, inputs, options, search, False, True)
+    yield from with_setting(model, inputs, options, search, False, True)

@@ -17,7 +17,7 @@ from workshop.probe.phases import Phase
 from workshop.probe.trials.copies import copied_optimizer
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import Passes, Watcher
+from workshop.probe.trials.watcher import Passes, Watcher, watches_for
 
 MAX_TOUCHED = 0.2
 """Share of the rows that a batch touches, at most, for sparse gradients to gain anything."""
@@ -41,53 +41,45 @@ def _makes(made: SettingMade, name: str) -> bool:
     return made.function == "Embedding" and " x ".join(made.values[:2]) == name
 
 
+DENSE_EMBEDDING = TriedCause(
+    "dense-embedding",
+    "A step touches few rows of an embedding ({about}), and each step fills, and goes over, the gradient of "
+    "all rows: pass sparse=True to nn.Embedding, and its parameters to SparseAdam, SGD or Adagrad of "
+    "torch.optim.",
+    phases=(Phase.BACKWARD, Phase.OPTIMIZER),
+    moment=Moment.WATCHING,
+    extent=Extent.PASSES_OR_ALL,
+    results=Results.SAME,
+    other_results={
+        "SparseAdam": "With SparseAdam, the results differ: it has no weight decay, and rows that no batch "
+        "touches stay as they are, where Adam moves them on: see whether the loss still falls as it did."
+    },
+    is_asked_by=_makes,
+)
+
+
+@watches_for(DENSE_EMBEDDING)
 class DenseEmbedding(Watcher):
     """Notes for which rows a step asks each embedding, and tries each optimizer once."""
 
-    causes = (
-        TriedCause(
-            "dense-embedding",
-            "A step touches few rows of an embedding ({about}), and each step fills, and goes over, the gradient of "
-            "all rows: pass sparse=True to nn.Embedding, and its parameters to SparseAdam, SGD or Adagrad of "
-            "torch.optim.",
-            phases=(Phase.BACKWARD, Phase.OPTIMIZER),
-            moment=Moment.WATCHING,
-            extent=Extent.PASSES_OR_ALL,
-            results=Results.SAME,
-            other_results={
-                "SparseAdam": "With SparseAdam, the results differ: it has no weight decay, and rows that no batch "
-                "touches stay as they are, where Adam moves them on: see whether the loss still falls as it did."
-            },
-            is_asked_by=_makes,
-        ),
-    )
-
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
-        self._handles: dict[nn.Module, Any] = {}
         self._rows: dict[nn.Embedding, list[torch.Tensor]] = defaultdict(list)
-        self._steps = 0
-        self._tried: set[int] = set()
-
-    def end(self) -> None:
-        """Watch no more."""
-        for handle in self._handles.values():
-            handle.remove()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Watch the embeddings of a module that the script calls."""
         for each in module.modules():
-            if isinstance(each, nn.Embedding) and each not in self._handles and each.weight.requires_grad:
-                self._handles[each] = each.register_forward_pre_hook(ModuleHook(self._note))
+            if isinstance(each, nn.Embedding) and each not in self.handles and each.weight.requires_grad:
+                self.handles[each] = each.register_forward_pre_hook(ModuleHook(self._note))
 
     def before_optimizer(self, optimizer: Optimizer) -> None:
         """Try sparse gradients of its embeddings, once a whole step was seen."""
-        if not self._steps or id(optimizer) in self._tried:
+        if not self.steps or id(optimizer) in self.tried:
             return
         own = set(map(id, parameters_of(optimizer)))
         rows = {each: asked for each, asked in self._rows.items() if id(each.weight) in own}
         if rows:
-            self._tried.add(id(optimizer))
+            self.tried.add(id(optimizer))
             self.attempt(optimizer, rows)
 
     def attempt(self, optimizer: Optimizer, rows: Rows) -> None:
@@ -99,11 +91,11 @@ class DenseEmbedding(Watcher):
             ensure_room((each.weight for each in rows), 10)  # as of any optimizer
             return _passes(optimizer, rows)
 
-        self.race(self.causes[0], passes, about=f"{sizes}; {type(optimizer).__name__}")
+        self.race(DENSE_EMBEDDING, passes, about=f"{sizes}; {type(optimizer).__name__}")
 
     def on_step_end(self, steps: int) -> None:
         """Begin with the next step."""
-        self._steps += 1
+        super().on_step_end(steps)
         self._rows.clear()
 
     def _note(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:

@@ -11,34 +11,29 @@ from workshop.probe.internals import tree_map
 from workshop.probe.phases import COMPUTING
 from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
 
 ASKS = {"double": "", "set_default_dtype": "torch.float64", "to": "torch.float64"}
 """The functions that ask for double precision, each with the argument that does."""
 
 
-class SinglePrecision(ModelTrial):
-    """Computes with parameters and inputs in float32."""
-
-    causes = (
-        TriedCause(
-            "float64",
-            "The model computes in double precision: if 7 digits are enough, use float32, from the data on.",
-            phases=COMPUTING,
-            moment=Moment.BEFORE,
-            is_worth_it=lambda look: look.circumstances.double,
-            extent=Extent.ALL,
-            is_asked_by=lambda made, _: ASKS.get(made.function) in (made.values or ("",)),
-        ),
+@of_model(
+    TriedCause(
+        "float64",
+        "The model computes in double precision: if 7 digits are enough, use float32, from the data on.",
+        phases=COMPUTING,
+        moment=Moment.BEFORE,
+        is_worth_it=lambda look: look.circumstances.double,
+        extent=Extent.ALL,
+        is_asked_by=lambda made, _: ASKS.get(made.function) in (made.values or ("",)),
     )
-
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield passes in double precision, and in single."""
-        double, single = copied_model(model), copied_model(model).float()
-        yield lambda: forward_and_backward(double, inputs, options)
-        few_bits, few_bits_options = tree_map(_as_single, (inputs, options))
-        yield lambda: forward_and_backward(single, few_bits, few_bits_options)
+)
+def single_precision(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """Parameters and inputs in float32."""
+    double, single = copied_model(model), copied_model(model).float()
+    yield lambda: forward_and_backward(double, inputs, options)
+    few_bits, few_bits_options = tree_map(_as_single, (inputs, options))
+    yield lambda: forward_and_backward(single, few_bits, few_bits_options)
 
 
 def _as_single(leaf: Any) -> Any:

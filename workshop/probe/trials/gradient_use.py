@@ -13,7 +13,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from workshop.probe.backward_graph import nodes_below, nodes_of, roots_of
+from workshop.probe.backward_graph import BackwardGraph, nodes_below, roots_of
 from workshop.probe.cause import Moment, Results, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, plain_gradient, tree_leaves
@@ -24,7 +24,7 @@ from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import Watcher
+from workshop.probe.trials.watcher import Watcher, watches_for
 from workshop.probe.user_names import names_of_parts
 
 MIN_CLEARED = 2
@@ -34,7 +34,7 @@ MIN_MADE = 3
 """Times, at least, that gradients must be made of parameters that no optimizer has, and that nobody clears."""
 
 CLEARS = "zero_grad"
-"""The functions of torch that look at a gradient only to clear it."""
+"""The name of the functions of torch that look at a gradient only to clear it."""
 
 _MODULES = "workshop_modules"
 """In the notes of an operation of the graph: the modules that it has made the output of."""
@@ -93,16 +93,14 @@ GRAPH_TWICE = TriedCause(
 )
 
 
+@watches_for(UNUSED_GRADIENTS, GRAPH_TWICE)
 class GradientUse(Watcher):
     """Watches the gradients of all parameters."""
-
-    causes = (UNUSED_GRADIENTS, GRAPH_TWICE)
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
         self.models: dict[nn.Module, Site] = {}
-        self._handles: dict[nn.Module, Any] = {}
-        self._is_ours, self._depth, self._steps = False, 0, 0
+        self._is_ours, self._depth = False, 0
         self._sites: dict[Site, _Site] = defaultdict(_Site)
         self._pending: dict[nn.Parameter, list[Site]] = defaultdict(list)
         self._earlier: list[_Pass] = []
@@ -113,27 +111,25 @@ class GradientUse(Watcher):
     def end(self) -> None:
         """Watch no more."""
         del nn.Parameter.grad
-        for handle in self._handles.values():
-            handle.remove()
+        super().end()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note where the script calls a module, and which operations make its output and those of its parts."""
         self.models[module] = user_stack_here()
         for each in module.modules():
-            if each not in self._handles and not isinstance(each, torch.jit.ScriptModule):  # that takes no hooks
-                self._handles[each] = each.register_forward_hook(ModuleHook(_note_output))
+            if each not in self.handles and not isinstance(each, torch.jit.ScriptModule):  # that takes no hooks
+                self.handles[each] = each.register_forward_hook(ModuleHook(_note_output))
 
     def on_backward(self, tensors: Any) -> None:
         """Note what a pass is about to go through, and try what would be saved, if that is known by now."""
         self._depth += 1
         if self._depth > 1:
             return
-        roots = roots_of(tensors)
-        nodes = nodes_of(roots)
+        graph = BackwardGraph(roots_of(tensors))
         self._site = user_stack_here()
-        self._leaves = [node.variable for node in nodes if hasattr(node, "variable")]
+        self._leaves = [*graph.leaves.values()]
         self._before = [_state(each) for each in self._leaves]
-        self._now = _Pass(roots, {node for node in nodes if not hasattr(node, "variable")}, self._site)
+        self._now = _Pass(graph.roots, set(graph.nodes) - graph.leaves.keys(), self._site)
         self._read_within.clear()
         self._is_ours = True
         try:
@@ -165,7 +161,7 @@ class GradientUse(Watcher):
 
     def on_step_end(self, steps: int) -> None:
         """A step is over."""
-        self._steps += 1
+        super().on_step_end(steps)
         self._earlier.clear()
 
     def _get(self, parameter: nn.Parameter) -> torch.Tensor | None:
@@ -214,7 +210,7 @@ class GradientUse(Watcher):
             yield lambda: _gradients(roots, wanted, first) if wanted else None
 
         names = ", ".join(names_of_parts(self.models, unused, frame_above(1))) or f"{len(unused)} parameters"
-        times = site.passes / max(self._steps, 1)
+        times = site.passes / max(self.steps, 1)
         stack = next((call for module, call in self.models.items() if _trains_only(module, unused)), self._site)
         leads_on = _leads_on(self._now.nodes, unused, set(wanted))
         self.race(UNUSED_GRADIENTS, passes, names, stack, times, leads_on)
@@ -238,7 +234,7 @@ class GradientUse(Watcher):
             yield one_by_one
             yield lambda: _gradients([*before.roots, *now.roots], leaves, [])
 
-        times = self._sites[self._site].passes / max(self._steps, 1)
+        times = self._sites[self._site].passes / max(self.steps, 1)
         apart = (one[2] for one, other in zip(before.site, now.site, strict=False) if one != other)
         line = str(next(apart, now.site[-1][2] if now.site else ""))
         self.race(GRAPH_TWICE, passes, about=line, stack=self._site, times=times)

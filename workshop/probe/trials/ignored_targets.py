@@ -21,7 +21,7 @@ from workshop.probe.observations import WireFrame
 from workshop.probe.stack_sampler import user_stack_here
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import ENOUGH, Watcher
+from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import name_in
 
 MIN_IGNORED = 0.4
@@ -30,38 +30,30 @@ MIN_IGNORED = 0.4
 CROSS_ENTROPY = signature(functional.cross_entropy)
 
 
+IGNORED_TARGETS = TriedCause(
+    "ignored-targets",
+    "{about} are ignored by the loss: pick the positions that count before this layer, for its inputs and the "
+    "targets alike.",
+    moment=Moment.WATCHING,
+)
+
+
+@watches_for(IGNORED_TARGETS)
 class IgnoredTargets(Watcher):
     """Watches the last linear layers, and the cross entropies of what they return."""
 
-    causes = (
-        TriedCause(
-            "ignored-targets",
-            "{about} are ignored by the loss: pick the positions that count before this layer, for its inputs and the "
-            "targets alike.",
-            moment=Moment.WATCHING,
-        ),
-    )
-
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
-        self._handles: dict[nn.Module, Any] = {}
-        self._steps = 0
         self._last: tuple[nn.Linear, int] | None = None  # with the number of values that it has returned
         self._places: dict[nn.Linear, tuple[tuple[WireFrame, ...], str]] = {}
         self._losses = Counter[nn.Linear]()
         self._of_steps = Counter[nn.Linear]()  # the losses in steps that are over
-        self._tried: set[nn.Linear] = set()
-
-    def end(self) -> None:
-        """Watch no more."""
-        for handle in self._handles.values():
-            handle.remove()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Watch the linear layers of a module that the script calls."""
         for each in module.modules():
-            if isinstance(each, nn.Linear) and each not in self._handles:
-                self._handles[each] = each.register_forward_hook(ModuleHook(self._note))
+            if isinstance(each, nn.Linear) and each not in self.handles:
+                self.handles[each] = each.register_forward_hook(ModuleHook(self._note))
 
     def on_loss(self, function: Callable[..., Any], args: Any, options: dict[str, Any], loss: torch.Tensor) -> None:
         """Count a loss that ignores most targets, and try its layer once there were enough."""
@@ -74,7 +66,7 @@ class IgnoredTargets(Watcher):
         given.apply_defaults()
         logits, targets, ignored = (given.arguments[each] for each in ("input", "target", "ignore_index"))
         layer, size = self._last
-        if layer in self._tried or not _are_scores(logits, targets, layer.out_features) or logits.numel() > size:
+        if layer in self.tried or not _are_scores(logits, targets, layer.out_features) or logits.numel() > size:
             return
         counts = targets.flatten() != ignored
         try:
@@ -89,7 +81,7 @@ class IgnoredTargets(Watcher):
 
     def _try(self, layer: nn.Linear, asked: torch.Tensor, counts: torch.Tensor, ignored: int) -> None:
         """Compare the layer and the loss for all targets with those for the ones that count."""
-        self._tried.add(layer)
+        self.tried.add(layer)
         kept, (stack, name) = counts.nonzero().flatten(), self._places[layer]
 
         def passes() -> Iterator[Pass]:
@@ -108,13 +100,13 @@ class IgnoredTargets(Watcher):
             yield lambda: run(slice(None))
             yield lambda: run(kept)
 
-        times = self._of_steps[layer] / self._steps
+        times = self._of_steps[layer] / self.steps
         about = f"{1.0 - len(kept) / len(asked):.0%} of the targets of {name}"
-        self.race(self.causes[0], passes, about=about, stack=stack, times=times)
+        self.race(IGNORED_TARGETS, passes, about=about, stack=stack, times=times)
 
     def on_step_end(self, steps: int) -> None:
         """Begin with the next step."""
-        self._steps += 1
+        super().on_step_end(steps)
         self._of_steps = self._losses.copy()
 
     def _note(self, layer: nn.Linear, _: tuple[Any, ...], output: torch.Tensor) -> None:

@@ -9,53 +9,38 @@ from torch import nn
 from workshop.probe.cause import CausePlace, Results, TriedCause
 from workshop.probe.internals import tree_leaves
 from workshop.probe.phases import Phase
-from workshop.probe.stack_sampler import called_by_user
 from workshop.probe.trials.copies import copied_model
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
 
 
-class InferenceMode(ModelTrial):
-    """Tries a call in a validation, if it is the script that decides how the model is called."""
+@of_model(
+    TriedCause(
+        "inference-mode",
+        "The validation calls the model ({about}) under torch.no_grad(): torch.inference_mode() is faster for what no "
+        "backward pass ever sees.",
+        CausePlace.OPTION,
+        phases=(Phase.VALIDATION,),
+        seconds=lambda _, look: look.validations_s,  # of which one call is tried, as soon as it comes
+        results=Results.SAME_OPERATIONS,
+    ),
+    in_validation=True,
+)
+def inference_mode(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """A forward pass under torch.no_grad(), and under torch.inference_mode()."""
+    model = copied_model(model)
 
-    causes = (
-        TriedCause(
-            "inference-mode",
-            "The validation calls the model ({about}) under torch.no_grad(): torch.inference_mode() is "
-            "faster for what no backward pass ever sees.",
-            CausePlace.OPTION,
-            phases=(Phase.VALIDATION,),
-            seconds=lambda _, look: look.validations_s,  # of which one call is tried, as soon as it comes
-            results=Results.SAME_OPERATIONS,
-        ),
-    )
+    def call() -> torch.Tensor:
+        outputs = [each for each in tree_leaves(model(*inputs, **options)) if isinstance(each, torch.Tensor)]
+        return torch.cat([each.flatten().float() for each in outputs])
 
-    def before_model(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float) -> None:
-        """Leave a call of the training alone."""
+    def without_gradients() -> torch.Tensor:
+        with torch.no_grad():
+            return call()
 
-    def before_validation(
-        self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], times: float
-    ) -> None:
-        """Try it."""
-        if not torch.is_inference_mode_enabled() and called_by_user():
-            self.attempt(module, inputs, options, times)
+    def inferring() -> torch.Tensor:
+        with torch.inference_mode():
+            return call()
 
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield a forward pass under torch.no_grad(), and one under torch.inference_mode()."""
-        model = copied_model(model)
-
-        def call() -> torch.Tensor:
-            outputs = [each for each in tree_leaves(model(*inputs, **options)) if isinstance(each, torch.Tensor)]
-            return torch.cat([each.flatten().float() for each in outputs])
-
-        def without_gradients() -> torch.Tensor:
-            with torch.no_grad():
-                return call()
-
-        def inferring() -> torch.Tensor:
-            with torch.inference_mode():
-                return call()
-
-        yield without_gradients
-        yield inferring
+    yield without_gradients
+    yield inferring

@@ -12,29 +12,24 @@ from workshop.probe.internals import tree_leaves, tree_map
 from workshop.probe.trials.copies import copied_model, drop_hooks, one_thread, sum_of_trained
 from workshop.probe.trials.copy_room import ensure_room
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
 
 MANY_CALLS = 16
 """Calls of a module in a pass, at least, of a loop over small things."""
 
 
-class OnceForAll(ModelTrial):
-    """Calls the modules that a pass calls many times only once, with all of the rows."""
-
-    causes = (TriedCause("once-for-all", phases=(), moment=Moment.CLOSER_LOOK),)
-
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield passes with as many calls as the model makes, and with one call of each such module."""
-        repeated = _repeated_calls(copied_model(model), inputs, options)
-        if not repeated:
-            raise NothingToTryError(f"it calls no module {MANY_CALLS} times")
-        for _, given, times in repeated:  # all rows, their gradients, and what comes of both
-            ensure_room((each for each in tree_leaves(given) if isinstance(each, torch.Tensor)), 4 * times)
-        once = [(module, _rows(module, given, times), 1) for module, given, times in repeated]
-        with one_thread():
-            yield lambda: _calls_and_backward(repeated)
-            yield lambda: _calls_and_backward(once)
+@of_model(TriedCause("once-for-all", phases=(), moment=Moment.CLOSER_LOOK))
+def once_for_all(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """The modules that a pass calls many times: as often as it does, and once with all of the rows."""
+    repeated = _repeated_calls(copied_model(model), inputs, options)
+    if not repeated:
+        raise NothingToTryError(f"it calls no module {MANY_CALLS} times")
+    for _, given, times in repeated:  # all rows, their gradients, and what comes of both
+        ensure_room((each for each in tree_leaves(given) if isinstance(each, torch.Tensor)), 4 * times)
+    once = [(module, _rows(module, given, times), 1) for module, given, times in repeated]
+    with one_thread():
+        yield lambda: _calls_and_backward(repeated)
+        yield lambda: _calls_and_backward(once)
 
 
 def _calls_and_backward(calls: list[tuple[nn.Module, tuple[Any, ...], int]]) -> None:

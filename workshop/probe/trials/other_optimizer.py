@@ -1,7 +1,6 @@
 """Other implementations of the same optimizer: fused into one operator, or for all tensors at a time."""
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import torch
 from torch import nn
@@ -13,67 +12,58 @@ from workshop.probe.optimizers import parameters_of
 from workshop.probe.phases import Phase
 from workshop.probe.trials.copies import copied_optimizer
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import OptimizerTrial
-
-
-class _OtherImplementation(OptimizerTrial):
-    wanted: ClassVar[str]
-    """The argument of the optimizer that asks for the other implementation."""
-
-    def passes(self, optimizer: Optimizer) -> Iterator[Pass]:
-        """Yield steps as they are, and with the other implementation."""
-        setting = {name: name == self.wanted for name in ("fused", "foreach")}
-        groups = optimizer.param_groups
-        own = all(group.get(name) is not None for group in groups for name in setting if name in group)
-        if self.wanted not in groups[0] or any(group.get(self.wanted) for group in groups):
-            raise NothingToTryError(f"{type(optimizer).__name__} has no such implementation, or it is in use")
-        is_fused = own and self.wanted == "foreach" and groups[0].get("fused")
-        if is_fused or any(group.get("differentiable") for group in groups):
-            raise NothingToTryError("another implementation is in use")
-        as_it_is, changed = _copy(optimizer), _copy(optimizer)
-        for group in changed.param_groups:
-            group.update({name: value for name, value in setting.items() if name in group})
-        if self.wanted == "fused":
-            for parameter, state in changed.state.items():
-                if isinstance(state.get("step"), torch.Tensor):
-                    state["step"] = state["step"].to(parameter.device)
-        yield lambda: _step(as_it_is)
-        yield lambda: _step(changed)
+from workshop.probe.trials.watcher import of_optimizer
 
 
 def _cause(name: str, words: str) -> TriedCause:
     return TriedCause(
-        name, words, CausePlace.OPTION, phases=(Phase.OPTIMIZER,), group="optimizers", is_asked_by=makes_optimizer
+        name, words, CausePlace.OPTION, phases=(Phase.OPTIMIZER,), group="optimizers", is_asked_by=_makes_optimizer
     )
 
 
-def makes_optimizer(made: SettingMade, name: str) -> bool:
-    """Return whether a call makes an optimizer of the class of this name."""
+def _makes_optimizer(made: SettingMade, name: str) -> bool:
     return made.function == "Optimizer" and made.values[:1] == (name,)
 
 
-class FusedOptimizer(_OtherImplementation):
-    """Steps with one operator for all parameters."""
-
-    wanted = "fused"
-    causes = (
-        _cause(
-            "fused-optimizer",
-            "The optimizer ({about}) is faster with one operator for all parameters: pass fused=True to it.",
-        ),
+@of_optimizer(
+    _cause(
+        "fused-optimizer",
+        "The optimizer ({about}) is faster with one operator for all parameters: pass fused=True to it.",
     )
+)
+def fused(optimizer: Optimizer) -> Iterator[Pass]:
+    """One operator for all parameters."""
+    yield from _with(optimizer, {"fused": True, "foreach": False})
 
 
-class ForeachOptimizer(_OtherImplementation):
-    """Steps with each operator for all parameters at a time."""
-
-    wanted = "foreach"
-    causes = (
-        _cause(
-            "foreach-optimizer",
-            "The optimizer ({about}) is faster if it steps all parameters at a time: pass foreach=True to it.",
-        ),
+@of_optimizer(
+    _cause(
+        "foreach-optimizer",
+        "The optimizer ({about}) is faster if it steps all parameters at a time: pass foreach=True to it.",
     )
+)
+def foreach(optimizer: Optimizer) -> Iterator[Pass]:
+    """Each operator for all parameters at a time."""
+    yield from _with(optimizer, {"fused": False, "foreach": True})
+
+
+def _with(optimizer: Optimizer, setting: dict[str, bool]) -> Iterator[Pass]:
+    groups = optimizer.param_groups
+    wanted = next(name for name, value in setting.items() if value)
+    own = all(group.get(name) is not None for group in groups for name in setting if name in group)
+    if wanted not in groups[0] or any(group.get(wanted) for group in groups):
+        raise NothingToTryError(f"{type(optimizer).__name__} has no such implementation, or it is in use")
+    if any(group.get("differentiable") for group in groups) or (own and wanted == "foreach" and groups[0].get("fused")):
+        raise NothingToTryError("another implementation is in use")
+    as_it_is, changed = _copy(optimizer), _copy(optimizer)
+    for group in changed.param_groups:
+        group.update({name: value for name, value in setting.items() if name in group})
+    if wanted == "fused":
+        for parameter, state in changed.state.items():
+            if isinstance(state.get("step"), torch.Tensor):
+                state["step"] = state["step"].to(parameter.device)
+    yield lambda: _step(as_it_is)
+    yield lambda: _step(changed)
 
 
 def _step(optimizer: Optimizer) -> torch.Tensor:

@@ -16,10 +16,9 @@ from workshop.probe.cause import Extent, Moment, TriedCause
 from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, tree_leaves, tree_map
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import copied_call, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import ENOUGH, Watcher
+from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import name_in
 
 MIN_LENGTH = 16
@@ -29,30 +28,28 @@ MIN_PADDING = 0.2
 """Share of the positions, at least, that must be padding."""
 
 
+PADDED_BATCHES = TriedCause(
+    "padded-batches",
+    "{about} are padding in every sample of a batch: where batches are put together, pad each one to its own "
+    "longest sample. Where neither the model nor the loss masks padding, as in a mean over all positions, the "
+    "results change: compare the loss of a batch with and without.",
+    moment=Moment.WATCHING,
+    extent=Extent.PASSES_OR_ALL,
+)
+
+
+@watches_for(PADDED_BATCHES)
 class PaddedInputs(Watcher):
     """Watches the calls of models."""
 
-    causes = (
-        TriedCause(
-            "padded-batches",
-            "{about} are padding in every sample of a batch: where batches are put together, pad each one to its own "
-            "longest sample. Where neither the model nor the loss masks padding, as in a mean over all positions, the "
-            "results change: compare the loss of a batch with and without.",
-            moment=Moment.WATCHING,
-            extent=Extent.PASSES_OR_ALL,
-        ),
-    )
-
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
-        self._steps = 0
         self._seen: dict[nn.Module, list[Mapping[int, int]]] = defaultdict(list)
         self._of_steps = Counter[nn.Module]()  # the calls in steps that are over
-        self._tried: set[nn.Module] = set()
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Note the padding of a call, and try the model without it once it is known."""
-        if not torch.is_grad_enabled() or module in self._tried:
+        if not torch.is_grad_enabled() or module in self.tried:
             return
         seen = self._seen[module]
         try:
@@ -64,13 +61,12 @@ class PaddedInputs(Watcher):
         length, to = usual_lengths(seen)
         if length - to < MIN_PADDING * max(length, 1):
             return
-        self._tried.add(module)
+        self.tried.add(module)
         about = f"About {length - to} of {length} positions in the inputs of {name_in(frame_above(0), module)}"
-        times = self._of_steps[module] / self._steps
+        times = self._of_steps[module] / self.steps
 
         def passes() -> Iterator[Pass]:
-            ensure_room(module.parameters(), 4)
-            copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
+            copied, given, named = copied_call(module, inputs, options)
             less, less_named = tree_map(lambda leaf: shortened(leaf, length, to), (given, named))
             try:
                 forward_and_backward(copied, less, less_named)
@@ -79,11 +75,11 @@ class PaddedInputs(Watcher):
             yield lambda: forward_and_backward(copied, given, named)
             yield lambda: forward_and_backward(copied, less, less_named)
 
-        self.race(self.causes[0], passes, about=about, stack=user_stack_here(), times=times)
+        self.race(PADDED_BATCHES, passes, about=about, stack=user_stack_here(), times=times)
 
     def on_step_end(self, steps: int) -> None:
         """Begin with the next step."""
-        self._steps += 1
+        super().on_step_end(steps)
         self._of_steps = Counter({module: len(seen) for module, seen in self._seen.items()})
 
 

@@ -17,10 +17,9 @@ from workshop.probe.event_file import EventFile
 from workshop.probe.internals import frame_above, tree_leaves
 from workshop.probe.observations import WireFrame
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials.copies import copied_arguments, copied_model, forward_and_backward, of_one_process
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import copied_call, forward_and_backward
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import ENOUGH, Watcher
+from workshop.probe.trials.watcher import ENOUGH, Watcher, watches_for
 from workshop.probe.user_names import name_in
 
 MAX_CALLS = 8
@@ -32,7 +31,7 @@ SAMPLE = 256
 PLAIN = (bool, int, float, str, type(None))
 
 MADE = -1
-"""Where a tensor comes from that an operation has made, with a graph: a backward pass takes no other one for it."""
+"""The origin of a tensor that an operation has made, with a graph: a backward pass takes no other one for it."""
 
 
 class _TensorTraits(NamedTuple):
@@ -88,22 +87,22 @@ class _Repetition:
         return self.in_backward and self.earlier.backward != self.later.backward
 
 
+REPEATED_CALL = TriedCause(
+    "repeated-call",
+    "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: call it "
+    "once, and use what it has returned again.{setting}",
+    moment=Moment.WATCHING,
+    results=Results.SAME_OPERATIONS,
+    group="calls for a metric",
+)
+
+
+@watches_for(REPEATED_CALL)
 class RepeatedCalls(Watcher):
     """Watches the calls of models, and tries each once without a call that was made before.
 
     In each of some steps it must have been called again as often: equal inputs of a game are chance.
     """
-
-    causes = (
-        TriedCause(
-            "repeated-call",
-            "This call of {about} gets the same inputs as an earlier one of the step, and returns the same: call it "
-            "once, and use what it has returned again.{setting}",
-            moment=Moment.WATCHING,
-            results=Results.SAME_OPERATIONS,
-            group="calls for a metric",
-        ),
-    )
 
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
@@ -113,7 +112,6 @@ class RepeatedCalls(Watcher):
         self._counts: defaultdict[nn.Module, list[int]] = defaultdict(list)
         """How often each model has been called again, in the steps that are over since it was first."""
         self._in_backward: dict[nn.Module, bool] = {}
-        self._tried: set[nn.Module] = set()
         self._passes = self._depth = 0
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
@@ -121,10 +119,10 @@ class RepeatedCalls(Watcher):
         call = _Call(module, user_stack_here(), _traits((inputs, options)) if self._is_of_training(module) else None)
         self._open.append(call)
         counts = self._counts.get(module, [])
-        if module in self._tried or len(counts) < ENOUGH or len({*counts}) > 1:
+        if module in self.tried or len(counts) < ENOUGH or len({*counts}) > 1:
             return
         if any(_are_equal(each.inputs, call.inputs) for each in self._calls[module]):
-            self._tried.add(module)
+            self.tried.add(module)
             self._try(call, inputs, options, float(counts[0]), name_in(frame_above(0), module))
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
@@ -178,8 +176,7 @@ class RepeatedCalls(Watcher):
         module, learns = call.module, self._in_backward[call.module]
 
         def passes() -> Generator[Pass, None, str]:
-            ensure_room(module.parameters(), 4)
-            copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
+            copied, given, named = copied_call(module, inputs, options)
 
             def run() -> object:
                 with torch.set_grad_enabled(learns):
@@ -193,7 +190,7 @@ class RepeatedCalls(Watcher):
             yield run
             return " Its running statistics then count each batch once." if _keeps_statistics(module) else ""
 
-        self.race(self.causes[0], passes, about=name, stack=call.stack, times=times)
+        self.race(REPEATED_CALL, passes, about=name, stack=call.stack, times=times)
 
 
 def _keeps_statistics(module: nn.Module) -> bool:

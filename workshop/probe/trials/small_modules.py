@@ -10,13 +10,13 @@ import torch
 from torch import nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from workshop.probe.backward_graph import nodes_of
+from workshop.probe.backward_graph import nodes_below
 from workshop.probe.cause import Extent, Moment, TriedCause
 from workshop.probe.optimizers import owner_of
 from workshop.probe.phases import COMPUTING
 from workshop.probe.trials.copies import copied_model, copied_optimizer, drop_hooks, one_thread
 from workshop.probe.trials.trial_race import NothingToTryError, Pass
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
 
 MANY_MODULES = 8
 """Modules of the same shapes, at least, that are worth calling at once."""
@@ -29,58 +29,52 @@ class _ModuleCall:
     output: torch.Tensor
 
 
-class SmallModules(ModelTrial):
-    """Calls the largest group of such modules at once: forward, backward and the optimizer's step."""
+@of_model(TriedCause("small-modules", phases=COMPUTING, moment=Moment.CLOSER_LOOK, extent=Extent.PASSES_OR_ALL))
+def small_modules(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """Forward, backward and the optimizer's step of the largest group of such modules."""
+    copied = copied_model(model)
+    groups = [each for each in _groups(_calls(copied, inputs, options)) if not _depend_on_each_other(each)]
+    if not groups:
+        raise NothingToTryError(f"it calls no {MANY_MODULES} modules of the same shapes, each with inputs of its own")
+    calls = max(groups, key=lambda group: len(group) * len(list(group[0].module.modules())))
+    modules = [each.module for each in calls]
+    given = [tuple(_apart(each) for each in call.inputs) for call in calls]
+    originals = dict(zip(copied.parameters(), model.parameters(), strict=True))
+    parameters, buffers = stack_module_state(modules)
+    plain = copy.deepcopy(modules[0])
+    stacked = [torch.stack([_apart(each) for each in alike]).detach() for alike in zip(*given, strict=True)]
+    for all_rows, row in zip(stacked, given[0], strict=True):
+        all_rows.requires_grad_(row.requires_grad)
 
-    causes = (TriedCause("small-modules", phases=COMPUTING, moment=Moment.CLOSER_LOOK, extent=Extent.PASSES_OR_ALL),)
+    def call(parameters: Any, buffers: Any, *row: torch.Tensor) -> torch.Tensor:
+        return functional_call(plain, (parameters, buffers), row)
 
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield passes of one module after the other, and of all at once."""
-        copied = copied_model(model)
-        groups = [each for each in _groups(_calls(copied, inputs, options)) if not _depend_on_each_other(each)]
-        if not groups:
-            raise NothingToTryError(f"it calls no {MANY_MODULES} modules of the same shapes, each with its own inputs")
-        calls = max(groups, key=lambda group: len(group) * len(list(group[0].module.modules())))
-        modules = [each.module for each in calls]
-        given = [tuple(_apart(each) for each in call.inputs) for call in calls]
-        originals = dict(zip(copied.parameters(), model.parameters(), strict=True))
-        parameters, buffers = stack_module_state(modules)
-        plain = copy.deepcopy(modules[0])
-        stacked = [torch.stack([_apart(each) for each in alike]).detach() for alike in zip(*given, strict=True)]
-        for all_rows, row in zip(stacked, given[0], strict=True):
-            all_rows.requires_grad_(row.requires_grad)
+    def one_by_one() -> torch.Tensor:
+        return torch.stack([module(*row) for module, row in zip(modules, given, strict=True)])
 
-        def call(parameters: Any, buffers: Any, *row: torch.Tensor) -> torch.Tensor:
-            return functional_call(plain, (parameters, buffers), row)
+    def at_once() -> torch.Tensor:
+        return vmap(call, randomness="different")(parameters, buffers, *stacked)
 
-        def one_by_one() -> torch.Tensor:
-            return torch.stack([module(*row) for module, row in zip(modules, given, strict=True)])
+    of_first = [originals[each] for each in modules[0].parameters()]
+    optimizer = owner_of(originals[each] for module in modules for each in module.parameters())
+    if optimizer is None:
+        raise NothingToTryError("no single optimizer has the parameters of these modules")
+    of_all = copied_optimizer(optimizer, {originals[each]: each for module in modules for each in module.parameters()})
+    names = [name for name, _ in modules[0].named_parameters()]
+    alike = dict(zip(of_first, (nn.Parameter(parameters[name].detach()) for name in names), strict=True))
+    parameters = dict(zip(names, alike.values(), strict=True))
+    of_stacked = copied_optimizer(optimizer, alike)
+    of_stacked.state = defaultdict(dict)
 
-        def at_once() -> torch.Tensor:
-            return vmap(call, randomness="different")(parameters, buffers, *stacked)
+    def step(outputs: torch.Tensor, optimizer: Any) -> torch.Tensor:
+        optimizer.zero_grad()
+        outputs.sum().backward()
+        optimizer.step()
+        return outputs
 
-        of_first = [originals[each] for each in modules[0].parameters()]
-        of_all = {originals[each]: each for module in modules for each in module.parameters()}
-        optimizer = owner_of(of_all)
-        if optimizer is None:
-            raise NothingToTryError("no single optimizer has the parameters of these modules")
-        one_each = copied_optimizer(optimizer, of_all)
-        names = [name for name, _ in modules[0].named_parameters()]
-        alike = dict(zip(of_first, (nn.Parameter(parameters[name].detach()) for name in names), strict=True))
-        parameters = dict(zip(names, alike.values(), strict=True))
-        of_stacked = copied_optimizer(optimizer, alike)
-        of_stacked.state = defaultdict(dict)
-
-        def step(outputs: torch.Tensor, optimizer: Any) -> torch.Tensor:
-            optimizer.zero_grad()
-            outputs.sum().backward()
-            optimizer.step()
-            return outputs
-
-        with one_thread():
-            yield lambda: step(one_by_one(), one_each)
-            yield lambda: step(at_once(), of_stacked)
+    with one_thread():
+        yield lambda: step(one_by_one(), of_all)
+        yield lambda: step(at_once(), of_stacked)
 
 
 def _calls(model: nn.Module, inputs: Any, options: Any) -> list[_ModuleCall]:
@@ -116,8 +110,8 @@ def _groups(calls: Sequence[_ModuleCall]) -> list[list[_ModuleCall]]:
 
 def _depend_on_each_other(calls: Sequence[_ModuleCall]) -> bool:
     """Return whether the output of one goes into another, as in the layers of a network."""
-    ahead = [each for call in calls for each in call.inputs if each.grad_fn is not None]
-    return bool({call.output.grad_fn for call in calls}.intersection(nodes_of(ahead)))
+    ahead = [each.grad_fn for call in calls for each in call.inputs if each.grad_fn is not None]
+    return bool({call.output.grad_fn for call in calls}.intersection(nodes_below(ahead)))
 
 
 def _apart(tensor: torch.Tensor) -> torch.Tensor:

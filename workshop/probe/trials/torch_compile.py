@@ -11,38 +11,33 @@ from workshop.probe.cause import PASSES, CausePlace, TriedCause
 from workshop.probe.internals import forget_compiled, has_compiled, traced_with
 from workshop.probe.trials.copies import copied_model, forward_and_backward
 from workshop.probe.trials.trial_race import NothingToTryError, Pass, TooLongError
-from workshop.probe.trials.watcher import ModelTrial
+from workshop.probe.trials.watcher import of_model
 
 LONGEST_S = 60.0
 """Seconds that a compilation may take, at most."""
 
 
-class Compiled(ModelTrial):
-    """Compiles the model as a whole, from an empty cache: so the first pass takes as long as on another machine."""
-
-    causes = (
-        TriedCause(
-            "torch-compile",
-            "The model ({about}) is faster with torch.compile(model).",
-            CausePlace.OPTION,
-            # Of two cores, so many seconds, and more for each operation of a backward pass.
-            seconds=lambda pass_s, look: PASSES * pass_s + 12.0 + 0.2 * look.operations,
-        ),
+@of_model(
+    TriedCause(
+        "torch-compile",
+        "The model ({about}) is faster with torch.compile(model).",
+        CausePlace.OPTION,
+        # On two cores, so many seconds, and more for each operation of a backward pass.
+        seconds=lambda pass_s, look: PASSES * pass_s + 12.0 + 0.2 * look.operations,
     )
-
-    @staticmethod
-    def passes(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
-        """Yield passes as it is, and compiled."""
-        if has_compiled():
-            raise NothingToTryError("the script compiles already")
-        as_it_is, other, limit = copied_model(model), copied_model(model), _Limit()
-        yield lambda: forward_and_backward(as_it_is, inputs, options)
-        try:
-            with torch._inductor.utils.fresh_inductor_cache(), traced_with(limit.check):
-                made = torch.compile(other, backend=limit.generate)
-                yield lambda: limit.keep(lambda: forward_and_backward(made, inputs, options))
-        finally:
-            forget_compiled()
+)
+def compiled(model: nn.Module, inputs: Any, options: Any) -> Iterator[Pass]:
+    """The model compiled as a whole, from an empty cache: so the first pass takes as long as on another machine."""
+    if has_compiled():
+        raise NothingToTryError("the script compiles already")
+    as_it_is, other, limit = copied_model(model), copied_model(model), _Limit()
+    yield lambda: forward_and_backward(as_it_is, inputs, options)
+    try:
+        with torch._inductor.utils.fresh_inductor_cache(), traced_with(limit.check):
+            made = torch.compile(other, backend=limit.generate)
+            yield lambda: limit.keep(lambda: forward_and_backward(made, inputs, options))
+    finally:
+        forget_compiled()
 
 
 class _Limit:

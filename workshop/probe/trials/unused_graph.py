@@ -17,22 +17,21 @@ from workshop.probe.internals import frame_above, tree_leaves
 from workshop.probe.observations import WireFrame
 from workshop.probe.phases import Phase
 from workshop.probe.stack_sampler import user_stack_here
-from workshop.probe.trials.copies import copied_arguments, copied_model, of_one_process
-from workshop.probe.trials.copy_room import ensure_room
+from workshop.probe.trials.copies import copied_call
 from workshop.probe.trials.trial_race import Pass
-from workshop.probe.trials.watcher import Watcher
+from workshop.probe.trials.watcher import Watcher, watches_for
 from workshop.probe.user_names import name_in
 
 MIN_CALLS = 3
 """Calls from a line, at least, that were in no backward pass, and never one that was, if it needs no graph."""
 
-CausePlace: TypeAlias = tuple[nn.Module, tuple[WireFrame, ...]]
+CallSite: TypeAlias = tuple[nn.Module, tuple[WireFrame, ...]]
 """A module, and the user's frames of its call."""
 
 
 @dataclass
 class _WatchedCall:
-    place: CausePlace
+    place: CallSite
     step: int
     is_reached: bool = False
 
@@ -41,29 +40,27 @@ class _WatchedCall:
         self.is_reached = True
 
 
+UNUSED_GRAPH = TriedCause(
+    "unused-graph",
+    "This call of {about} builds a graph that no backward pass went through while it was watched: if none ever "
+    "does, call it under torch.no_grad().",
+    phases=(Phase.FORWARD,),
+    moment=Moment.WATCHING,
+    results=Results.SAME,
+    group="calls for a metric",
+)
+
+
+@watches_for(UNUSED_GRAPH)
 class OutputUse(Watcher):
     """Watches the calls of models."""
 
-    causes = (
-        TriedCause(
-            "unused-graph",
-            "This call of {about} builds a graph that no backward pass went through while it was watched: if none ever "
-            "does, call it under torch.no_grad().",
-            phases=(Phase.FORWARD,),
-            moment=Moment.WATCHING,
-            results=Results.SAME,
-            group="calls for a metric",
-        ),
-    )
-
     def __init__(self, events: EventFile) -> None:
         super().__init__(events)
-        self._steps = 0
         self._calls: list[_WatchedCall] = []
-        self._reached: set[CausePlace] = set()
-        self._in_vain: Counter[CausePlace] = Counter()
-        self._tried: set[CausePlace] = set()
-        self._place: CausePlace | None = None
+        self._reached: set[CallSite] = set()
+        self._in_vain: Counter[CallSite] = Counter()
+        self._place: CallSite | None = None
 
     def before_forward(self, module: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Try a call without a graph, if it is known by now that nobody goes through it."""
@@ -71,13 +68,12 @@ class OutputUse(Watcher):
         if not torch.is_grad_enabled():
             return
         place = self._place = module, user_stack_here()
-        if self._in_vain[place] < MIN_CALLS or place in self._reached or place in self._tried:
+        if self._in_vain[place] < MIN_CALLS or place in self._reached or place in self.tried:
             return
-        self._tried.add(place)
+        self.tried.add(place)
 
         def passes() -> Iterator[Pass]:
-            ensure_room(module.parameters(), 2)
-            copied, (given, named) = copied_model(of_one_process(module)), copied_arguments(inputs, options)
+            copied, given, named = copied_call(module, inputs, options, times=2)
 
             def call(with_graph: bool) -> torch.Tensor:
                 with torch.set_grad_enabled(with_graph):
@@ -87,15 +83,15 @@ class OutputUse(Watcher):
             yield lambda: call(True)
             yield lambda: call(False)
 
-        times = self._in_vain[place] / max(self._steps - 1, 1)
+        times = self._in_vain[place] / max(self.steps - 1, 1)
         name = name_in(frame_above(0), module)
-        self.race(self.causes[0], passes, about=name, stack=place[1], times=times)
+        self.race(UNUSED_GRAPH, passes, about=name, stack=place[1], times=times)
 
     def after_forward(self, module: nn.Module, output: Any) -> None:
         """Note whether the graph of a call will be gone through."""
         if self._place is None:
             return
-        call = _WatchedCall(self._place, self._steps)
+        call = _WatchedCall(self._place, self.steps)
         self._place = None
         nodes = [each.grad_fn for each in tree_leaves(output) if isinstance(each, torch.Tensor) and each.grad_fn]
         for node in nodes:
@@ -105,7 +101,7 @@ class OutputUse(Watcher):
     def on_step_end(self, steps: int) -> None:
         """A step is over: what was made before the last one, and not gone through, is gone through by nobody."""
         self._reached.update(each.place for each in self._calls if each.is_reached)
-        old = [each for each in self._calls if each.step < self._steps and not each.is_reached]
+        old = [each for each in self._calls if each.step < self.steps and not each.is_reached]
         self._in_vain.update(each.place for each in old)
-        self._calls = [each for each in self._calls if each.step == self._steps]
-        self._steps += 1
+        self._calls = [each for each in self._calls if each.step == self.steps]
+        super().on_step_end(steps)
