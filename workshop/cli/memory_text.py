@@ -17,7 +17,7 @@ from workshop.memory.growth import GrowingLine
 from workshop.memory.host_table import WORKER, HostTable
 from workshop.memory.memory_change import MemoryChange
 from workshop.memory.memory_diagnosis import MemoryDiagnosis
-from workshop.memory.memory_findings import OPTIONS, MemoryFinding
+from workshop.memory.memory_findings import MemoryFinding
 from workshop.memory.memory_lines import LineMemory
 from workshop.probe.memory.memory_notes import SegmentName, TensorKind
 from workshop.runs.other_load import about
@@ -80,7 +80,7 @@ def print_memory(name: str, diagnosis: MemoryDiagnosis) -> None:
         out.print(Text(f"\n{filled(batch_text(largest))}"))
     causes = diagnosis.findings
     for number, finding in enumerate(causes[:MAX_FINDINGS], start=1):
-        if finding.cause in OPTIONS and (number == 1 or causes[number - 2].cause not in OPTIONS):
+        if finding.kind.is_option and (number == 1 or not causes[number - 2].kind.is_option):
             out.print("\nNo fault of the script, but it needed less in a trial:")
         out.print(_finding(number, finding))
     if not causes and found.is_followed:
@@ -153,7 +153,7 @@ def _growing(lines: list[GrowingLine]) -> Table:
         place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
         until = ", each epoch" if each.until == "epoch" else ""
         table.add_row(
-            _cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), _cut(f"{each.holder}{until}", 28)
+            _cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), _cut(f"{each.held_by}{until}", 28)
         )
     return table
 
