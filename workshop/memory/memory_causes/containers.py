@@ -66,11 +66,11 @@ def find(measured: MeasuredMemory) -> Iterator[MemoryFinding]:
     """Yield useless caches, and containers that explain why the process grows; those of followed tensors aside."""
     record = measured.record
     growth = process_growth(measured.host.looks, measured.reports)
-    followed = [each.holder for each in (*growing_lines(record), *record.graphs) if each.holder]
+    followed = [each.holder for each in growing_lines(record)] + [each.holder for each in record.graphs]
     if not record.workers:  # to those, they are shared objects
         yield from _objects(measured)
     for (then, first), *_, (now, last) in (each for each in _seen(record).values() if len(each) > 1):
-        is_told = last.has_limit or any(each.startswith(last.holder) for each in followed)
+        is_told = last.has_limit or any(each.startswith(last.holder) for each in followed if each)
         if is_told or then.pid != now.pid or is_limited(f"{last.holder}[...]", last.stack):
             continue
         is_useless = record.epochs > 1 and last.asked > 0 and last.answered < MIN_ANSWERED * last.asked

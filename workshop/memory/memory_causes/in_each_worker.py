@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workshop.memory.assignments import called_at, filled_at, is_limited
 from workshop.memory.host_table import grown_bytes
@@ -89,8 +89,9 @@ def _grown(
     estimated = sum(each.bytes for each in longer)
     seen = sum(max(grown_bytes(measured, pid), 0) for pid in workers)
     size = min(seen, estimated) if seen else estimated
-    about = {"workers": len(longer), "entries": sum(each.entries for each in longer), "mib": largest.bytes / 2**20}
+    about: dict[str, Any] = {"workers": len(longer), "entries": sum(each.entries for each in longer)}
     about |= {"asked": largest.asked, "answered": largest.answered, "of_function": largest.stack[0][0]}
+    about["mib"] = largest.bytes / 2**20
     finding = MemoryFinding(
         kind,
         "host",
