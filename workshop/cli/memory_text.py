@@ -130,7 +130,7 @@ def _growing(lines: list[GrowingLine]) -> Table:
         place = f"{Path(each.file).name}:{each.line}, {each.function}" if each.file else "no line known"
         until = ", each epoch" if each.until == "epoch" else ""
         table.add_row(
-            cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), cut(f"{each.holder}{until}", 28)
+            cut(place, 30), size_text(each.bytes_a_step), size_text(each.bytes), cut(f"{each.held_by}{until}", 28)
         )
     return table
 

@@ -26,7 +26,7 @@ from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.listener import Listener
 from workshop.probe.log import log
-from workshop.probe.memory.dataset_attributes import attributes_of
+from workshop.probe.memory.variables import attributes_of
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
 from workshop.probe.model_hooks import is_trained
 from workshop.probe.noted_settings import loader_number, note_settings

@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from workshop.probe.internals import tree_leaves
-from workshop.probe.memory.dataset_attributes import attributes_of
+from workshop.probe.memory.variables import attributes_of
 
 
 def singles_of(loader: DataLoader[Any]) -> int:
