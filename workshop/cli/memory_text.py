@@ -168,6 +168,6 @@ def _held_in_python(held: list[dict[str, Any]]) -> Table:
     table.columns[1].justify = "right"
     for each in held[:MAX_HELD]:
         place = f"{Path(each['file']).name}:{each['line']}" if each["line"] else ""
-        what = each["what"] if " of " in each["what"] else f"{each['what']} of {each['length']}"
+        what = each["what"] if each["dtype"] else f"{each['what']} of {each['length']}"
         table.add_row(cut(each["holder"], 24), f"{each['bytes'] / 2**20:.1f}", cut(what, 32), place)
     return table

@@ -150,7 +150,7 @@ def _held(held: HeldObject) -> dict[str, Any]:
     """Return what something holds as plain values, with the line that fills it; 0 if that cannot be told."""
     function, file, line = object_filled_at(held)
     what = f"{held.container} of {held.dtype}, {' x '.join(map(str, held.shape))}" if held.dtype else held.container
-    about = {"holder": held.holder, "what": what, "length": held.length, "bytes": held.bytes}
+    about = {"holder": held.holder, "what": what, "dtype": held.dtype, "length": held.length, "bytes": held.bytes}
     return {**about, "file": file, "line": line, "function": function}
 
 
