@@ -11,16 +11,16 @@ from workshop.profiles.line_profile import LineProfile
 from workshop.profiles.line_tables import TOGETHER, LineTable
 
 MAX_FUNCTIONS = 8
-"""Functions, at most, that are shown without --all."""
+"""The number of functions that are shown without --all."""
 
 MIN_SHARE = 0.01
-"""Share of its function's time, at least, of a line that is shown, and of the hottest function's of a function."""
+"""Lines with a smaller share of their function's time are hidden, as are functions with one of the hottest's."""
 
 HOT, WARM = 0.5, 0.1
-"""Shares of the hottest function's time, at least, of a line that is hot or warm."""
+"""The shares of the hottest function's time from which a line is hot or warm."""
 
 LONGEST_CUT = 12
-"""Columns, at most, that a row loses where it is cut between two words."""
+"""A row that is too wide is cut between two words if that costs no more columns than this."""
 
 RECURSIVE = "recursive"
 """The note on a row that calls its own function, instead of a share."""

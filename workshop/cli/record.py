@@ -24,7 +24,7 @@ SecondsOption = Annotated[
 SlurmOption = Annotated[bool, typer.Option("--slurm", help="Run nothing; print a job script instead.")]
 
 MOSTLY_WAITING = 0.5
-"""Share of the samples, at most, of a process that is mostly waiting, where it was recorded without --idle."""
+"""Without --idle, a process seen in less than this share of the samples was mostly waiting."""
 
 app = typer.Typer()
 record_app = typer.Typer(no_args_is_help=True)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from workshop.runs.again_and_again import again_and_again
 
 MIN_ROWS = 10
-"""Rows, at least, of a terminal of which one is taken: in a lower one, a person needs all."""
+"""In a lower terminal, a person needs all rows."""
 
 DRAWN_EVERY_S = 1.0
 

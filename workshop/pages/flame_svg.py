@@ -10,9 +10,9 @@ ROW = 17
 HEAD = 46
 THINNEST = 0.4
 DEEPEST_THREADS = 3
-"""Levels, at most, above a thread: the root, the file and the process."""
+"""Threads are below the root, the file and the process."""
 CHARACTER = 6.7
-"""Pixels, at most, that a character is wide, in a monospace font of 11 px."""
+"""The width of a character in pixels, rounded up, in a monospace font of 11 px."""
 
 STYLE = """\
 svg { background: #fff; font: 11px monospace; }

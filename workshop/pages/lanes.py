@@ -14,7 +14,7 @@ from workshop.traces.trace import EventColumns, Trace
 from workshop.traces.trace_files import Rank
 
 DEEPEST = 8
-"""Levels, at most, that are drawn of events inside events."""
+"""The number of levels that are drawn of events inside events."""
 
 KINDS = ("computation", "communication", "memory", "operator", "python", "delay", "wait", "step")
 

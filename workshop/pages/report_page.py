@@ -8,23 +8,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from workshop.pages.template import MIB, bar, fill, keys, section, table
+from workshop.pages.template import bar, fill, keys, section, table
 from workshop.probe.phases import FORWARD_AND_VALIDATION, Phase
 from workshop.runs.other_load import about
 
 Values = Mapping[str, Any]
 
 MAX_CHECKS = 100
-"""Checks, at most, that are listed, the last ones; the number of the others is named."""
+"""The most checks that are listed, which are the last ones; the number of the others is named."""
 
 MAX_BAR = 1.5
-"""Best speedups, at most, that the picture reaches: wider intervals end at its edge."""
+"""How far the picture reaches, in best speedups: wider intervals end at its edge."""
 
 EXPLANATION = """\
 Bars begin at 0, and the thin line is 1x: as fast as before. The mark on a bar is the 95 % interval of the speedup. Each
 part has its own script to be faster than, named below; so these speedups are not to be multiplied."""
 
 OF_MEMORY = "Two bars below each other are the memory, before and after, on a scale of their own."
+
+MIB = 1 << 20
 
 PROMISE = """\
 All figures were measured as <code>workshop check</code> or a profiler ran. What has no figure was not measured."""

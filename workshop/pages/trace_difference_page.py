@@ -14,7 +14,7 @@ from workshop.traces.comparison.difference import RunDifference, TimeChange
 from workshop.traces.trace_files import Traces
 
 MAX_CHANGES = 20
-"""Rows, at most, of a table."""
+"""The number of rows that a table shows."""
 
 HEADERS = ("name", "before ms", "after ms", "change ms", "± ms", "")
 

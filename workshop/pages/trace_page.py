@@ -14,7 +14,7 @@ from workshop.traces.trace_files import Traces
 from workshop.traces.trace_findings import TraceFinding, all_clear
 
 MAX_EVENTS = 200_000
-"""Events, at most, that a page shows, the longest ones; the number of the others is named."""
+"""The most events that a page shows, which are the longest ones; the number of the others is named."""
 
 BARS = {
     "temporal": (
