@@ -26,7 +26,8 @@ from machine import machine
 
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import WARM_UP_STEPS, staged_script
-from workshop.probe.messages import LoaderSettings, SetStage
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import SetStage
 from workshop.runs.script import run_folder
 from workshop.tuning.epoch_steps import within_epochs
 from workshop.tuning.tuned_run import tune

@@ -7,7 +7,8 @@ import pytest
 from tests.conftest import Run
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import staged_script
-from workshop.probe.messages import LoaderSettings, SetStage
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import SetStage
 from workshop.probe.settings import TRIALS_OF_MODEL, TRIALS_OF_OPTIMIZER
 from workshop.runs.script import run_folder
 

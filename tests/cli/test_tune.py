@@ -24,7 +24,7 @@ from workshop.errors import WorkshopError
 from workshop.judge.running_scripts import RunningScripts
 from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
 from workshop.pages.tuning_page import page
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import OtherLoad, about
 from workshop.runs.script import ScriptError

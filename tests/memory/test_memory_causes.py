@@ -11,6 +11,7 @@ from made_memory import MIB, STACK, TRAINER, look, made_memory, report, row, seg
 from workshop.memory.host_watch import HostLook
 from workshop.memory.memory_causes import memory_findings
 from workshop.memory.memory_findings import MemoryFinding
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.memory.memory_notes import (
     AttributeObjects,
     HostObject,
@@ -21,7 +22,6 @@ from workshop.probe.memory.memory_notes import (
     WorkerContainer,
     WorkerContainers,
 )
-from workshop.probe.messages import LoaderSettings
 from workshop.probe.observations import LoaderIterated
 
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSam
 
 from workshop.probe.changed_loaders import settings_of, start_method_of
 from workshop.probe.hooks import TrainingHooks
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 
 
 class WhoLoads(Dataset[torch.Tensor]):

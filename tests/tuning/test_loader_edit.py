@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from torch.utils.data import DataLoader
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.loader_edit import LoaderEdit, NoEditError, edit
 
 FOUR = LoaderSettings(4, persistent=True)

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 from made_measurements import made_steps
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.memory_room import Room, size
 from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.tried_setting import TriedSetting

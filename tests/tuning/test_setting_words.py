@@ -1,6 +1,6 @@
 """What became of settings that were tried, in words."""
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.setting_search import SettingSearch
 from workshop.tuning.setting_words import TO_TAKE, with_outcomes
 

@@ -12,7 +12,8 @@ from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import TORCHRUN, MeasuredScript, StagedRun
 from workshop.diagnosis.tried_stages import try_changes
 from workshop.errors import WorkshopError
-from workshop.probe.messages import Circumstances, LoaderSettings, SetStage, StepUnit
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import Circumstances, SetStage, StepUnit
 from workshop.probe.settings import WRITTEN_EVERY_S
 from workshop.profiles.file_kind import require_script
 from workshop.runs.machine import usable_cores

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from workshop.probe.batch_store import BatchStore
 from workshop.probe.loader_epochs import NO_BATCH, copied_sampler, loader_of, own_generator, without_iterator
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.loading_process import LoadingProcess, last_line
-from workshop.probe.messages import LoaderSettings
 from workshop.probe.noted_settings import is_there, loader_number, loader_site, site_of
 from workshop.probe.open_handles import own_handles, why_not_forked
 from workshop.probe.training_state import random_states, set_random_states

@@ -7,7 +7,8 @@ from workshop.diagnosis.measurement import MeasuredSteps, Stage
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import WARM_UP_STEPS
 from workshop.errors import WorkshopError
-from workshop.probe.messages import LoaderSettings, SetStage
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import SetStage
 from workshop.tuning.epoch_steps import blocks_ms, within_epochs
 from workshop.tuning.script_memory import ScriptMemory
 from workshop.tuning.setting_search import SettingSearch

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.tried_setting import TriedSetting
 
 GIGABYTE = 1e9

@@ -2,7 +2,7 @@
 
 from workshop.diagnosis.measurement import MeasuredSteps
 from workshop.diagnosis.staged_run import MeasuredScript
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.memory_use import free_memory, free_shared_memory, memory_together, private_memory
 from workshop.runs.process_tree import descendants
 from workshop.tuning.memory_room import FORKED, RESERVE, Room

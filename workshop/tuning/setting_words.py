@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.tuning.loader_edit import arguments_for, threads_for
 from workshop.tuning.setting_search import MIN_GAIN, SettingSearch
 from workshop.tuning.tried_setting import TriedSetting

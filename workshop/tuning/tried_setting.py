@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from workshop import noise
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 
 
 @dataclass

@@ -12,7 +12,7 @@ from workshop.diagnosis.samples import Observations, read_observations
 from workshop.diagnosis.staged_run import StagedRun
 from workshop.diagnosis.stages import LAST_WRITTEN_S, WARM_UP_STEPS, measure_as_it_is, measure_headroom, staged_script
 from workshop.errors import WorkshopError
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import LoadMeter, about
 from workshop.runs.script import Say, run_folder

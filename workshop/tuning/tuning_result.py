@@ -8,7 +8,7 @@ from workshop.diagnosis.findings import Finding
 from workshop.diagnosis.loading import LoadingLine
 from workshop.diagnosis.measurement import MeasuredSteps
 from workshop.judge.verdict import Verdict
-from workshop.probe.messages import LoaderSettings
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
