@@ -29,7 +29,7 @@ from workshop.diagnosis.stages import WARM_UP_STEPS, staged_script
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.messages import SetStage
 from workshop.runs.script import run_folder
-from workshop.tuning.epoch_steps import within_epochs
+from workshop.tuning.loader_trials import within_epochs
 from workshop.tuning.tuned_run import tune
 from workshop.tuning.tuning_result import Tuning
 

@@ -117,11 +117,6 @@ def test_the_encoding_of_the_file_stays(before: str, encoding: str, tmp_path: Pa
     assert found.content == f"{before}'ä', DataLoader(DATA, num_workers=2)\n".encode(encoding)
 
 
-def test_a_start_method_is_named(tmp_path: Path) -> None:
-    after = edited("loader = DataLoader(DATA)", tmp_path, LoaderSettings(2, start_method="fork"))
-    assert after == 'loader = DataLoader(DATA, num_workers=2, multiprocessing_context="fork")'
-
-
 @pytest.mark.parametrize(
     ("source", "why"),
     [

@@ -182,9 +182,8 @@ def _with_workers(run: StagedRun, found: Measurement, seconds: float) -> tuple[d
     """Measure the same loop with other numbers of workers if that may help, and say why if a number cannot load."""
     tried, failures, loading = {}, [], Loading(found)
     own = loading.loader.settings if loading.loader else LoaderSettings()
-    usual = replace(own, worker_threads=1, prefetch_factor=LoaderSettings.prefetch_factor)
     for workers in other_workers(loading):
-        stage = SetStage(f"workers {workers}", replace(usual, workers=workers))
+        stage = SetStage(f"workers {workers}", own.with_other_workers(workers))
         if run.ended and not run.error:
             _start_again(run, "for other numbers of workers")
             run.go_to(stage)
