@@ -37,7 +37,8 @@ STEPS = """
 import os, sys, time
 from workshop.probe.connection import connect
 from workshop.probe.event_file import EventFile
-from workshop.probe.messages import BatchCounts, Circumstances, LoaderSettings, SetStage, StepReport
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import BatchCounts, Circumstances, SetStage, StepReport
 from workshop.probe.observations import LoaderIterated, LoaderMade, StackSamples, WorkerAsked
 from workshop.probe.wire import decode
 

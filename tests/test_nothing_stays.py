@@ -6,7 +6,8 @@ import pytest
 
 from tests.conftest import Run
 from workshop.probe.cause import Moment
-from workshop.probe.messages import LoaderSettings, SetStage
+from workshop.probe.loader_settings import LoaderSettings
+from workshop.probe.messages import SetStage
 from workshop.probe.trials import causes_at
 from workshop.runs.measured_script import staged_script
 from workshop.runs.script import run_folder

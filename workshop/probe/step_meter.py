@@ -19,12 +19,12 @@ from torch.utils.data import DataLoader, IterableDataset, IterDataPipe
 
 from workshop.probe.activity import ActivityListener
 from workshop.probe.backward_lines import BackwardLines
-from workshop.probe.changed_loaders import settings_of
 from workshop.probe.connection import Connection, connect
 from workshop.probe.event_file import EventFile
 from workshop.probe.hooks import TrainingHooks
 from workshop.probe.internals import is_compiled, tree_leaves
 from workshop.probe.listener import Listener
+from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.log import log
 from workshop.probe.memory.variables import attributes_of
 from workshop.probe.messages import BatchCounts, Circumstances, ProbeFault, SetStage, StepReport, StepUnit
@@ -117,7 +117,7 @@ class StepMeter(Listener):
         self.events.write(
             LoaderIterated,
             loader=loader_number(loader),
-            settings=settings_of(loader),
+            settings=LoaderSettings.of(loader),
             training=of_training,
             collate=(collate.co_name, collate.co_filename) if collate else ("", ""),
             batches=self.hooks.loading.epochs.length(loader),
