@@ -171,11 +171,10 @@ def _measured(run: StagedRun, host: HostWatch, reports: list[StepReport], script
 
 def _killed(error: ScriptError) -> str:
     """How the system has ended the script, or one of its processes without which it could not go on; empty if not."""
-    how = str(error).removeprefix("it ")
     if error.exit_code == -signal.SIGKILL:
-        return how
+        return error.how
     who = next((who for who, says in KILLED.items() if re.search(says, error.output)), "")
-    return f"{how}, as {who} was killed by SIGKILL" if who else ""
+    return f"{error.how}, as {who} was killed by SIGKILL" if who else ""
 
 
 def _first_pid(host: HostWatch) -> list[int]:

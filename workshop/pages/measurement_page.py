@@ -6,7 +6,7 @@ from functools import partial
 from html import escape
 from typing import Any
 
-from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, findings, section, table
+from workshop.pages.template import bar, bar_parts, crashed, excerpt, fill, findings, row, section, table
 from workshop.probe.phases import Phase
 from workshop.runs.other_load import about
 
@@ -66,14 +66,12 @@ def _tried(found: Values) -> Iterable[str]:
     step_s = found["steps"]["wall_s"] / found["steps"]["count"]
     for workers, steps in found["with_workers"].items():
         gain = step_s / (steps["wall_s"] / steps["count"])
-        yield _row(f"num_workers={workers}", "", f"{gain:.2f}x", "")
+        yield row((f"num_workers={workers}", "", f"{gain:.2f}x", ""))
     for each in found["trials"]:
         gain = "" if each["error"] else f"{each['gain']:.2f}x"
-        yield _row(each["name"], each["about"], gain, each["error"] or ("" if each["has_effect"] else "without effect"))
-
-
-def _row(*cells: str) -> str:
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        yield row(
+            (each["name"], each["about"], gain, each["error"] or ("" if each["has_effect"] else "without effect"))
+        )
 
 
 def _ranks(ranks: list[Values]) -> str:
@@ -82,8 +80,7 @@ def _ranks(ranks: list[Values]) -> str:
     for each in ranks:
         steps = each["steps"]
         of_phases = (seconds / steps["count"] * 1e3 for seconds in steps["phases_s"].values())
-        cells = "".join(f"<td>{ms:.1f}</td>" for ms in (*of_phases, each["waits_ms"]))
-        rows.append(f"<tr><td>rank {each['rank']}</td>{cells}</tr>")
+        rows.append(row([f"rank {each['rank']}", *(f"{ms:.1f}" for ms in (*of_phases, each["waits_ms"]))]))
     return table(("ms a step", *Phase, "waits"), rows)
 
 

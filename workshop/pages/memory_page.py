@@ -1,13 +1,13 @@
 """Draws the memory of a script as one HTML file, which loads nothing and runs no script."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from workshop.pages.template import MIB, bar, bar_parts, crashed, excerpt, fill, findings, keys, section, table
+from workshop.pages.template import MIB, bar, bar_parts, crashed, excerpt, fill, findings, keys, row, section, table
 from workshop.probe.memory.memory_notes import SegmentName
 
 COLOURS = {
@@ -96,17 +96,13 @@ HELD = ("held in Python by", "what", "length", "MiB", "filled at")
 def _line(line: Values) -> str:
     place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
     held = f"{line['holder']} in {line['held_in']}" if line["holder"] else ""
-    return _row([line["kind"], place, f"{line['bytes'] / MIB:.2f}", str(line["count"]), line["since"], held])
+    return row([line["kind"], place, f"{line['bytes'] / MIB:.2f}", str(line["count"]), line["since"], held])
 
 
 def _growing(line: Values) -> str:
     place = f"{Path(line['file']).name}:{line['line']}, {line['function']}" if line["file"] else ""
     rate, size = f"{line['bytes_a_step'] / 1024:.1f}", f"{line['bytes'] / MIB:.2f}"
-    return _row([place, rate, size, line["holder"], line["until"]])
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    return row([place, rate, size, line["holder"], line["until"]])
 
 
 def _host(found: Values) -> str:
@@ -114,7 +110,7 @@ def _host(found: Values) -> str:
     host = found["host"]
     curve = [(float(each["s"]), float(each["together_bytes"])) for each in found["timeline"]]
     rows = [
-        _row(
+        row(
             [
                 each["role"],
                 *(f"{each[name] / MIB:.1f}" for name in ("private", "shared", "pss", "grown_bytes")),
@@ -133,7 +129,7 @@ def _host(found: Values) -> str:
 
 def _held(held: Values) -> str:
     place = f"{Path(held['file']).name}:{held['line']}, {held['function']}" if held["line"] else ""
-    return _row([held["holder"], held["what"], str(held["length"]), f"{held['bytes'] / MIB:.1f}", place])
+    return row([held["holder"], held["what"], str(held["length"]), f"{held['bytes'] / MIB:.1f}", place])
 
 
 def _curve(points: Sequence[Point], label: str) -> str:

@@ -131,6 +131,11 @@ def table(header: Sequence[str], rows: Iterable[str], kind: str = "", words: Col
     return f'<div class="scrolled"><table class="figures {kind}"><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
+def row(cells: Iterable[str]) -> str:
+    """Return a row of a table."""
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
 def excerpt(
     file: str, lines: list[str], wanted: set[int], found: set[tuple[str, int]], beside: Callable[[int], tuple[str, str]]
 ) -> str:
