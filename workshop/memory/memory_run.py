@@ -67,14 +67,7 @@ def measure_memory(
 ) -> MeasuredMemory:
     """Run a script until its memory has been measured, then end it.
 
-    Args:
-        script: any training script; it runs in the present folder, and writes what it always writes. "torchrun" starts
-            ranks.
-        arguments: the arguments of the script.
-        seconds: how long its steps are watched.
-        say: told of the progress.
-        is_module: the script is named as in `python -m package.train`.
-        trials: also try what would need less memory, on copies.
+    It is started as by `led`. Its steps are watched for `seconds`; then `trials` on copies show what would need less.
 
     Raises:
         WorkshopError: there is no such script, or no training step was seen.

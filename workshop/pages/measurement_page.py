@@ -36,7 +36,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     steps = found["steps"]
     each_ms = steps["wall_s"] / steps["count"] * 1e3
     rough = about(bool(found["machine"] and found["machine"]["busy"]))
-    shown = findings(found["findings"], lambda each: f"{rough}{each['speedup']}", partial(_says, rough), sources)
+    shown = findings(((each, f"{rough}{each['speedup']}", _says(each, rough)) for each in found["findings"]), sources)
     summary = f"{steps['count']} steps in {steps['wall_s']:.1f} s, {steps['samples_per_s']:.1f} samples/s"
     ranks = _ranks(found["ranks"]) if found["ranks"] else ""
     body = [
@@ -52,7 +52,7 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
     return fill(f"{name}: {each_ms:.1f} ms a step", f'<div class="measured">{"".join(body)}</div>', "workshop measure")
 
 
-def _says(rough: str, finding: Values) -> str:
+def _says(finding: Values, rough: str) -> str:
     """What it costs, what is gained, and what to do."""
     durations = f"A step of {finding['step_ms']:.1f} ms would take {rough}{finding['fixed']} ({finding['basis']})."
     return f"{finding['ms_a_step']:.1f} ms a step, {finding['share']:.0%} of it. {durations} {finding['words']}"

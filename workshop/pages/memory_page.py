@@ -45,11 +45,11 @@ def page(name: str, found: Values, sources: Mapping[str, list[str]]) -> str:
         found: what was measured as plain values, as `workshop memory --json` prints them.
         sources: the lines of each file that is named, by its path.
     """
-    could_be_freed = findings(found["findings"], lambda each: f"{each['gain_bytes'] / MIB:.1f} MiB", _says, sources)
+    told = ((each, f"{each['gain_bytes'] / MIB:.1f} MiB", _says(each)) for each in found["findings"])
     shown = "".join(_sources(found, sources))
     body = [
         f"<p><b>{escape(found['failure'])}</b></p>" if found["failure"] else crashed(found["crash"]),
-        section("What could be freed", could_be_freed) if found["followed"] else "",
+        section("What could be freed", findings(told, sources)) if found["followed"] else "",
         *(_peak(each) for each in found["peaks"]),
         section("What grows", table(GROWING, map(_growing, found["growing"]))) if found["growing"] else "",
         _host(found) if found["host"] else "",

@@ -67,35 +67,19 @@ def section(heading: str, content: str) -> str:
     return f"<section><h2>{escape(heading)}</h2>{content}</section>"
 
 
-def findings(
-    found: Iterable[Mapping[str, Any]],
-    gain: Callable[[Any], str],
-    says: Callable[[Any], str],
-    sources: Mapping[str, list[str]],
-) -> str:
-    """Return a list of findings: what, where, the line itself, and what to do.
-
-    Args:
-        found: each as plain values.
-        gain: what fixing one brings, in a few words.
-        says: what is known of one, in sentences.
-        sources: the lines of each file that is named, by its path.
-    """
-    items = "".join(_finding(each, gain(each), says(each), sources) for each in found)
-    return f'<ol id="findings">{items or "<li>Nothing that was looked for.</li>"}</ol>'
-
-
-def _finding(found: Mapping[str, Any], gain: str, says: str, sources: Mapping[str, list[str]]) -> str:
-    where = code = ""
-    if found["file"] and found["line"]:
-        process = "" if found["process"] == "training" else f" ({found['process']})"
-        where = f"{Path(found['file']).name}:{found['line']}, in {found['function']}{process}"
-        lines = sources.get(found["file"], [])
-        code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
-    return (
-        f'<li><span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> '
-        f"{escape(where)}{code}<div>{escape(says)}</div></li>"
-    )
+def findings(told: Iterable[tuple[Mapping[str, Any], str, str]], sources: Mapping[str, list[str]]) -> str:
+    """Return a list of findings, each with what fixing it brings and what is said of it: where, and the line itself."""
+    items = []
+    for found, gain, says in told:
+        where = code = ""
+        if found["file"] and found["line"]:
+            process = "" if found["process"] == "training" else f" ({found['process']})"
+            where = f"{Path(found['file']).name}:{found['line']}, in {found['function']}{process}"
+            lines = sources.get(found["file"], [])
+            code = f"<pre>{escape(lines[found['line'] - 1].strip())}</pre>" if len(lines) >= found["line"] else ""
+        what = f'<span class="gain">{escape(gain)}</span><b>{escape(found["cause"])}</b> {escape(where)}'
+        items.append(f"<li>{what}{code}<div>{escape(says)}</div></li>")
+    return f'<ol id="findings">{"".join(items) or "<li>Nothing that was looked for.</li>"}</ol>'
 
 
 def crashed(crash: Mapping[str, Any] | None) -> str:
