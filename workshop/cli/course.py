@@ -1,6 +1,7 @@
 """The commands of the course: progress, lessons, hints, scripts and solutions."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,7 +45,7 @@ def list_parts(script: ScriptOption = DEFAULT_SCRIPT, as_json: JsonOption = Fals
         rows.append((each.state, each.part, "; ".join(filter(None, [each.title, best, solved, hints])), ""))
     print_rows(rows)
     says, command = progress.next_step(state, script)
-    print(f"{says}\n\n{commands(command)}")
+    print(f"{filled(says)}\n\n{commands(command)}")
     tell_waiting(state)
 
 
@@ -246,4 +247,6 @@ def _replace(script: Path, source: Path, is_now: str, state: State) -> None:
     from workshop.course import kept_scripts
 
     backup = kept_scripts.replace(script, source.read_bytes(), state)
-    print(f"{script} is {is_now}." + (f" Yours is kept as {backup}." if backup else ""))
+    print(f"{script} is {is_now}.")
+    if backup:
+        print(f"Yours is kept as {os.path.relpath(backup)}.")
