@@ -19,7 +19,6 @@ ANOTHER_POLICY = "AutoAugment does not do what torchvision's AutoAugment does"
 POLICIES_CHOSEN = "the draws of AutoAugment are chosen"
 DID_NOT_WAIT = "did not wait for the slow storage"
 OTHER_NUMBER_OF_STEPS = "the optimizer steps"
-TO_NO_RESULT = "Tried, to no result: "
 OTHER_BATCHES = "batches have 8 items, the original's 4"
 
 OF_CHEATS = {
@@ -201,5 +200,5 @@ OF_PARTS = {
 NOTHING_CHANGED = "nothing has been changed yet"
 ANOTHER_LINE = "another line takes more"
 
-OF_OTHER_PROGRAMS = ("Busy machine: ", "other programs were at work", "Steps have become shorter")
+OF_OTHER_PROGRAMS = ("Busy machine: ", "other programs were at work")
 """Of what other programs do meanwhile, such as another test."""

@@ -8,6 +8,9 @@ from typing import TextIO
 MAX_NAMED = 4
 """The most names of a list that a sentence has; the others are counted."""
 
+UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+"""What bytes are counted in, with the name of each."""
+
 
 class Count(str):
     """A text that tells how far something has come: the next one takes its place."""
@@ -40,3 +43,11 @@ def some_of(names: Iterable[object]) -> str:
     texts = list(map(str, names))
     more = f" and {len(texts) - MAX_NAMED} more" if len(texts) > MAX_NAMED else ""
     return f"{', '.join(texts[:MAX_NAMED])}{more}"
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in GiB, in MiB for small ones, and in KiB for those that are smaller still."""
+    for unit, name in UNITS:
+        if abs(size) >= unit:
+            return f"{size / unit:.2f} {name}" if abs(size) < 10 * unit else f"{size / unit:.1f} {name}"
+    return f"{size:.0f} B"

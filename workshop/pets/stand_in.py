@@ -20,8 +20,7 @@ from PIL import Image
 
 from workshop.errors import NO_ROOM
 from workshop.pets.layout import BREEDS, Breed, PetFolder, Species
-from workshop.pets.progress_bar import progress_bar
-from workshop.pets.staging import staging_folder
+from workshop.pets.staging import progress_bar, staging_folder
 
 NUMBERS = {"trainval": range(1, 11), "test": range(11, 21)}
 """The numbers of the pictures of each breed, for each of the two splits."""

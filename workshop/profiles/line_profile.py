@@ -18,8 +18,8 @@ from typing import Any
 from line_profiler import LineStats
 
 from workshop.errors import WorkshopError
+from workshop.file_kind import LINE_PROFILE, kind_of, wrong_kind
 from workshop.line_counts.counts import Timings
-from workshop.profiles.file_kind import LINE_PROFILE, kind_of, wrong_kind
 from workshop.runs.other_load import OtherLoad
 
 MAKE_ONE = "make one with workshop record lines"

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from workshop.errors import WorkshopError
-from workshop.profiles.file_kind import GZIP, wrong_kind
+from workshop.file_kind import GZIP, wrong_kind
 
 BLOCK_BYTES = 1 << 22
 """The number of bytes of JSON that are decoded at once: enough for speed, few enough for memory."""

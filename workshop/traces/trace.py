@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from workshop.profiles.file_kind import TIMELINE, kind_of, wrong_kind
+from workshop.file_kind import TIMELINE, kind_of, wrong_kind
 from workshop.traces.decoding import (
     NO_TRACE,
     WRITES_ONE,
