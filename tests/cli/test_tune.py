@@ -31,7 +31,7 @@ from workshop.runs.script import ScriptError
 from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
 from workshop.tuning.tried_settings import Became, TriedSetting
-from workshop.tuning.tuning_result import Advice, Reason, Tuning, Why
+from workshop.tuning.tuning_result import Advice, AdviceReason, Tuning, Why
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -335,7 +335,7 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
         "tried": tried,
         "edit": edit(tmp_path / "mine.py", line, taken, present),
     }
-    return Tuning(**{"reason": Reason(Why.FASTER, taken, 7.9), **usual, **fields})
+    return Tuning(**{"reason": AdviceReason(Why.FASTER, taken, 7.9), **usual, **fields})
 
 
 def test_a_result_fits_into_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: None) -> None:
@@ -369,7 +369,7 @@ def test_what_limits_it_then_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     print_tuning("mine.py", made(tmp_path, limits=(limit,), waits_share=0.31), None, "")
     says = "- 31% of a step still waits for data. Then slow-item limits it, line 10 of mine.py in __getitem__: Cache."
     assert says in " ".join(capsys.readouterr().out.split())
-    print_tuning("mine.py", made(tmp_path, limits=(limit,), reason=Reason(Why.NOT_FASTER)), None, "")
+    print_tuning("mine.py", made(tmp_path, limits=(limit,), reason=AdviceReason(Why.NOT_FASTER)), None, "")
     assert "- slow-item limits it, line 10 of" in " ".join(capsys.readouterr().out.split())
 
 

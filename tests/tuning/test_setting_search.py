@@ -9,7 +9,7 @@ from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
 from workshop.tuning.tried_settings import Became, TriedSetting
-from workshop.tuning.tuning_result import Reason, Tuning, Why
+from workshop.tuning.tuning_result import AdviceReason, Tuning, Why
 
 Machine = Callable[[LoaderSettings], float]
 NOISE = 0.03
@@ -234,8 +234,8 @@ def test_if_no_worker_can_load_it_is_left() -> None:
             search.fail(settings, "no")
         else:
             search.add(settings, [90.0, 91.0, 90.0])
-    assert search.reason(interrupted=False) == Reason(Why.NOT_FASTER)
-    assert search.reason(interrupted=True) == Reason(Why.NOT_YET_FASTER)
+    assert search.reason(interrupted=False) == AdviceReason(Why.NOT_FASTER)
+    assert search.reason(interrupted=True) == AdviceReason(Why.NOT_YET_FASTER)
 
 
 def test_nothing_is_known_before_the_first_trial() -> None:

@@ -13,7 +13,7 @@ from workshop.judge.verdict import Outcome, Verdict, broken
 from workshop.runs.script import Say, ScriptError
 from workshop.tuning.loader_edit import LoaderEdit
 from workshop.tuning.tried_settings import Became
-from workshop.tuning.tuning_result import Reason, Tuning, Why
+from workshop.tuning.tuning_result import AdviceReason, Tuning, Why
 
 MIN_BUDGET_S = 10.0
 """Seconds, at least, that the judge takes."""
@@ -50,13 +50,14 @@ def with_proof(
         return replace(found, why_no_proof=f"the edited script cannot be put beside it: {error}.")
     found = replace(found, verdict=verdict)
     if verdict.outcome in REFUSED:
-        return _not_taken(found, Reason(REFUSED[verdict.outcome], cause=verdict.reasons[0]), Became.OTHER_WORK)
+        reason = AdviceReason(REFUSED[verdict.outcome], cause=str(verdict.reasons[0]))
+        return _not_taken(found, reason, Became.OTHER_WORK)
     if verdict.outcome is Outcome.NOT_YET:
-        return _not_taken(found, Reason(Why.NOT_PROVEN, found.taken), Became.NOT_PROVEN)
+        return _not_taken(found, AdviceReason(Why.NOT_PROVEN, found.taken), Became.NOT_PROVEN)
     return found
 
 
-def _not_taken(found: Tuning, reason: Reason, became: Became) -> Tuning:
+def _not_taken(found: Tuning, reason: AdviceReason, became: Became) -> Tuning:
     """The result without the setting that the judge does not confirm."""
     tried = [replace(one, became=became) if one.became is Became.TO_TAKE else one for one in found.tried]
     return replace(found, reason=reason, tried=tuple(tried), edit=None, limits=(), waits_share=0.0)

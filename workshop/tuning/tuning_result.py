@@ -29,7 +29,7 @@ class Advice(StrEnum):
 
 
 class Why(Enum):
-    """Why an advice is given: the advice, and the sentence, with places for the figures of a `Reason`."""
+    """Why an advice is given: the advice, and the sentence, with places for the figures of an `AdviceReason`."""
 
     NO_BATCHES = Advice.NOT_TUNED, "the training takes no batches from a DataLoader."
     NO_LOADER = Advice.NOT_TUNED, "no DataLoader was seen that the training goes through."
@@ -71,7 +71,7 @@ class Why(Enum):
 
 
 @dataclass(frozen=True)
-class Reason:
+class AdviceReason:
     """Why an advice is given, and its figures."""
 
     why: Why
@@ -89,7 +89,7 @@ class Reason:
 class Tuning:
     """The result of `workshop tune`."""
 
-    reason: Reason
+    reason: AdviceReason
     steps: MeasuredSteps | None = None
     """The steps of the unchanged script."""
     headroom: MeasuredSteps | None = None
