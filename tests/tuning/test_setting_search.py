@@ -244,14 +244,11 @@ def test_nothing_is_known_before_the_first_trial() -> None:
     assert search.reason(interrupted=True).why is Why.NOTHING_MEASURED
 
 
-def test_pinned_memory_is_tried_for_batches_that_go_to_a_gpu() -> None:
-    def pinning(settings: LoaderSettings) -> float:
-        return sleeping(settings) + (0.0 if settings.pin_memory else 5.0)
-
-    for pins in (False, True):
-        search, _ = found(pinning, LoaderSettings(0), 10.0, pins=pins)
-        assert search.taken
-        assert search.taken.settings.pin_memory is pins
+@pytest.mark.parametrize("pins", [False, True])
+def test_pinned_memory_is_tried_for_batches_that_go_to_a_gpu(pins: bool) -> None:
+    search, _ = found(lambda each: sleeping(each) + 5.0 * (not each.pin_memory), LoaderSettings(0), 10.0, pins=pins)
+    assert search.taken
+    assert search.taken.settings.pin_memory is pins
 
 
 def test_it_is_said_than_which_setting_another_is_slower() -> None:
