@@ -8,8 +8,8 @@ import pytest
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
-from workshop.tuning.tried_settings import Became, TriedSetting
-from workshop.tuning.tuning_result import AdviceReason, Tuning, Why
+from workshop.tuning.tried_settings import SettingOutcome, TriedSetting
+from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
 Machine = Callable[[LoaderSettings], float]
 NOISE = 0.03
@@ -206,7 +206,7 @@ def test_what_other_programs_may_have_made_is_undecided_and_told() -> None:
         search.add(settings, [two_cores(settings) * each for each in (1.0, 1.01, 0.99, 1.0)])
     assert search.taken is None
     reason = search.reason(interrupted=False)
-    assert (reason.why, reason.slower) == (Why.MAYBE_OTHERS, 2.0)
+    assert (reason.kind, reason.slower) == (AdviceKind.MAYBE_OTHERS, 2.0)
     assert Tuning(reason, present=search.present).says == (
         "busy machine: num_workers=2 may be 2.00x faster, or it is the other programs, which may have made steps "
         "2.00x as long."
@@ -234,14 +234,14 @@ def test_if_no_worker_can_load_it_is_left() -> None:
             search.fail(settings, "no")
         else:
             search.add(settings, [90.0, 91.0, 90.0])
-    assert search.reason(interrupted=False) == AdviceReason(Why.NOT_FASTER)
-    assert search.reason(interrupted=True) == AdviceReason(Why.NOT_YET_FASTER)
+    assert search.reason(interrupted=False) == AdviceReason(AdviceKind.NOT_FASTER)
+    assert search.reason(interrupted=True) == AdviceReason(AdviceKind.NOT_YET_FASTER)
 
 
 def test_nothing_is_known_before_the_first_trial() -> None:
     search = SettingSearch(LoaderSettings(0), 10.0)
     assert search.taken is None
-    assert search.reason(interrupted=True).why is Why.NOTHING_MEASURED
+    assert search.reason(interrupted=True).kind is AdviceKind.NOTHING_MEASURED
 
 
 @pytest.mark.parametrize("pins", [False, True])
@@ -256,7 +256,11 @@ def test_it_is_said_than_which_setting_another_is_slower() -> None:
     assert search.taken
     became = {setting.settings.workers: setting for setting in search.outcomes()}
     workers = search.taken.settings.workers
-    assert [became[number].became for number in (workers, 0, 2)] == [Became.TO_TAKE, Became.AS_IT_IS, Became.SLOWER]
+    assert [became[number].became for number in (workers, 0, 2)] == [
+        SettingOutcome.TO_TAKE,
+        SettingOutcome.AS_IT_IS,
+        SettingOutcome.SLOWER,
+    ]
     assert became[2].outcome == f"slower than {workers} workers"
 
 
