@@ -8,7 +8,7 @@ import pytest
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.runs.other_load import OtherLoad
 from workshop.tuning.setting_search import SettingSearch
-from workshop.tuning.tried_settings import SettingOutcome, TriedSetting
+from workshop.tuning.tried_settings import TriedSetting
 from workshop.tuning.tuning_result import AdviceKind, AdviceReason, Tuning
 
 Machine = Callable[[LoaderSettings], float]
@@ -239,9 +239,7 @@ def test_if_no_worker_can_load_it_is_left() -> None:
 
 
 def test_nothing_is_known_before_the_first_trial() -> None:
-    search = SettingSearch(LoaderSettings(0), 10.0)
-    assert search.taken is None
-    assert search.reason(interrupted=True).kind is AdviceKind.NOTHING_MEASURED
+    assert SettingSearch(LoaderSettings(0), 10.0).reason(interrupted=True).kind is AdviceKind.NOTHING_MEASURED
 
 
 @pytest.mark.parametrize("pins", [False, True])
@@ -254,14 +252,9 @@ def test_pinned_memory_is_tried_for_batches_that_go_to_a_gpu(pins: bool) -> None
 def test_it_is_said_than_which_setting_another_is_slower() -> None:
     search, _ = found(sleeping, LoaderSettings(), 10.0)
     assert search.taken
-    became = {setting.settings.workers: setting for setting in search.outcomes()}
-    workers = search.taken.settings.workers
-    assert [became[number].became for number in (workers, 0, 2)] == [
-        SettingOutcome.TO_TAKE,
-        SettingOutcome.AS_IT_IS,
-        SettingOutcome.SLOWER,
-    ]
-    assert became[2].outcome == f"slower than {workers} workers"
+    tried, workers = {one.settings.workers: one for one in search.outcomes()}, search.taken.settings.workers
+    assert [tried[number].became.name for number in (workers, 0, 2)] == ["TO_TAKE", "AS_IT_IS", "SLOWER"]
+    assert tried[2].outcome == f"slower than {workers} workers"
 
 
 @pytest.mark.parametrize(
