@@ -30,8 +30,8 @@ from workshop.runs.other_load import OtherLoad
 from workshop.runs.script import ScriptError
 from workshop.tuning.edit_proof import with_proof
 from workshop.tuning.loader_edit import edit
-from workshop.tuning.tried_settings import Became, TriedSetting
-from workshop.tuning.tuning_result import Advice, Reason, Tuning, Why
+from workshop.tuning.tried_settings import SettingOutcome, TriedSetting
+from workshop.tuning.tuning_result import Advice, AdviceKind, AdviceReason, Tuning
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -324,8 +324,10 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
     line = next(at for at, text in enumerate(SLEEPS.splitlines(), 1) if "loader = " in text)
     present, taken = LoaderSettings(), LoaderSettings(8, persistent=True)
     tried = (
-        TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became=Became.AS_IT_IS),
-        TriedSetting(LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became=Became.TO_TAKE),
+        TriedSetting(present, [95.0, 96.0, 97.0], 8.0, memory_bytes=500_000_000, became=SettingOutcome.AS_IT_IS),
+        TriedSetting(
+            LoaderSettings(8), [12.0, 12.4, 12.1], 8.0, 0.4, 900_000_000, 40_000, became=SettingOutcome.TO_TAKE
+        ),
         TriedSetting(LoaderSettings(16), why_not="would need 17.0 GB of memory, and 16.0 GB are allowed"),
     )
     usual: dict[str, Any] = {
@@ -335,7 +337,7 @@ def made(tmp_path: Path, **fields: Any) -> Tuning:
         "tried": tried,
         "edit": edit(tmp_path / "mine.py", line, taken, present),
     }
-    return Tuning(**{"reason": Reason(Why.FASTER, taken, 7.9), **usual, **fields})
+    return Tuning(**{"reason": AdviceReason(AdviceKind.FASTER, taken, 7.9), **usual, **fields})
 
 
 def test_a_result_fits_into_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str], terminal: None) -> None:
@@ -369,7 +371,7 @@ def test_what_limits_it_then_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     print_tuning("mine.py", made(tmp_path, limits=(limit,), waits_share=0.31), None, "")
     says = "- 31% of a step still waits for data. Then slow-item limits it, line 10 of mine.py in __getitem__: Cache."
     assert says in " ".join(capsys.readouterr().out.split())
-    print_tuning("mine.py", made(tmp_path, limits=(limit,), reason=Reason(Why.NOT_FASTER)), None, "")
+    print_tuning("mine.py", made(tmp_path, limits=(limit,), reason=AdviceReason(AdviceKind.NOT_FASTER)), None, "")
     assert "- slow-item limits it, line 10 of" in " ".join(capsys.readouterr().out.split())
 
 
@@ -449,8 +451,8 @@ def test_what_a_library_makes_is_not_written_and_said_so(
 def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for outcome, advice, became in (
-        (Outcome.OTHER_WORK, Advice.LEAVE, Became.OTHER_WORK),
-        (Outcome.NOT_YET, Advice.UNDECIDED, Became.NOT_PROVEN),
+        (Outcome.OTHER_WORK, Advice.LEAVE, SettingOutcome.OTHER_WORK),
+        (Outcome.NOT_YET, Advice.UNDECIDED, SettingOutcome.NOT_PROVEN),
     ):
         monkeypatch.setattr("workshop.tuning.edit_proof._judged", lambda *_, of=outcome: Verdict("", of, ("other",)))
         found = with_proof(made(tmp_path), "mine.py", [], False, 60.0, print)
