@@ -9,10 +9,22 @@ from pathlib import Path
 
 from workshop.errors import WorkshopError
 from workshop.gate.git import GitError, git, names
+from workshop.judge.reasons import Reason, ReasonKind
 from workshop.runs.script import Say
 
 SUBMODULE = "160000"
 """The mode of an entry that is another repository."""
+
+
+class BaseReason(ReasonKind):
+    """What is said of what is compared with what."""
+
+    COMMIT = "{revision} is commit {commit}"
+    NOT_COMMITTED = "the working tree is judged as it is, with changes in {files} that are not committed"
+    COMMITS_MISSING = (
+        "{revision} has {commits} that the working tree does not have: the difference is theirs, too (the revision "
+        "where they parted: git merge-base HEAD {revision})"
+    )
 
 
 @dataclass(frozen=True)
@@ -40,18 +52,14 @@ class Base:
         return self.commit[:8] if self.commit.startswith(self.revision) else self.revision
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on what is compared with what."""
-        found = [f"{self.revision} is commit {self.commit[:8]}"] if self.name == self.revision else []
+    def notes(self) -> tuple[Reason, ...]:
+        """What is compared with what."""
+        found = [BaseReason.COMMIT(revision=self.revision, commit=self.commit[:8])] * (self.name == self.revision)
         if self.changed:
-            files = f"{self.changed} file{'s' * (self.changed > 1)}"
-            found.append(f"the working tree is judged as it is, with changes in {files} that are not committed")
+            found.append(BaseReason.NOT_COMMITTED(files=f"{self.changed} file{'s' * (self.changed > 1)}"))
         if self.missing:
             commits = f"{self.missing} commit{'s' * (self.missing > 1)}"
-            found.append(
-                f"{self.revision} has {commits} that the working tree does not have: the difference is theirs, too "
-                f"(the revision where they parted: git merge-base HEAD {self.revision})"
-            )
+            found.append(BaseReason.COMMITS_MISSING(revision=self.revision, commits=commits))
         return tuple(found)
 
     def argument(self, word: str) -> str:
