@@ -102,15 +102,15 @@ def contest_of(
     base: Base, script: Path, arguments: Sequence[str], allowed: float, budget_s: float, steps: int | None = None
 ) -> Contest:
     """Return the contest of both versions; the base imports its own modules, and reads its own files in `arguments`."""
-    usual = of_two_scripts(base.folder / base.script, script, arguments, target_of(allowed), budget_s, steps)
+    contest = of_two_scripts(base.folder / base.script, script, arguments, target_of(allowed), budget_s, steps)
     name = f"{script.name} of {base.name}"
     redirected = {REDIRECT_VARIABLE: wire.encode(RedirectedImports(str(base.tree), str(base.folder)))}
     of_base = [base.argument(word) for word in arguments]
     return replace(
-        usual,
+        contest,
         original_name=name,
         allowed=allowed,
-        command=lambda path, _folder, _seed: [str(path), *(of_base if path == usual.original else arguments)],
+        command=lambda path, _folder, _seed: [str(path), *(of_base if path == contest.original else arguments)],
         options_of_original={"environment": redirected, "title": name},
     )
 

@@ -138,7 +138,7 @@ def known_items(original: Ledger, ours: Items) -> Items | None:
     again = items[~first]
     before = known[[place[int(number)] for number in numbers[~first]]]
     off = np.sqrt(((again.sketches.astype(np.float64) - before.sketches) ** 2).sum(1))
-    is_same = float(np.mean(off <= SAME_INPUT * known.usual_distance)) >= 1 - FEW
+    is_same = float(np.mean(off <= SAME_INPUT * known.median_distance)) >= 1 - FEW
     return known if is_same and _share_known(known, ours.some(1000)) >= 1 - FEW else None
 
 
@@ -159,7 +159,7 @@ def _share_known(known: Items, items: Items) -> float:
 
 def _places(known: Items, items: Items) -> list[int | None]:
     """Return which of the known items each of these is, by its sketch; of several, one with the same target."""
-    typical = known.usual_distance
+    typical = known.median_distance
     by_target: dict[object, list[int]] = {}
     for index, target in enumerate(known.targets):
         by_target.setdefault(target, []).append(index)
@@ -208,7 +208,7 @@ def _count_moved(known: Items, some: Items, places: list[int | None]) -> int:
 
 def _check_variety(ours: Items, theirs: Items) -> Iterator[Reason]:
     """Check that an epoch, and several of them, show as many different inputs as those of the original."""
-    typical = ours.usual_distance
+    typical = ours.median_distance
     shared = min(len(np.unique(each.epochs)) for each in (ours, theirs))
     for count, kind in (1, InputReason.AGAIN_IN_EPOCH), (shared, InputReason.AGAIN_IN_EPOCHS):
         original, candidate = (_different(items, count, typical) for items in (ours, theirs))

@@ -22,9 +22,6 @@ SAME_ORDER = 0.9
 MANY = 25
 """Items, at least, for an order that is nearly the same to count as the same, and for batches to be seen again once."""
 
-ALIKE = 0.35
-"""Rank correlation, at most, on average over all pairs of epochs, where chance does not allow more."""
-
 SAME_PAIRS = 0.8
 """Share, at most, of the items that may be together again in a later epoch, in a batch or next to each other."""
 
@@ -73,7 +70,7 @@ def check_order(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     ours, theirs = (list(_likenesses(ledger, steps)) for ledger in (original, candidate))
     if not ours or not theirs:
         return
-    alike = max(ALIKE, MAX_DEVIATIONS / np.sqrt((mean(each.items for each in theirs) - 1) * len(theirs)))
+    alike = MAX_DEVIATIONS / math.sqrt((mean(each.items for each in theirs) - 1) * len(theirs))
     our_company, company = map(_company, (ours, theirs))
     our_succession, succession = (max(each.succession for each in some) for some in (ours, theirs))
     our_order, order = (mean(each.order for each in some) for some in (ours, theirs))

@@ -18,11 +18,11 @@ from workshop.probe.events import SAMPLES, PhotoRead, StepTaken, is_random
 FEW_BLANK = 1e-4
 """Chance, at least, of so many blank pictures among the candidate's: fewer are not by chance."""
 
-LOOKED_FOR = 500
-"""Pictures of an epoch that are looked for in another one, and all of them if the share is not clear then."""
+MAX_LOOKED_FOR = 500
+"""Pictures of an epoch, at most, that are looked for in another one, chosen by chance."""
 
-FEW_AGAIN, MANY_AGAIN = 0.03, 0.3
-"""Shares, at most and at least, of a sample: that of all is then on the same side of a tenth, almost for certain."""
+MAX_AGAIN = 0.1
+"""Share, at most, of the pictures that may look exactly as in an earlier epoch: a few are hardly augmented."""
 
 SCALE_TOLERANCE = 0.05
 """Difference, at most, in slope or offset in `check_scale`, relative to the slope; rounding to bytes gives 0.01."""
@@ -183,9 +183,9 @@ def check_freshness(original: Ledger, candidate: Ledger) -> Iterator[Reason]:
     seen_twice = len(epochs(original, steps)) > 1
     if any(len(each.targets or ()) != each.pictures.shape[0] for each in (*original.forwards, *candidate.forwards)):
         return  # pictures cannot be told from each other
-    if largest_share_repeated(original, steps) > 0.1 or not (augments or seen_twice):
+    if largest_share_repeated(original, steps) > MAX_AGAIN or not (augments or seen_twice):
         return
-    if (share := largest_share_repeated(candidate, steps)) > 0.1:
+    if (share := largest_share_repeated(candidate, steps)) > MAX_AGAIN:
         yield PictureReason.FROZEN(share=share)
         return
     uses = Counter(draw for each in candidate.known_pictures for draw in each.draws)
@@ -201,15 +201,11 @@ def share_repeated(earlier: Sequence[StepTaken], later: Sequence[StepTaken]) -> 
         known[target].append(picture)
     stacked = {target: np.stack(pictures) for target, pictures in known.items()}
     found = [(target, picture) for target, picture in _pictures_with_target(later) if picture.any()]
-
-    def share_of(some: list[tuple[Any, Array]]) -> float:
-        comes_again = (
-            target in stacked and (distance(stacked[target], each) < SAME_PICTURE / 5).any() for target, each in some
-        )
-        return sum(comes_again) / max(len(some), 1)
-
-    share = share_of(random.Random(len(found)).sample(found, min(len(found), LOOKED_FOR)))
-    return share_of(found) if FEW_AGAIN < share < MANY_AGAIN and len(found) > LOOKED_FOR else share
+    some = random.Random(len(found)).sample(found, min(len(found), MAX_LOOKED_FOR))
+    comes_again = (
+        target in stacked and (distance(stacked[target], picture) < SAME_PICTURE / 5).any() for target, picture in some
+    )
+    return sum(comes_again) / max(len(some), 1)
 
 
 def _pictures_with_target(steps: Sequence[StepTaken]) -> Iterator[tuple[Any, Array]]:

@@ -219,7 +219,7 @@ def _counts(reference: Items, rest: Items, theirs: Items, grouping: Grouping) ->
 
 
 def _likeness(reference: Items, rest: Items, theirs: Items, grouping: Grouping) -> Difference:
-    typical = reference.usual_distance
+    typical = reference.median_distance
     rest, theirs = (_without(reference, items, typical) for items in (rest, theirs))  # what draws alike shares many
     samples = _Samples(grouping, reference, rest, theirs)
     if not samples.are_enough:
@@ -247,7 +247,7 @@ def _relation(reference: Items, rest: Items, theirs: Items, grouping: Grouping) 
     The line is nearer to the items that it goes through: they are left out of the others, as scripts with the same seed
     share them.
     """
-    typical = reference.usual_distance
+    typical = reference.median_distance
     others, new = (_without(reference, items, typical) for items in (rest, theirs))
     if 2 * len(others) >= len(rest):  # else there are so few different items that all of them come again
         rest, theirs = others, new

@@ -90,8 +90,8 @@ def judge_slow_rank(check: AnswerCheck) -> Verdict:
 def _newest_first(check: AnswerCheck) -> list[Path]:
     """Return the traces where they were said to be, or else in folders called prof, prof-2, ..."""
     here = {folder.resolve() for folder in (Path.cwd(), check.script.parent)}
-    usual = [each for folder in here for each in folder.glob("prof*") if each.is_dir()]
-    places = [check.recording] if check.recording else usual
+    folders = [folder for place in here for folder in place.glob("prof*") if folder.is_dir()]
+    places = [check.recording] if check.recording else folders
     paths = [path for place in places for path in (place.glob(TRACES) if place.is_dir() else [place])]
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)
 
