@@ -1,6 +1,7 @@
 """What is said of each script that is refused, by the kinds of reasons; a reason here has the figures that matter."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from workshop.judge.chosen_draws import DrawReason
 from workshop.judge.drawn_anew import NoiseReason
@@ -16,6 +17,10 @@ from workshop.judge.transform_proof import TransformReason
 
 TO_NO_RESULT = "Tried, to no result: "
 """Of the sentences of `measure`, the beginning of one that has no kind."""
+
+
+T = TypeVar("T")
+CROP = "RandomResizedCrop", "scale"
 
 
 class MadeReason(ReasonKind):
@@ -39,80 +44,61 @@ def labels(found: Iterable[Reason]) -> list[str]:
     return [part.kind.label for reason in found for part in reason.parts]
 
 
+def _by_script(groups: Mapping[str, T]) -> dict[str, T]:
+    return {script: said for scripts, said in groups.items() for script in scripts.split()}
+
+
 OF_CHEATS: dict[str, dict[str, ReasonKind | Reason]] = {
     "part3": {
-        "activations_rounded": StepReason.LOWER_PRECISION,
-        "crop_in_the_corner": TransformReason.OTHER_RESULT("RandomResizedCrop"),
+        "activations_rounded gradients_rounded": StepReason.LOWER_PRECISION,
+        "crop_in_the_corner crop_of_its_own": TransformReason.OTHER_RESULT("RandomResizedCrop"),
+        "kernels_replaced policies_left_out": TransformReason.OTHER_RESULT("AutoAugment"),
         "crops_chosen": DrawReason.CHOSEN("RandomResizedCrop"),
-        "crop_of_its_own": TransformReason.OTHER_RESULT("RandomResizedCrop"),
-        "decoded_small_now_and_then": TransformReason.OTHER_DECODED,
-        "gradients_rounded": StepReason.LOWER_PRECISION,
-        "momentum_forgotten": WorkReason.STATE_TOUCHED,
-        "normalised_otherwise": PictureReason.OTHER_SCALE,
-        "optimizer_state_rounded": WorkReason.STATE_TOUCHED,
-        "orders_take_turns": OrderReason.REPEATED,
-        "pictures_left_black": PictureReason.BLANK,
-        "workers_draw_alike": TransformReason.STATE_USED_BEFORE,
-        "augmentation_frozen": PictureReason.FROZEN,
-        "backward_left_out": WorkReason.OTHER_BACKWARDS,
-        "batch_size_changed": WorkReason.OTHER_BATCH_SIZE(candidate=8, original=4),
-        "batch_norm_forgets": StepReason.OTHER_BUFFERS,
-        "batches_always_the_same": OrderReason.SAME_BATCHES,
-        "batches_reused": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=14, original=11),
-        "crop_on_top": PictureReason.DRAW_KEPT,
-        "decoded_by_nearest": TransformReason.OTHER_DECODED,
-        "decoded_in_grey": TransformReason.OTHER_DECODED,
-        "decoded_small": TransformReason.OTHER_DECODED,
-        "decoded_with_loss": TransformReason.ADDED("JPEG", changed=44, pictures=44),
-        "draw_repeated": TransformReason.STATE_USED_BEFORE,
-        "epochs_from_memory": PictureReason.FROZEN,
-        "epochs_prepared": PictureReason.MADE_BEFORE_RACE("AutoAugment"),
-        "epochs_prepared_in_each_run": PictureReason.MADE_BEFORE_RUN("AutoAugment"),
-        "every_second_batch_skipped": WorkReason.BATCHES_SKIPPED(candidate=7, original=11),
-        "every_third_batch_skipped": WorkReason.BATCHES_SKIPPED(candidate=7, original=11),
-        "gradients_pile_up": StepReason.OTHER_GRADIENTS,
-        "greyed_afterwards": TransformReason.ADDED("Grayscale", changed=44, pictures=44),
-        "head_only_now_and_then": WorkReason.PARAMETERS_STILL(tensors=60, of=62),
-        "images_shrunk": WorkReason.OTHER_SHAPE(candidate="3 x 32 x 32", original="3 x 64 x 64"),
+        "policies_chosen seeds_chosen": DrawReason.CHOSEN("AutoAugment"),
+        "decoded_small_now_and_then decoded_by_nearest decoded_in_grey decoded_small": TransformReason.OTHER_DECODED,
         "images_shrunk_and_enlarged": TransformReason.OTHER_DECODED,
-        "kernels_replaced": TransformReason.OTHER_RESULT("AutoAugment"),
-        "last_batch_dropped": WorkReason.LAST_BATCH_DROPPED(candidate=8, original=11),
-        "layers_frozen": StepReason.OTHER_GRADIENTS,
-        "lower_precision": WorkReason.AUTOCAST,
-        "not_normalised": PictureReason.OTHER_SCALE,
-        "not_shuffled": OrderReason.REPEATED,
-        "optimizer_another": OptimizerReason.OTHER_OPTIMIZER("SGD", "AdamW"),
-        "optimizer_every_other_batch": WorkReason.OTHER_STEPS,
-        "optimizer_pretends": WorkReason.PARAMETERS_STILL(tensors=62, of=62),
-        "parameters_in_two_groups": OptimizerReason.OTHER_SETTING_OF_GROUP("weight_decay", candidate="0", tensors=61),
-        "perf_counter_patched": WorkReason.CLOCK_REPLACED("time.perf_counter"),
-        "policies_left_out": TransformReason.OTHER_RESULT("AutoAugment"),
-        "policies_chosen": DrawReason.CHOSEN("AutoAugment"),
         "resize_left_out": TransformReason.OTHER_DECODED_SIZE("AutoAugment", original="73 x 73"),
-        "setting_changed_later": TransformReason.OTHER_SETTING(
-            "RandomResizedCrop", "scale", candidate="(0.95, 1.0)", original="(0.08, 1.0)"
-        ),
-        "seeds_chosen": DrawReason.CHOSEN("AutoAugment"),
-        "sleep_at_start": PictureReason.NO_WAIT,
-        "sleep_elsewhere": PictureReason.NO_WAIT,
-        "sleep_in_constructor": PictureReason.NO_WAIT,
-        "sleep_only_at_first": PictureReason.NO_WAIT,
-        "sleep_patched": WorkReason.CLOCK_REPLACED("time.sleep"),
-        "sleep_removed": PictureReason.NO_WAIT(quick=44, reads=44),
-        "smaller_model": WorkReason.OTHER_MODEL(candidate=4_924_773, original=11_195_493),
-        "some_pictures_left_black": PictureReason.BLANK,
-        "statistics_reset": WorkReason.BUFFERS_TOUCHED,
-        "targets_exchanged": PictureReason.OTHER_TARGET,
+        "images_shrunk": WorkReason.OTHER_SHAPE(candidate="3 x 32 x 32", original="3 x 64 x 64"),
+        "decoded_with_loss": TransformReason.ADDED("JPEG", changed=44, pictures=44),
+        "greyed_afterwards": TransformReason.ADDED("Grayscale", changed=44, pictures=44),
         "transform_dropped": TransformReason.NOT_ON_ALL("AutoAugment", seen=0),
         "transform_shared": TransformReason.DRAW_NOT_OWN,
-        "transform_weakened": TransformReason.OTHER_SETTING(
-            "RandomResizedCrop", "scale", candidate="(0.99, 1.0)", original="(0.08, 1.0)"
-        ),
+        "transform_weakened": TransformReason.OTHER_SETTING(*CROP, candidate="(0.99, 1.0)", original="(0.08, 1.0)"),
+        "setting_changed_later": TransformReason.OTHER_SETTING(*CROP, candidate="(0.95, 1.0)", original="(0.08, 1.0)"),
+        "workers_draw_alike draw_repeated": TransformReason.STATE_USED_BEFORE,
+        "normalised_otherwise not_normalised": PictureReason.OTHER_SCALE,
+        "pictures_left_black some_pictures_left_black": PictureReason.BLANK,
+        "augmentation_frozen epochs_from_memory": PictureReason.FROZEN,
+        "crop_on_top": PictureReason.DRAW_KEPT,
+        "epochs_prepared": PictureReason.MADE_BEFORE_RACE("AutoAugment"),
+        "epochs_prepared_in_each_run": PictureReason.MADE_BEFORE_RUN("AutoAugment"),
+        "targets_exchanged": PictureReason.OTHER_TARGET,
+        "sleep_at_start sleep_elsewhere sleep_in_constructor sleep_only_at_first": PictureReason.NO_WAIT,
+        "sleep_removed": PictureReason.NO_WAIT(quick=44, reads=44),
+        "sleep_patched": WorkReason.CLOCK_REPLACED("time.sleep"),
+        "perf_counter_patched": WorkReason.CLOCK_REPLACED("time.perf_counter"),
+        "orders_take_turns not_shuffled": OrderReason.REPEATED,
+        "batches_always_the_same": OrderReason.SAME_BATCHES,
+        "batches_reused": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=14, original=11),
+        "every_second_batch_skipped every_third_batch_skipped": WorkReason.BATCHES_SKIPPED(candidate=7, original=11),
+        "last_batch_dropped": WorkReason.LAST_BATCH_DROPPED(candidate=8, original=11),
+        "batch_size_changed": WorkReason.OTHER_BATCH_SIZE(candidate=8, original=4),
+        "backward_left_out": WorkReason.OTHER_BACKWARDS,
+        "optimizer_every_other_batch": WorkReason.OTHER_STEPS,
+        "optimizer_another": OptimizerReason.OTHER_OPTIMIZER("SGD", "AdamW"),
+        "parameters_in_two_groups": OptimizerReason.OTHER_SETTING_OF_GROUP("weight_decay", candidate="0", tensors=61),
+        "optimizer_pretends": WorkReason.PARAMETERS_STILL(tensors=62, of=62),
+        "head_only_now_and_then": WorkReason.PARAMETERS_STILL(tensors=60, of=62),
+        "momentum_forgotten optimizer_state_rounded": WorkReason.STATE_TOUCHED,
+        "statistics_reset": WorkReason.BUFFERS_TOUCHED,
         "weights_changed_after_the_step": WorkReason.PARAMETERS_TOUCHED,
+        "batch_norm_forgets": StepReason.OTHER_BUFFERS,
+        "gradients_pile_up layers_frozen": StepReason.OTHER_GRADIENTS,
+        "lower_precision": WorkReason.AUTOCAST,
+        "smaller_model": WorkReason.OTHER_MODEL(candidate=4_924_773, original=11_195_493),
     },
     "part10": {
-        "buffers_of_one_rank": StepReason.OTHER_BUFFERS,
-        "buffers_reset": StepReason.OTHER_BUFFERS,
+        "buffers_of_one_rank buffers_reset": StepReason.OTHER_BUFFERS,
         "batches_not_shared": WorkReason.OTHER_BATCH_SIZE(candidate=8, original=4),
         "every_rank_sees_all": WorkReason.OTHER_NUMBER_OF_ITEMS(candidate=22, original=11),
         "gradients_not_averaged": WorkReason.RANKS_APART,
@@ -133,6 +119,7 @@ OF_CHEATS: dict[str, dict[str, ReasonKind | Reason]] = {
         "steps_left_out": WorkReason.OTHER_STEPS,
     },
 }
+OF_CHEATS = {part: _by_script(groups) for part, groups in OF_CHEATS.items()}
 """Of each cheat, by the part that judges it. Those of part 9 are in parts/test_part9.py."""
 
 OF_UNSEEN_WORK: dict[str, ReasonKind | Reason] = {
@@ -143,60 +130,39 @@ OF_UNSEEN_WORK: dict[str, ReasonKind | Reason] = {
 }
 """Of work that may be the same, and cannot be seen."""
 
-BESIDE, AGAIN_IN_EPOCH = InputReason.BESIDE_THE_FIRST, InputReason.AGAIN_IN_EPOCH
+BESIDE = InputReason.BESIDE_THE_FIRST
 
-OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = {
-    "crops_at_few_places": (SampleReason.AGAIN,),
-    "crops_noise_of_worker": (SampleReason.STEPS_AGAIN,),
-    "long_few_rows": (AGAIN_IN_EPOCH,),
-    "long_half_noise": (InputReason.OF_NO_ITEM,),
-    "long_kinds_of_others": (InputReason.OF_ANOTHER_ITEM,),
-    "long_values_exchanged": (InputReason.OF_NO_ITEM,),
-    "meters_noise_in_pairs": (SampleReason.AGAIN,),
-    "meters_noise_of_worker": (NoiseReason.DRAWN_OTHERWISE,),
-    "meters_noise_uniform": (NoiseReason.DRAWN_OTHERWISE,),
-    "meters_one_noise_a_batch": (NoiseReason.DRAWN_FOR_BATCH,),
-    "noise_few_shapes": (SampleReason.AGAIN,),
-    "noise_kept": (SampleReason.OTHER_TARGETS,),
-    "noise_little": (SampleReason.LESS_VARIED,),
-    "noise_of_others": (SampleReason.UNRELATED,),
-    "pairs_of_any": (BESIDE, SampleReason.OTHER_INPUTS),
-    "pairs_with_rare_ones": (BESIDE, SampleReason.UNLIKE),
-    "points_turned_by_quarters": (SampleReason.OTHER_VALUES,),
-    "points_turned_together": (InputReason.BATCH_ALIKE_IN_VALUES,),
-    "waves_of_one_kind_together": (InputReason.BATCH_ALIKE_IN_TARGET,),
-    "rivals_of_few": (BESIDE, AGAIN_IN_EPOCH),
-    "rivals_without_noise": (BESIDE, SampleReason.LESS_VARIED),
-    "sentences_cut": (WorkReason.SMALLER_INPUTS,),
-    "sentences_kinds_shuffled": (InputReason.OF_ANOTHER_ITEM,),
-    "sentences_words_left_out": (InputReason.OF_NO_ITEM,),
-    "signals_less_noise": (SampleReason.LESS_VARIED,),
-    "signals_noise_from_a_pool": (NoiseReason.DRAWN_OTHERWISE,),
-    "signals_noise_uniform": (NoiseReason.DRAWN_OTHERWISE,),
-    "signals_of_others": (SampleReason.OTHER_INPUTS_OF_TARGET,),
-    "signals_some_silent": (SampleReason.OTHER_INPUTS_OF_TARGET,),
-    "signals_stale_with_noise": (SampleReason.OTHER_INPUTS_OF_TARGET,),
-    "stream_few_kinds": (SampleReason.OTHER_TARGETS,),
-    "stream_kinds_of_others": (SampleReason.UNLIKE,),
-    "stream_on_a_line": (SampleReason.UNLIKE,),
-    "stream_repeated": (AGAIN_IN_EPOCH,),
-    "table_mostly_noise": (InputReason.OF_NO_ITEM,),
-    "table_rounded": (InputReason.OF_NO_ITEM,),
-    "table_rows_exchanged": (InputReason.OF_ANOTHER_ITEM,),
-    "table_targets_shuffled": (InputReason.OF_ANOTHER_ITEM,),
-    "waves_mostly_noise": (SampleReason.UNLIKE,),
-    "waves_one_of_each_kind": (SampleReason.UNRELATED,),
-    "waves_stale": (InputReason.AGAIN_IN_EPOCHS,),
-    "waves_stale_with_noise": (SampleReason.AGAIN,),
-    "waves_values_exchanged": (SampleReason.UNLIKE,),
-    "waves_without_shift": (SampleReason.AGAIN,),
-    "words_few_words": (SampleReason.UNLIKE,),
-    "words_little_of_the_text": (AGAIN_IN_EPOCH,),
-    "words_same_windows": (InputReason.AGAIN_IN_EPOCHS,),
-    "words_scrambled": (SampleReason.UNLIKE,),
-    "words_short_later": (WorkReason.OTHER_SHAPE, WorkReason.IN_SOME_PASSES),
-    "words_targets_of_others": (SampleReason.UNRELATED,),
-}
+OF_INPUTS: dict[str, tuple[ReasonKind, ...]] = _by_script(
+    {
+        "long_half_noise long_values_exchanged sentences_words_left_out": (InputReason.OF_NO_ITEM,),
+        "table_mostly_noise table_rounded": (InputReason.OF_NO_ITEM,),
+        "long_kinds_of_others sentences_kinds_shuffled": (InputReason.OF_ANOTHER_ITEM,),
+        "table_rows_exchanged table_targets_shuffled": (InputReason.OF_ANOTHER_ITEM,),
+        "long_few_rows stream_repeated words_little_of_the_text": (InputReason.AGAIN_IN_EPOCH,),
+        "waves_stale words_same_windows": (InputReason.AGAIN_IN_EPOCHS,),
+        "rivals_of_few": (BESIDE, InputReason.AGAIN_IN_EPOCH),
+        "waves_of_one_kind_together": (InputReason.BATCH_ALIKE_IN_TARGET,),
+        "points_turned_together": (InputReason.BATCH_ALIKE_IN_VALUES,),
+        "crops_at_few_places meters_noise_in_pairs noise_few_shapes": (SampleReason.AGAIN,),
+        "waves_stale_with_noise waves_without_shift": (SampleReason.AGAIN,),
+        "crops_noise_of_worker": (SampleReason.STEPS_AGAIN,),
+        "meters_noise_of_worker meters_noise_uniform": (NoiseReason.DRAWN_OTHERWISE,),
+        "signals_noise_from_a_pool signals_noise_uniform": (NoiseReason.DRAWN_OTHERWISE,),
+        "meters_one_noise_a_batch": (NoiseReason.DRAWN_FOR_BATCH,),
+        "noise_kept stream_few_kinds": (SampleReason.OTHER_TARGETS,),
+        "noise_little signals_less_noise": (SampleReason.LESS_VARIED,),
+        "rivals_without_noise": (BESIDE, SampleReason.LESS_VARIED),
+        "noise_of_others waves_one_of_each_kind words_targets_of_others": (SampleReason.UNRELATED,),
+        "pairs_of_any": (BESIDE, SampleReason.OTHER_INPUTS),
+        "signals_of_others signals_some_silent signals_stale_with_noise": (SampleReason.OTHER_INPUTS_OF_TARGET,),
+        "points_turned_by_quarters": (SampleReason.OTHER_VALUES,),
+        "stream_kinds_of_others stream_on_a_line waves_mostly_noise": (SampleReason.UNLIKE,),
+        "waves_values_exchanged words_few_words words_scrambled": (SampleReason.UNLIKE,),
+        "pairs_with_rare_ones": (BESIDE, SampleReason.UNLIKE),
+        "sentences_cut": (WorkReason.SMALLER_INPUTS,),
+        "words_short_later": (WorkReason.OTHER_SHAPE, WorkReason.IN_SOME_PASSES),
+    }
+)
 """Of the inputs of each cheat that `compare` judges: the kind of the one reason, and of those in it."""
 
 NOTHING_CHANGED = "nothing has been changed yet"

@@ -119,23 +119,21 @@ def test_a_script_that_breaks(exit_code: int | None, outcome: Outcome, says: str
     assert found == (outcome, says, "ValueError: a bug")
 
 
+AGAIN, ON = "check again, type: workshop check part99", "You can go on meanwhile: workshop show part1"
+
+
 @pytest.mark.parametrize(
     ("then", "outcome", "says"),
     [
+        ("words=LESS", Outcome.NOT_YET, f"it drops a batch. To {AGAIN}"),
         (
-            "words=MadeReason.SAYS('Copy it.')",
-            Outcome.NOT_YET,
-            "Copy it. To check again, type: workshop check part99",
-        ),
-        (
-            "words=MadeReason.SAYS('Close workshop measure.')",
+            "words=MadeReason.SAYS('Close workshop lines.')",
             Outcome.UNDECIDED,
-            "Close workshop measure. To check again, type: workshop check part99. You can go on meanwhile: workshop "
-            "show part1",
+            f"Close workshop lines. To {AGAIN}. {ON}",
         ),
-        ("", Outcome.UNDECIDED, "workshop check part99. You can go on meanwhile: workshop show part1"),
+        ("", Outcome.UNDECIDED, f"workshop check part99. {ON}"),
         ("('workshop show part99',)", Outcome.NOT_YET, "workshop show part99"),
-        ("words=MadeReason.SAYS('Close vi.')", Outcome.DONE, "Close vi."),
+        ("words=LESS", Outcome.DONE, "it drops a batch"),
     ],
 )
 def test_a_verdict_says_what_to_type_next(then: str, outcome: Outcome, says: str, check: Check) -> None:

@@ -222,14 +222,8 @@ def test_a_slowdown_is_told_so_that_it_means_something() -> None:
 @pytest.mark.parametrize(
     ("again", "why"),
     [
-        (
-            Recomputation(error="it draws no batch"),
-            RaceReason.NOT_TAKEN_AGAIN(base="old.py", error="it draws no batch"),
-        ),
-        (
-            Recomputation(loss=1.0, recorded_loss=2.0),
-            RaceReason.OTHERWISE_AGAIN(base="old.py", aspects="loss"),
-        ),
+        (Recomputation(error="no batch"), RaceReason.NOT_TAKEN_AGAIN(base="old.py", error="no batch")),
+        (Recomputation(loss=1.0, recorded_loss=2.0), RaceReason.OTHERWISE_AGAIN(base="old.py", aspects="loss")),
     ],
     ids=["not-taken", "otherwise"],
 )
