@@ -16,13 +16,14 @@ from browsers import visited
 from conftest import Run
 from fake_script import STEPS, by_the_clock_of_the_script
 from made_measurements import made_steps
+from said import MadeReason
 from script_runs import press_ctrl_c, started
 
 from workshop.cli.tuning_text import print_tuning
 from workshop.diagnosis.findings import Finding
 from workshop.errors import WorkshopError
 from workshop.judge.running_scripts import RunningScripts
-from workshop.judge.verdict import Outcome, Speed, UnseenWork, Verdict
+from workshop.judge.verdict import Outcome, Speed, Verdict, VerdictReason
 from workshop.pages.tuning_page import page
 from workshop.probe.loader_settings import LoaderSettings
 from workshop.probe.phases import Phase
@@ -386,19 +387,23 @@ def test_no_limit_is_shown_below_what_was_reached(tmp_path: Path, capsys: pytest
 
 
 FOR_CERTAIN = Speed("mine.py", "mine.py, tuned", 80.0, 600.0, 7.5, 7.0, 8.0, 9, 1.05, {}, {}, None, None)
-UNDECIDED_SPEED = Verdict(
-    "", Outcome.UNDECIDED, ("too noisy", "Speedup 1.1x, same work"), replace(FOR_CERTAIN, low=0.9)
-)
-CANNOT_SEE = "the judge cannot see whether it is the same work: it draws in another way"
+UNDECIDED_SPEED = Verdict("", Outcome.UNDECIDED, (MadeReason.SAYS("too noisy"),), replace(FOR_CERTAIN, low=0.9))
+SAME_WORK, OTHER = MadeReason.SAYS("Speedup 7.5x, same work"), MadeReason.SAYS("other")
+CANNOT_SEE = VerdictReason.WORK_UNSEEN(MadeReason.SAYS("it draws in another way"))
 
 
 @pytest.mark.parametrize(
     ("options", "verdict", "exit_code", "says"),
     [
-        ("", Verdict("", Outcome.DONE, ("Speedup 7.5x, same work",), FOR_CERTAIN), 0, "Proven: Speedup 7.5x"),
+        ("", Verdict("", Outcome.DONE, (SAME_WORK,), FOR_CERTAIN), 0, "Proven: Speedup 7.5x"),
         ("", UNDECIDED_SPEED, 0, "Proven to do the same work; how much faster, the judge cannot tell: too noisy"),
-        ("", Verdict("", Outcome.UNDECIDED, (UnseenWork(CANNOT_SEE),), FOR_CERTAIN), 4, CANNOT_SEE),
-        ("", Verdict("", Outcome.UNDECIDED, ("no time was left",)), 4, "it is not proven that it would do the same"),
+        ("", Verdict("", Outcome.UNDECIDED, (CANNOT_SEE,), FOR_CERTAIN), 4, str(CANNOT_SEE)),
+        (
+            "",
+            Verdict("", Outcome.UNDECIDED, (OTHER,)),
+            4,
+            "it is not proven that it would do the same work",
+        ),
         ("", WorkshopError("mine.py could not be judged"), 4, "Not proven: mine.py could not be judged."),
         ("", KeyboardInterrupt(), 130, "mine.py is not edited: Ctrl-C was pressed."),
         ("--no-proof", KeyboardInterrupt(), 0, "mine.py is edited."),
@@ -454,7 +459,7 @@ def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatc
         (Outcome.OTHER_WORK, Advice.LEAVE, SettingOutcome.OTHER_WORK),
         (Outcome.NOT_YET, Advice.UNDECIDED, SettingOutcome.NOT_PROVEN),
     ):
-        monkeypatch.setattr("workshop.tuning.edit_proof._judged", lambda *_, of=outcome: Verdict("", of, ("other",)))
+        monkeypatch.setattr("workshop.tuning.edit_proof._judged", lambda *_, of=outcome: Verdict("", of, (OTHER,)))
         found = with_proof(made(tmp_path), "mine.py", [], False, 60.0, print)
         assert (found.advice, found.taken, found.edit, found.speedup) == (advice, None, None, 1.0)
         assert [each.became for each in found.tried if each.settings.workers == 8] == [became]
@@ -463,7 +468,7 @@ def test_what_the_judge_does_not_confirm_is_not_taken(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("ended", "outcome", "why"),
     [
-        (Verdict("", Outcome.DONE, ("same work",), FOR_CERTAIN), Outcome.DONE, ""),
+        (Verdict("", Outcome.DONE, (SAME_WORK,), FOR_CERTAIN), Outcome.DONE, ""),
         (ScriptError("it ended", 1, "", ".mine-tuned.py"), Outcome.BROKEN, ""),
         (ScriptError("it ended", 1, "", "mine.py"), None, "mine.py could not be judged: it ended."),
     ],

@@ -5,17 +5,18 @@ import importlib.metadata
 import io
 import multiprocessing
 import os
+import platform
 import re
 import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Literal
 
-from workshop.course.tried_versions import untried
 from workshop.errors import WorkshopError, first_line
 from workshop.pets.status import report
 from workshop.recording import py_spy
@@ -26,6 +27,24 @@ OLDEST_PYTHON = (3, 11)
 
 KERNPROF_COLUMNS = 135
 """The width of kernprof's table of train.py."""
+
+TRIED = {
+    "Python": ("3.11", "3.13"),
+    "torch": ("2.5", "2.15"),
+    "torchvision": ("0.20", "0.29"),
+    "line_profiler": ("5.1", "5.1"),
+    "nvitop": ("1.4", "1.7"),
+    "tqdm": ("4.66", "4.70"),
+    "typer": ("0.21.2", "0.29"),
+    "rich": ("13.7", "15.0"),
+    "filelock": ("3.13", "4.3"),
+    "numpy": ("1.26", "2.5"),
+    "pillow": ("10.0", "13.0"),
+    "psutil": ("5.9.8", "7.2"),
+    "py-spy": ("0.4.3", "0.4.3"),
+    "msgspec": ("0.19", "0.22"),
+}
+"""The oldest and the newest of each that `.ci/matrix` is made for; benchmarks/README.md says which rows were run."""
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -102,6 +121,21 @@ def check_versions() -> list[CheckResult]:
     """Name what is older or newer than what the workshop was tried with; it may work all the same."""
     remedy = "if something fails, install a version that was tried"
     return [CheckResult("versions", "warn", each, remedy) for each in untried()]
+
+
+def untried() -> Iterator[str]:
+    """Say of each installed version that is outside of what was tried on which side it is."""
+    for name, (oldest, newest) in TRIED.items():
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            version = platform.python_version() if name == "Python" else importlib.metadata.version(name)
+            this, first, last = map(_version_numbers, (version, oldest, newest))
+            if this < first or this[: len(last)] > last:
+                side = "older" if this < first else "newer"
+                yield f"{name} {version} is {side} than what the workshop was tried with ({oldest} to {newest})"
+
+
+def _version_numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version.partition("+")[0])]
 
 
 def check_device() -> CheckResult:
