@@ -27,7 +27,7 @@ IDLE = ("host_wait", "kernel_wait", "other", "unknown")
 """The causes of gaps. In HolisticTraceAnalysis, those that are not known count as other."""
 
 KERNEL_WAIT_NS = 30_000
-"""A shorter gap between two kernels is the time that starting a kernel takes."""
+"""Nanoseconds: a shorter gap between two kernels is the time that starting a kernel takes."""
 
 Row = dict[str, Any]
 

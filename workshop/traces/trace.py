@@ -28,11 +28,8 @@ from workshop.traces.decoding import (
 )
 from workshop.traces.intervals import Ints, Spans, union
 
-MAX_EXACT_US = 2.0**43
-"""From this time on, a float of µs is no longer exact to the ns."""
-
 MAX_US = 2.0**53
-"""No valid time is that late: nearly 300 years."""
+"""Microseconds, nearly 300 years: no valid time is as late."""
 
 ALLOCATION = "[memory]"
 """The name of the events that tell of an allocation, or of a release of memory."""
@@ -359,8 +356,8 @@ class _ColumnBuilder:
     def _ns(self, microseconds: Any, events: list[TraceEvent], name: str) -> Ints:
         if self._exact:
             return np.array([round(getattr(event, name) * 1000) for event in events], np.int64)
-        if float in self.types and np.abs(microseconds).max(initial=0) >= MAX_EXACT_US:
-            raise _CoarseError
+        if float in self.types and np.abs(microseconds).max(initial=0) >= 2.0**43:
+            raise _CoarseError  # from there on, a float of µs is no longer exact to the ns
         whole = np.floor(microseconds)
         return whole.astype(np.int64) * 1000 + np.rint((microseconds - whole) * 1000).astype(np.int64)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from workshop.probe.phases import Phase
+from workshop.terminal import cut
 from workshop.traces import breakdown, memory
 from workshop.traces.path import critical_path
 from workshop.traces.path.dependencies import COMMUNICATION, DATA, KINDS, UNKNOWN
@@ -13,17 +14,8 @@ from workshop.traces.steps import stragglers, traced_steps
 from workshop.traces.trace import Trace
 from workshop.traces.trace_files import Rank
 
-MIN_SHARE = 0.03
-"""The least share of the time that is worth a sentence."""
-
-MIN_STEPS = 5
-"""The fewest steps among which a single long one stands out."""
-
 LONG_STEP = 1.5
-"""A step is long if it takes this many times as long as the median."""
-
-MAX_NAME = 80
-"""The largest number of characters of a kernel's name in a sentence."""
+"""Medians of all steps, more than which a step takes that is long."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,7 @@ class TraceFinding:
 
 
 def findings(traces: dict[Rank, Trace]) -> list[TraceFinding]:
-    """Return what costs time, what costs most comes first; then the peaks of the memory, if it was recorded."""
+    """Return what costs 3 % of the time, or more, the most first; then the peaks of the memory, if it was recorded."""
     costs: list[TraceFinding] = []
     facts: list[TraceFinding] = []
     for rank, trace in traces.items():
@@ -52,7 +44,7 @@ def findings(traces: dict[Rank, Trace]) -> list[TraceFinding]:
             costs += (_device if len(trace.gpu) else _cpu)(who, trace, whole_us)
         costs += _critical_path(who, trace)
         facts += _peaks(who, trace)
-    costly = [each for each in costs + _slowest_rank(traces) if (each.share or 0.0) >= MIN_SHARE]
+    costly = [each for each in costs + _slowest_rank(traces) if (each.share or 0.0) >= 0.03]
     return sorted(costly, key=lambda each: -(each.share or 0.0)) + facts
 
 
@@ -79,8 +71,8 @@ def _data_wait(who: str, trace: Trace) -> list[TraceFinding]:
 
 def _long_steps(who: str, trace: Trace) -> list[TraceFinding]:
     lengths = [step.end - step.start for step in traced_steps(trace)]
-    if len(lengths) < MIN_STEPS:
-        return []
+    if len(lengths) < 5:
+        return []  # among fewer, a single long one does not stand out
     usual = median(lengths)
     excess = [length - usual for length in lengths if length > LONG_STEP * usual]
     text = (
@@ -153,7 +145,7 @@ def _critical_path(who: str, trace: Trace) -> list[TraceFinding]:
     said = {KINDS[UNKNOWN], KINDS[DATA]} | (set() if len(trace.gpu) else {KINDS[COMMUNICATION]})
     if kind in said:  # of what nobody knows, or what another finding says: on a CPU, communication is a wait
         return []
-    name = most.name if len(most.name) <= MAX_NAME else f"{most.name[:MAX_NAME]}..."
+    name = cut(most.name, 80)
     launched = f", launched by {most.launched_by}," if most.launched_by else ""
     text = (
         f"{who}{path.window.name} is bound by {kind} for {time / path.duration:.0%} of its time. On its critical path, "

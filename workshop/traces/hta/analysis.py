@@ -324,7 +324,8 @@ class TraceAnalysis:
             for cause, lengths in by_cause.items()
             if len(lengths)
         ]
-        gaps = data_frame(rows, frames.GAPS).astype({"count": int})
+        statistics = ("count", "mean", "std", "min", "25%", "50%", "75%", "max")
+        gaps = data_frame(rows, ("idle_category", "rank", "stream", *statistics, "device")).astype({"count": int})
         return found, (gaps[gaps["stream"].isin(streams)] if streams else gaps).set_index("idle_category")
 
     def get_cupti_counter_data_with_operators(self, ranks: list[Rank] | None = None) -> "list[pandas.DataFrame]":

@@ -15,9 +15,6 @@ LAUNCHING = re.compile(
     r"|hipExtModuleLaunchKernel|runFunction - job_prep_and_submit_for_execution)$"
 )
 
-MAX_DELAY_US = 1500
-"""A kernel that begins later than this after the one before it on its stream does not depend on that."""
-
 
 class KernelEdges:
     """Finds the edges from and to kernels of a graph."""
@@ -108,7 +105,8 @@ class KernelEdges:
         if alone and all(node is None or node.ts < call.ts for node in (last, awaited)):
             if call.place in graph.start_node:
                 graph.add(graph.start_node[call.place], start, CPEdgeType.KERNEL_LAUNCH_DELAY)
-        elif last is not None and start.ts - last.ts < MAX_DELAY_US and (awaited is None or awaited.ts < last.ts):
+        elif last is not None and start.ts - last.ts < 1500 and (awaited is None or awaited.ts < last.ts):
+            # What begins later does not depend on the kernel before it on its stream.
             graph.add(last, start, CPEdgeType.KERNEL_KERNEL_DELAY)
         self.last[event.stream] = end
 
