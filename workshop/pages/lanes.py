@@ -10,7 +10,7 @@ from workshop.traces import breakdown
 from workshop.traces.intervals import Ints
 from workshop.traces.path import dependencies
 from workshop.traces.path.critical_path import of_typical_step
-from workshop.traces.trace import EventColumns, Trace
+from workshop.traces.trace import DATA_WAIT, EventColumns, Trace
 from workshop.traces.trace_files import Rank
 
 DEEPEST = 8
@@ -61,7 +61,7 @@ def lanes(rank: Rank, trace: Trace) -> Iterator[Lanes]:
     main = trace.on_main_thread
     annotated = trace.of("user_annotation")
     step = main & annotated & trace.named("ProfilerStep")
-    waits = main & annotated & trace.named(r"enumerate\(DataLoader\)")
+    waits = main & annotated & trace.named(DATA_WAIT)
     working = (main & trace.of("cpu_op")) | waits
     communication = trace.named(breakdown.CPU_COMMUNICATION) & ~working
     step_kind, wait, operator, talk = (KINDS.index(kind) for kind in ("step", "wait", "operator", "communication"))

@@ -13,7 +13,7 @@ import numpy as np
 
 from workshop.traces.intervals import Ints, Spans, groups, overlap, without
 from workshop.traces.nesting import at_the_top
-from workshop.traces.trace import COPY, LAUNCH, SET, SYNC, Trace, once
+from workshop.traces.trace import COPY, DATA_WAIT, LAUNCH, SET, SYNC, Trace, once
 
 COMMUNICATION = r".*(nccl|rccl|hccl|mscclKernel|nvshmem)"
 """The names of communication kernels of NVIDIA, AMD, Huawei and Microsoft; some kernels of rccl are called nccl."""
@@ -333,7 +333,7 @@ def _cpu_idle(trace: Trace) -> list[Row]:
     steps = here & trace.named(r"ProfilerStep")
     window = events.spans(steps if steps.any() else here)
     waits = without(window, events.spans(here & trace.of("cpu_op")))
-    data = events.spans(here & trace.named(r"enumerate\(DataLoader\)"))
+    data = events.spans(here & trace.named(DATA_WAIT))
     communication = trace.named(CPU_COMMUNICATION)
     times = {"data_wait": overlap(waits, data).length}
     if communication.any():

@@ -10,7 +10,7 @@ import numpy as np
 from workshop.probe.phases import TRACED, Phase
 from workshop.traces.breakdown import CPU_COMMUNICATION, Row, exposed_communication
 from workshop.traces.intervals import Ints, Spans, shared, union, without
-from workshop.traces.trace import SYNC, Trace, once
+from workshop.traces.trace import DATA_WAIT, SYNC, Trace, once
 from workshop.traces.trace_files import Rank, number_of
 
 
@@ -51,7 +51,7 @@ def phase_spans(trace: Trace) -> dict[Phase, Spans]:
         times = {phase: spans_of(marked & trace.named(f"{phase}$")) for phase in TRACED if phase != Phase.OTHER}
     else:
         times = {
-            Phase.DATA_WAIT: spans_of(here & trace.named(r"enumerate\(DataLoader\)")),
+            Phase.DATA_WAIT: spans_of(here & trace.named(DATA_WAIT)),
             Phase.COPY: calls.spans(found[to_device]),
             Phase.OPTIMIZER: spans_of(here & trace.named(r"Optimizer\.(step|zero_grad)#")),
             Phase.BACKWARD: spans_of(trace.named(r"autograd::engine::evaluate_function")),

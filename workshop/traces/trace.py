@@ -46,6 +46,9 @@ LAUNCH = (
 RECORDED = (*KERNEL, *COPY, *SET, *SYNC, *LAUNCH, "cpu_op", "user_annotation", "gpu_user_annotation", "python_function")
 """The categories of what torch.profiler records: without any, a trace is that of another program, or of nothing."""
 
+DATA_WAIT = r"enumerate\(DataLoader\)"
+"""The names of the annotations under which a training gets a batch from its DataLoader."""
+
 NO_ARGS = Args()
 
 Mask = NDArray[np.bool_]

@@ -9,9 +9,8 @@ from workshop.terminal import cut
 from workshop.traces import breakdown, memory
 from workshop.traces.path import critical_path
 from workshop.traces.path.dependencies import COMMUNICATION, DATA, KINDS, UNKNOWN
-from workshop.traces.path.window import DATA_WAIT
 from workshop.traces.steps import stragglers, traced_steps
-from workshop.traces.trace import Trace
+from workshop.traces.trace import DATA_WAIT, Trace
 from workshop.traces.trace_files import Rank
 
 LONG_STEP = 1.5
